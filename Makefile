@@ -1,0 +1,6 @@
+# For hands that type make. The work is in ./dev; pass arguments as ARGS="tests/store -k lease".
+verbs := help setup check test bench chaos docs demo lock
+
+.PHONY: $(verbs)
+$(verbs):
+	@./dev $@ $(ARGS)

@@ -1,0 +1,188 @@
+"""What an application imports: `App`, its tasks, and the store's nouns."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from rota.core.errors import BadInput
+from rota.core.job import NewJob
+from rota.core.times import SECOND, parse_duration
+from rota.settings import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rota.core.job import Job
+    from rota.core.times import Duration
+    from rota.settings import Settings
+    from rota.store.claims import Claims
+    from rota.store.events import Event
+    from rota.store.jobs import Jobs
+    from rota.store.queues import Queues
+    from rota.store.reconcile import Reconciled
+    from rota.store.store import Store
+    from rota.store.workers import Workers
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class App:
+    """One application: a registry of tasks and a database, which is made when first used.
+
+    `App()` means the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` names one. Any thread may use it.
+    """
+
+    def __init__(self, url: str | None = None, settings: Settings | None = None) -> None:
+        self.settings = settings or load()
+        self._url = url or self.settings.db
+        self._own = threading.local()
+        self._opened: list[Store] = []
+        self.tasks: dict[str, Task[Any, Any]] = {}
+
+    @property
+    def store(self) -> Store:
+        """This thread's connection."""
+        store: Store | None = getattr(self._own, "store", None)
+        if store is None:
+            from rota.store.open import open_store  # a worker that only runs handlers never needs it
+
+            store = self._own.store = open_store(self._url, self.settings, make=True)
+            self._opened.append(store)
+        return store
+
+    @property
+    def jobs(self) -> Jobs:
+        return self.store.jobs
+
+    @property
+    def claims(self) -> Claims:
+        return self.store.claims
+
+    @property
+    def workers(self) -> Workers:
+        return self.store.workers
+
+    @property
+    def queues(self) -> Queues:
+        return self.store.queues
+
+    def task(
+        self,
+        queue: str = "default",
+        *,
+        name: str | None = None,
+        priority: int = 0,
+        max_attempts: int | None = None,
+        timeout: str | None = None,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        """Declare a handler: jobs of its kind, which is its name, run the decorated function."""
+
+        def declare(function: Callable[P, R]) -> Task[P, R]:
+            if inspect.iscoroutinefunction(function):
+                raise BadInput(f"{function.__name__} is a coroutine: a task is a plain function")
+            kind = name or function.__name__
+            if kind in self.tasks:
+                raise BadInput(f"there is a task {kind!r} already: give one of them another name=")
+            limit = parse_duration(timeout) if timeout else None
+            template = NewJob(kind, queue, kind, priority=priority, max_attempts=max_attempts, timeout=limit)
+            task = Task(self, function, template)
+            self.tasks[kind] = task
+            return task
+
+        return declare
+
+    def enqueue(self, new: NewJob, wait: str | None = None) -> Enqueued:
+        """Make a job durable; a full queue is waited for up to `wait`."""
+        (id,) = self.jobs.add_many([new], _duration(wait))
+        return Enqueued(self, id)
+
+    def enqueue_many(self, new: Iterable[NewJob], wait: str | None = None) -> list[Enqueued]:
+        """Make many jobs durable in one transaction, all or none."""
+        return [Enqueued(self, id) for id in self.jobs.add_many(new, _duration(wait))]
+
+    def events(self, after: str | None = None) -> Iterator[Event]:
+        """What happens from now on, or after a cursor, without end."""
+        events = self.store.events
+        return events.follow(events.last() if after is None else after)
+
+    def reconcile(self, plan: bool = False) -> Reconciled:
+        """Make the store true; with `plan` only say what that would change."""
+        return self.store.reconcile(plan)
+
+    def close(self) -> None:
+        """Close the connections of all threads; using the app again opens new ones."""
+        for store in self._opened:
+            store.close()
+        self._opened.clear()
+        self._own = threading.local()
+
+
+class Task(Generic[P, R]):
+    """A declared handler. Call it to run it here; `enqueue` it to have it run by a worker."""
+
+    def __init__(self, app: App, function: Callable[P, R], template: NewJob) -> None:
+        self._app = app
+        self._signature = inspect.signature(function)
+        self._template = template
+        self.function = function
+        self.__doc__ = function.__doc__
+        self.__name__ = template.kind
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """A job that would call the handler so; `.but(priority=5, key="a")` sets what else it should have."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as problem:
+            raise BadInput(f"task {self.__name__} cannot be called so: {problem}") from None
+        payload = _by_name(self._signature, bound)
+        shown = ", ".join(str(value) for value in payload.values())
+        title = f"{self.__name__} {shown}"[:120] if shown else self.__name__
+        return self._template.but(title=title, payload=payload or None)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
+        """Make a job durable that calls the handler so."""
+        return self._app.enqueue(self.job(*args, **kwargs))
+
+
+class Enqueued:
+    """A job that was made durable."""
+
+    def __init__(self, app: App, id: int) -> None:
+        self._app = app
+        self.id = id
+
+    def get(self) -> Job:
+        """The job as it stands now."""
+        return self._app.jobs.get(self.id)
+
+    def wait(self, timeout: float | None = None) -> Job:
+        """Wait, at most so many seconds, until the job is done, failed or cancelled."""
+        limit = None if timeout is None else round(timeout * SECOND)
+        return self._app.jobs.wait([self.id], "final", limit)[0]
+
+    def __repr__(self) -> str:
+        return f"Enqueued(id={self.id})"
+
+
+def _by_name(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[str, Any]:
+    """All arguments by name, as the payload holds them: any program can write such a payload."""
+    payload: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            payload.update(value)
+        elif kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
+            raise BadInput(f"parameter {name!r} has no name in a payload: make it a keyword parameter")
+        else:
+            payload[name] = value
+    return payload
+
+
+def _duration(text: str | None) -> Duration:
+    return 0 if text is None else parse_duration(text)

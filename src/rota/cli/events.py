@@ -1,0 +1,104 @@
+"""`events`: what happened, and what happens."""
+
+from __future__ import annotations
+
+from rota import wire
+from rota.cli.call import write
+from rota.cli.show import columns, moment
+from rota.core.jsontext import encode
+from rota.core.queue import ALL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.cli.call import Call
+    from rota.store.events import Event
+    from rota.store.store import Store
+    from rota.wire import Document, Fact
+
+    Told = tuple[Event, Fact, str]
+
+_WINDOW = 500
+_SHOWN_IDS = 5
+
+
+def events(call: Call) -> int:
+    """The newest facts, those after a cursor, or all that follow."""
+    patterns: list[str] = call["topic"] or []
+    with call.store() as store:
+        if call["follow"]:
+            return _follow(call, store, patterns)
+        if call["after"] is None:
+            found = _newest(store, patterns, call["limit"] or 50)
+        else:
+            found = _after(store, patterns, call["after"], call["limit"])
+    if call.json:
+        call.document(_documents(found))
+    elif found:
+        rows = [(moment(event.at), event.actor, words(fact)) for event, fact, _ in found]
+        call.lines(columns(call, ("TIME", "ACTOR", "FACT"), rows))
+    else:
+        call.say("nothing happened on these topics" if patterns else "nothing happened yet")
+    return 0
+
+
+def _follow(call: Call, store: Store, patterns: list[str]) -> int:
+    """Go on until someone stops it; each fact is out before the next is waited for."""
+    for event in store.events.follow(store.events.last() if call["after"] is None else call["after"]):
+        found = _wanted([event], patterns)
+        if call.json:
+            write("".join(f"{encode(document)}\n" for document in _documents(found)))
+        else:
+            for _, fact, _ in found:
+                call.say(f"{moment(event.at)}  {event.actor}  {words(fact)}")
+    return 0
+
+
+def _after(store: Store, patterns: list[str], cursor: str, limit: int | None) -> list[Told]:
+    found: list[Told] = []
+    while (limit is None or len(found) < limit) and (page := store.events.after(cursor, _WINDOW)):
+        found += _wanted(page, patterns)
+        cursor = page[-1].cursor
+    return found[:limit]
+
+
+def _newest(store: Store, patterns: list[str], limit: int) -> list[Told]:
+    """The last facts, looked for from the end a window at a time: on SQLite cursors are numbers, and dense."""
+    found: list[Told] = []
+    end = int(store.events.last())
+    while end > 0 and len(found) < limit:
+        start = max(0, end - _WINDOW)
+        page = [event for event in store.events.after(str(start), _WINDOW) if int(event.cursor) <= end]
+        found = _wanted(page, patterns) + found
+        if not page:
+            break  # older ones were pruned
+        end = start
+    return found[-limit:]
+
+
+def _wanted(found: Iterable[Event], patterns: list[str]) -> list[Told]:
+    return [(event, fact, topic) for event in found for fact, topic in wire.told(event, patterns)]
+
+
+def _documents(found: Iterable[Told]) -> list[Document]:
+    return [document for told in found for document in wire.event(*told)]
+
+
+def words(fact: Fact) -> str:
+    """A fact for people."""
+    noun, verb, which, *rest = fact
+    if noun == "job" and len(rest) > 1:
+        was, status, ids, *more = rest
+        named = ", ".join(map(str, ids[:_SHOWN_IDS]))
+        hidden = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
+        subject = f"job{'s' * (len(ids) != 1)} {named}{hidden} of queue {which}"
+        move = " -> ".join(state for state in (was, status) if state) if status else "forgotten"
+        return f"{verb} {subject}: {move}{_facts(more[0] if more else {})}"
+    subject = "all queues" if noun == "queue" and which == ALL else which if noun == "worker" else f"{noun} {which}"
+    return f"{verb} {subject}{_facts(rest[0])}"
+
+
+def _facts(facts: Document) -> str:
+    told = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
+    return f" ({told})" if told else ""

@@ -1,0 +1,66 @@
+"""`done` and `fail`: with the claim's token fenced, without it under the rules for people."""
+
+from __future__ import annotations
+
+from rota import wire
+from rota.cli.claims import by_token, token
+from rota.core.claim import Done, Failed
+from rota.core.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.cli.call import Call
+    from rota.core.claim import Outcome
+    from rota.core.job import Job
+    from rota.store.store import Store
+
+
+def done(call: Call) -> int:
+    """The job is done."""
+    with call.store() as store:
+        mine = _fence(call)
+        if mine is None:
+            job = store.jobs.done(call["id"], call["result"], bool(call["force"]))
+        else:
+            job = _settle(store, call["id"], mine, Done(_encoded(call["result"])))
+    return _answer(call, job)
+
+
+def fail(call: Call) -> int:
+    """The job failed; it is tried again unless that would not help."""
+    if not call["error"].strip():
+        raise BadInput("--error needs a word about what went wrong")
+    with call.store() as store:
+        mine, again = _fence(call), not call["final"]
+        if mine is None:
+            job = store.jobs.fail(call["id"], call["error"], again, bool(call["force"]))
+        else:
+            job = _settle(store, call["id"], mine, Failed(call["error"], again))
+    return _answer(call, job)
+
+
+def _fence(call: Call) -> int | None:
+    """The token to settle with; none where force was asked for."""
+    return None if call["force"] else token(call)
+
+
+def _settle(store: Store, id: int, mine: int, outcome: Outcome) -> Job:
+    store.claims.settle(by_token(store.jobs.get(id), mine), outcome)
+    return store.jobs.get(id)
+
+
+def _encoded(result: str | None) -> str | None:
+    if result is None:
+        return None
+    from rota.store.payload import encode
+
+    return encode(result, "result")
+
+
+def _answer(call: Call, job: Job) -> int:
+    if call.json:
+        call.document(wire.job(job))
+    else:
+        left = f" (attempt {job.attempts} of {job.max_attempts})" if job.error else ""
+        call.say(f"job {job.id} {job.status}{left}")
+    return 0

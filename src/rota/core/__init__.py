@@ -1,0 +1,1 @@
+"""Pure decisions and values: no input, no output, no clock, no environment."""

@@ -1,0 +1,177 @@
+"""The claim: its states, what a holder may report of it, and what its end means for the job."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core.ids import run_id
+from rota.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.job import Job
+    from rota.core.machine import Moves
+    from rota.core.retry import Backoff
+    from rota.core.times import Duration, Instant
+
+ACTIVE, COMPLETED, FAILED, RELEASED, EXPIRED = "active", "completed", "failed", "released", "expired"
+STATES = (ACTIVE, COMPLETED, FAILED, RELEASED, EXPIRED)
+MOVES: Moves = {
+    (None, jobs.CLAIM): frozenset({ACTIVE}),
+    (ACTIVE, jobs.FINISH): frozenset({COMPLETED}),
+    (ACTIVE, jobs.FAIL): frozenset({FAILED}),
+    (ACTIVE, jobs.SNOOZE): frozenset({RELEASED}),
+    (ACTIVE, jobs.RELEASE): frozenset({RELEASED}),
+    (ACTIVE, jobs.CANCEL): frozenset({RELEASED}),
+    (ACTIVE, jobs.EXPIRE): frozenset({EXPIRED}),
+    (ACTIVE, jobs.DIE): frozenset({EXPIRED}),
+}
+
+TIMEOUT, LAPSE, DEATH, CANCEL, DEREGISTERED, ORPHANED = (
+    "timeout",
+    "lapse",
+    "death",
+    "cancel",
+    "deregistered",
+    "orphaned",
+)
+
+
+class Claim(Record):
+    """The exclusive right to run one attempt of one job. `token` is its id and its fencing number in one."""
+
+    job_id: int
+    token: int
+    worker_id: str
+    claimed_at: Instant
+    lease_expires_at: Instant | None
+    renewed_count: int = 0
+    status: str = ACTIVE
+
+    @property
+    def run_id(self) -> str:
+        return run_id(self.token)
+
+
+class Run(Record):
+    """What one claim did, written when it ended."""
+
+    token: int
+    job_id: int
+    worker_id: str
+    attempt: int
+    claimed_at: Instant
+    ended_at: Instant
+    verb: str
+    reason: str | None
+    error: str | None
+    note: str | None
+    renewed_count: int
+
+    @property
+    def id(self) -> str:
+        return run_id(self.token)
+
+    @property
+    def status(self) -> str:
+        (status,) = MOVES[ACTIVE, self.verb]
+        return status
+
+
+class Done(Record):
+    """The handler succeeded; `result` is JSON text."""
+
+    result: str | None = None
+
+
+class Failed(Record):
+    """The handler failed. `again` false means that no further attempt would help."""
+
+    error: str
+    again: bool = True
+    reason: str | None = None
+
+
+class Snoozed(Record):
+    """Not now: try again after a while. Spends no attempt."""
+
+    delay: Duration
+    note: str | None = None
+
+
+class Released(Record):
+    """Given back unfinished, with a note for the next holder. Spends no attempt."""
+
+    note: str | None = None
+    reason: str | None = None
+
+
+class Lapsed(Record):
+    """The lease ran out and someone noticed."""
+
+
+class Died(Record):
+    """The worker that held the claim is dead. `in_hand` false: it had not started this one, so nothing is spent."""
+
+    error: str
+    in_hand: bool = True
+
+
+class Cancelled(Record):
+    """A person called it off."""
+
+    by: str
+
+
+if TYPE_CHECKING:
+    Outcome = Done | Failed | Snoozed | Released
+    Ending = Outcome | Lapsed | Died | Cancelled
+
+
+class End(Record):
+    """What an ending means: the verb of the move, the final state or None to rest, and what is written down."""
+
+    verb: str
+    status: str | None = None
+    spent: int = 1
+    delay: Duration = 0
+    reason: str | None = None
+    error: str | None = None
+    note: str | None = None
+    result: str | None = None
+    died: int = 0
+    lapsed: int = 0
+    leaves_run: bool = True
+
+
+def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
+    """Decide what the end of this job's claim means. Death and lapse skip the backoff: the handler is not to blame."""
+    left = job.attempts + 1 < job.max_attempts
+    match ending:
+        case Done(result):
+            return End(jobs.FINISH, jobs.DONE, result=result)
+        case Failed(error, again, reason):
+            if again and left:
+                return End(jobs.FAIL, delay=backoff.delay(job.attempts + 1, chance), reason=reason, error=error)
+            return End(jobs.FAIL, jobs.FAILED, reason=reason, error=error)
+        case Snoozed(delay, note):
+            return End(jobs.SNOOZE, spent=0, delay=delay, note=note)
+        case Released(note, reason):
+            return End(jobs.RELEASE, spent=0, note=note, reason=reason)
+        case Lapsed():
+            error = f"the lease of {job.worker_id} ran out"
+            return End(jobs.EXPIRE, None if left else jobs.FAILED, reason=LAPSE, error=error, lapsed=1)
+        case Died(error, in_hand):
+            if not in_hand:
+                return End(jobs.DIE, spent=0, reason=DEATH, leaves_run=False)
+            if job.deaths + 1 >= jobs.DEATHS_TO_QUARANTINE:
+                text = f"{jobs.QUARANTINED}: cost {job.deaths + 1} workers; the last: {error}"
+                return End(jobs.DIE, jobs.FAILED, reason=jobs.QUARANTINED, error=text, died=1)
+            return End(jobs.DIE, None if left else jobs.FAILED, reason=DEATH, error=error, died=1)
+        case Cancelled(by):
+            return End(jobs.CANCEL, jobs.CANCELLED, spent=0, reason=CANCEL, error=f"cancelled by {by}")
+
+
+def renewed(job: Job, lease: Duration, now: Instant) -> Instant:
+    """Until when a renewal by hand reaches: never shorter than it was, never past the job's time-out."""
+    until = now + lease if job.deadline is None else min(now + lease, job.deadline)
+    return max(until, job.lease_expires_at or 0)

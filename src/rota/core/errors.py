@@ -1,0 +1,81 @@
+"""What can go wrong, one class per exit code; the message names what was wrong and what would be right."""
+
+from __future__ import annotations
+
+
+class RotaError(Exception):
+    """Something failed (exit code 1); every error of rota is one of these."""
+
+    exit_code = 1
+
+
+class StoreError(RotaError):
+    """The store could not be read or written: full, corrupt, read-only, foreign or out of reach."""
+
+
+class StoreFull(StoreError):
+    """No room on the disk; nothing was acknowledged, and it works again when there is room."""
+
+
+class SchemaMismatch(StoreError):
+    """The database was made by a newer rota than this one."""
+
+
+class BadInput(RotaError):
+    """The request itself is wrong (exit code 2)."""
+
+    exit_code = 2
+
+
+class BadSetting(BadInput):
+    """A setting that makes no sense, refused at start."""
+
+
+class TooLarge(BadInput):
+    """A payload, result or checkpoint over its limit."""
+
+
+class Cycle(BadInput):
+    """A dependency that would make a job wait for itself."""
+
+
+class NotFound(RotaError):
+    """No such job, worker, queue or database (exit code 3)."""
+
+    exit_code = 3
+
+
+class Conflict(RotaError):
+    """Someone else has it, or it is in a state that does not allow this (exit code 4)."""
+
+    exit_code = 4
+
+
+class Stale(RotaError):
+    """The claim is no longer yours: its token or its lease was lost (exit code 5)."""
+
+    exit_code = 5
+
+
+class Refused(RotaError):
+    """Not now (exit code 6): paused, nothing ready, a limit reached, not running."""
+
+    exit_code = 6
+
+
+class QueueFull(Refused):
+    """The queue is at its maximum depth."""
+
+
+class NothingReady(Refused):
+    """No job can be claimed now."""
+
+
+class WaitedTooLong(Refused):
+    """The time the caller gave ran out."""
+
+
+class UnknownWorker(RotaError):
+    """This worker id is not registered: register again (exit code 7)."""
+
+    exit_code = 7

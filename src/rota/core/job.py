@@ -1,0 +1,147 @@
+"""The job: its states, the moves between them, and where a job rests when nobody holds it."""
+
+from __future__ import annotations
+
+from rota.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rota.core.machine import Moves
+    from rota.core.times import Duration, Instant
+
+BLOCKED, SCHEDULED, READY, ACTIVE = "blocked", "scheduled", "ready", "active"
+DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
+STATES = (BLOCKED, SCHEDULED, READY, ACTIVE, DONE, FAILED, CANCELLED)
+WAITING = (BLOCKED, SCHEDULED, READY)
+FINAL = (DONE, FAILED, CANCELLED)
+
+DEPENDENCY, LIMIT = "dependency", "limit"
+BLOCKERS = (DEPENDENCY, LIMIT)
+
+ADD, UNBLOCK, BLOCK, DUE, CLAIM = "add", "unblock", "block", "due", "claim"
+FINISH, FAIL, SNOOZE, RELEASE, EXPIRE, DIE = "finish", "fail", "snooze", "release", "expire", "die"
+CANCEL, FORCE, RETRY = "cancel", "force", "retry"
+
+MOVES: Moves = {
+    (None, ADD): frozenset({BLOCKED, SCHEDULED, READY}),
+    (BLOCKED, UNBLOCK): frozenset({SCHEDULED, READY, BLOCKED}),
+    (SCHEDULED, BLOCK): frozenset({BLOCKED}),
+    (READY, BLOCK): frozenset({BLOCKED}),
+    (SCHEDULED, DUE): frozenset({READY, BLOCKED}),
+    (READY, CLAIM): frozenset({ACTIVE}),
+    (ACTIVE, FINISH): frozenset({DONE}),
+    (ACTIVE, FAIL): frozenset({SCHEDULED, READY, BLOCKED, FAILED}),
+    (ACTIVE, SNOOZE): frozenset({SCHEDULED, READY, BLOCKED}),
+    (ACTIVE, RELEASE): frozenset({READY, BLOCKED}),
+    (ACTIVE, EXPIRE): frozenset({READY, BLOCKED, FAILED}),
+    (ACTIVE, DIE): frozenset({READY, BLOCKED, FAILED}),
+    **{(state, FORCE): frozenset({DONE, FAILED}) for state in WAITING},
+    **{(state, CANCEL): frozenset({CANCELLED}) for state in (*WAITING, ACTIVE)},
+    **{(state, RETRY): frozenset({READY, BLOCKED}) for state in FINAL},
+}
+
+QUARANTINED = "quarantined"
+DEATHS_TO_QUARANTINE = 3
+
+
+class NewJob(Record):
+    """What a caller says of a job. `payload` is anything JSON can hold; `at` is a time of the wall clock."""
+
+    title: str
+    queue: str = "default"
+    kind: str = ""
+    payload: Any = None
+    priority: int = 0
+    after: Sequence[int] = ()
+    parent: int | None = None
+    at: Instant | None = None
+    key: str | None = None
+    limit_key: str | None = None
+    max_attempts: int | None = None
+    timeout: Duration | None = None
+
+
+class Job(Record):
+    """One durable unit of work, as it stands in the store. The claim's columns are those of its last claim."""
+
+    id: int
+    title: str
+    queue: str
+    kind: str
+    status: str
+    blocked_on: str | None
+    priority: int
+    payload_json: str | None
+    parent: int | None
+    key: str | None
+    limit_key: str | None
+    attempts: int
+    max_attempts: int
+    timeout: Duration | None
+    generation: int
+    deaths: int
+    lapses: int
+    dependents: int
+    due_at: Instant | None
+    due_wall: int
+    created_at: Instant
+    claimed_at: Instant | None
+    finished_at: Instant | None
+    token: int | None
+    worker_id: str | None
+    orchestrator: int | None
+    lease: Duration | None
+    lease_expires_at: Instant | None
+    renewed_count: int
+    result_json: str | None
+    error: str | None
+    note: str | None
+    checkpoint_json: str | None
+    after: tuple[int, ...] = ()
+    children: tuple[int, ...] = ()
+
+    @property
+    def payload(self) -> Any:
+        return _decode(self.payload_json)
+
+    @property
+    def result(self) -> Any:
+        return _decode(self.result_json)
+
+    @property
+    def checkpoint(self) -> Any:
+        return _decode(self.checkpoint_json)
+
+    @property
+    def deadline(self) -> Instant | None:
+        """When the claim must have ended, on the store's clock; None for no limit."""
+        return None if self.timeout is None or self.claimed_at is None else self.claimed_at + self.timeout
+
+    def is_lapsed(self, now: Instant) -> bool:
+        """Whether a claim by hand is past its lease, so that anyone may take the job."""
+        return self.status == ACTIVE and self.lease_expires_at is not None and self.lease_expires_at <= now
+
+
+def _decode(text: str | None) -> Any:
+    if text is None:
+        return None
+    import json
+
+    return json.loads(text)
+
+
+def rest(waits: bool, due: bool, crowded: bool) -> tuple[str, str | None]:
+    """Where a job goes that nobody holds and that is not over: its state, and for `blocked` what it waits for.
+
+    `waits`: a job it depends on is not done. `due`: its time has come. `crowded`: its key's limit is reached.
+    """
+    if waits:
+        return BLOCKED, DEPENDENCY
+    if not due:
+        return SCHEDULED, None
+    if crowded:
+        return BLOCKED, LIMIT
+    return READY, None

@@ -1,0 +1,60 @@
+"""A JSON writer for the hot verbs: `json` imports `re`, which costs as much as the rest of a heartbeat."""
+
+from __future__ import annotations
+
+from rota.core.errors import BadInput
+
+try:
+    from _json import encode_basestring as quote
+except ImportError:  # an interpreter without the C scanner
+    from json.encoder import encode_basestring as quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_INFINITE = float("inf")
+
+
+class Raw(str):
+    """Text that is JSON already: written as it stands."""
+
+
+def encode(value: object, indent: int | None = None) -> str:
+    """`value` as JSON text: None, booleans, numbers, strings, `Raw`, and lists, tuples and dicts of these."""
+    return "".join(_pieces(value, "\n" if indent else "", " " * (indent or 0)))
+
+
+def _pieces(value: object, line: str, step: str) -> Iterator[str]:
+    if isinstance(value, Raw):
+        yield value
+    elif isinstance(value, str):
+        yield quote(value)
+    elif value is None:
+        yield "null"
+    elif isinstance(value, bool):
+        yield "true" if value else "false"
+    elif isinstance(value, int | float):
+        if value in (_INFINITE, -_INFINITE) or value != value:  # only NaN differs from itself
+            raise BadInput(f"{value} has no JSON form")
+        yield repr(value)
+    elif isinstance(value, dict):
+        yield from _body(
+            "{", "}", ((f"{quote(key)}:{' ' if line else ''}", item) for key, item in value.items()), line, step
+        )
+    elif isinstance(value, list) and all(type(item) is int for item in value):
+        yield f"[{','.join(map(str, value))}]"
+    elif isinstance(value, list | tuple):
+        yield from _body("[", "]", (("", item) for item in value), line, step)
+    else:
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _body(start: str, end: str, items: Iterator[tuple[str, object]], line: str, step: str) -> Iterator[str]:
+    inner, comma = line + step if line else "", ""
+    yield start
+    for label, item in items:
+        yield f"{comma}{inner}{label}"
+        yield from _pieces(item, inner, step)
+        comma = ","
+    yield line + end if comma else end

@@ -1,0 +1,42 @@
+"""The orchestrator as the store knows it: its states, and when its lease has truly lapsed."""
+
+from __future__ import annotations
+
+from rota.core.record import Record
+from rota.core.times import SECOND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.machine import Moves
+    from rota.core.times import Duration, Instant
+
+STOPPED, STARTING, RUNNING, STOPPING = "stopped", "starting", "running", "stopping"
+STATES = (STOPPED, STARTING, RUNNING, STOPPING)
+LIVE = (STARTING, RUNNING, STOPPING)
+MOVES: Moves = {
+    (STOPPED, "start"): frozenset({STARTING}),
+    (STARTING, "up"): frozenset({RUNNING}),
+    (STARTING, "stop"): frozenset({STOPPING}),
+    (RUNNING, "stop"): frozenset({STOPPING}),
+    (STOPPING, "end"): frozenset({STOPPED}),
+    **{(state, "lapse"): frozenset({STOPPED}) for state in LIVE},
+}
+
+LEASE: Duration = 15 * SECOND
+RENEW_EVERY: Duration = 4 * SECOND
+
+
+class Pulse(Record):
+    """When some orchestrator last renewed, and from when a grace counts because the store itself was away."""
+
+    at: Instant
+    graced: Instant
+    grace_from: Instant
+
+    def needs_grace(self, now: Instant) -> bool:
+        """No orchestrator renewed for half a lease: the store was away, or all of them. Given once per silence."""
+        return now - self.at > LEASE // 2 and self.graced != self.at
+
+
+def is_lapsed(lease_expires_at: Instant, grace_from: Instant, now: Instant) -> bool:
+    return now >= max(lease_expires_at, grace_from + LEASE)

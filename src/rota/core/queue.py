@@ -1,0 +1,69 @@
+"""A queue's limits, and how many claims they allow now."""
+
+from __future__ import annotations
+
+from rota.core.errors import BadInput
+from rota.core.record import Record
+from rota.core.times import DAY, HOUR, MILLISECOND, MINUTE, SECOND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.times import Duration, Instant
+
+ALL = "*"
+BREAKER = "breaker"
+_PERIODS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
+_BURST = 50 * MILLISECOND
+
+
+class Queue(Record):
+    """A named stream of jobs with its limits; the one named `*` stands for all and can only be paused."""
+
+    name: str
+    paused_at: Instant | None = None
+    paused_by: str | None = None
+    pause_reason: str | None = None
+    max_depth: int | None = None
+    rate: str | None = None
+    rate_next_at: Instant = 0
+    concurrency: int | None = None
+    per_key: int | None = None
+    breaker: int | None = None
+    failures: int = 0
+    fence: str | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether claims from it must be counted one by one."""
+        return self.rate is not None or self.concurrency is not None
+
+
+class Allowance(Record):
+    """How many may be claimed now, the limit in the way of more, and the queue's next free moment under its rate."""
+
+    granted: int
+    limit: str | None
+    rate_next_at: Instant
+
+
+def parse_rate(text: str) -> Duration:
+    """`10/m` as the time between two claims: a rate is spread evenly, so that no window ever sees more than it."""
+    count, slash, unit = text.partition("/")
+    if not (slash and count.isascii() and count.isdigit() and int(count) and unit in _PERIODS):
+        raise BadInput(f"{text!r} is not a rate: write for example 10/m; per s, m, h or d")
+    return max(1, _PERIODS[unit] // int(count))
+
+
+def allow(queue: Queue, running: int, want: int, now: Instant) -> Allowance:
+    """How many of `want` claims the queue's limits allow now."""
+    granted, limit, next_at = want, None, queue.rate_next_at
+    if queue.concurrency is not None and queue.concurrency - running < granted:
+        granted, limit = max(0, queue.concurrency - running), "concurrency"
+    if queue.rate is not None and granted:
+        every = parse_rate(queue.rate)
+        start = max(next_at, now - _BURST // every * every)
+        room = 0 if start > now else 1 + (now - start) // every
+        if room < granted:
+            granted, limit = room, "rate"
+        next_at = start + granted * every
+    return Allowance(granted, limit, next_at)

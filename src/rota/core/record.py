@@ -1,0 +1,63 @@
+"""Frozen values that cost nothing to import.
+
+`dataclasses` and `typing` take longer to import than a whole heartbeat takes to run, and a bash loop pays that at every
+call. A `Record` reads like a frozen dataclass, to people and to the type checker.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        return lambda cls: cls
+
+
+@dataclass_transform(frozen_default=True)
+class Record:
+    """Fields by annotation, defaults by class attribute, equality by value; never changed, only copied with `but`."""
+
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _needed: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = (*cls._fields, *cls.__annotations__)
+        cls._needed = frozenset(name for name in cls._fields if not hasattr(cls, name))
+        type.__setattr__(cls, "__match_args__", cls._fields)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        fields, values = self._fields, self.__dict__
+        values.update(zip(fields, args, strict=False))
+        if len(args) == len(fields) and not kwargs:
+            return
+        name = type(self).__name__
+        if len(args) > len(fields):
+            raise TypeError(f"{name} takes {len(fields)} values, not {len(args)}")
+        for given in kwargs:
+            if given in values or given not in fields:
+                raise TypeError(f"{name} has no room for {given!r}")
+        values.update(kwargs)
+        if not self._needed <= values.keys():
+            raise TypeError(f"{name} needs {', '.join(sorted(self._needed - values.keys()))}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: copy it with but({name}=…)")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and type(self) is type(other) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self._values(), strict=True))
+        return f"{type(self).__name__}({inside})"
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self._fields)
+
+    def but(self, **changes: object) -> Self:
+        """A copy with some fields changed."""
+        return type(self)(**{name: changes.pop(name, getattr(self, name)) for name in self._fields}, **changes)

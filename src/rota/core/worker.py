@@ -1,0 +1,112 @@
+"""The worker: its states, and the judgement of one that nobody can see."""
+
+from __future__ import annotations
+
+from rota.core.record import Record
+from rota.core.times import format_duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rota.core.machine import Moves
+    from rota.core.times import Duration, Instant
+
+STARTING, IDLE, BUSY, STOPPING, STOPPED, DEAD = "starting", "idle", "busy", "stopping", "stopped", "dead"
+STATES = (STARTING, IDLE, BUSY, STOPPING, STOPPED, DEAD)
+LIVE = (STARTING, IDLE, BUSY, STOPPING)
+PAUSED, LATE = "paused", "late"
+SHOWN = (*STATES, PAUSED, LATE)
+
+REGISTER, BEAT, CLAIM, SETTLE, STOP, LEAVE, DIE = "register", "beat", "claim", "settle", "stop", "leave", "die"
+MOVES: Moves = {
+    (None, REGISTER): frozenset({STARTING, IDLE}),
+    (STARTING, BEAT): frozenset({IDLE, BUSY}),
+    (IDLE, CLAIM): frozenset({BUSY}),
+    (BUSY, CLAIM): frozenset({BUSY}),
+    (BUSY, SETTLE): frozenset({IDLE, BUSY}),
+    **{(state, STOP): frozenset({STOPPING}) for state in LIVE},
+    **{(state, LEAVE): frozenset({STOPPED}) for state in LIVE},
+    **{(state, DIE): frozenset({DEAD}) for state in LIVE},
+    (DEAD, BEAT): frozenset({IDLE}),
+}
+
+CONTINUE, PAUSE, REGISTER_AGAIN = "continue", "pause", "register"
+ADVICE = (CONTINUE, STOP, PAUSE, REGISTER_AGAIN)
+
+MISSED_BEATS = 2
+LOST, HEARTBEAT_TIMEOUT = "lost", "heartbeat_timeout"
+
+
+class Worker(Record):
+    """One process life, as the store knows it. `heartbeat_interval` None: judged by its lease alone."""
+
+    id: str
+    name: str
+    hostname: str
+    pid: int | None
+    status: str
+    desired: str | None
+    orchestrator: int | None
+    slot: str | None
+    queue: str | None
+    version: str | None
+    registered_at: Instant
+    last_heartbeat_at: Instant
+    heartbeat_interval: Duration | None
+    heartbeat_count: int
+    success_count: int
+    error_count: int
+    last_error_at: Instant | None
+    last_error_message: str | None
+    current_job: int | None
+    metadata_json: str | None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        import json
+
+        return json.loads(self.metadata_json) if self.metadata_json else {}
+
+    def shown(self, now: Instant, paused: bool) -> str:
+        """The state for people: `late` for one that missed a beat, `paused` for an idle one of a paused queue."""
+        beats = self.orchestrator is None and self.status in LIVE
+        if beats and self.heartbeat_interval and now >= self.last_heartbeat_at + 3 * self.heartbeat_interval // 2:
+            return LATE
+        return PAUSED if paused and self.status == IDLE else self.status
+
+
+class Holding(Record):
+    """What an unseen worker holds, as far as its judgement goes."""
+
+    claimed_at: Instant
+    lease_expires_at: Instant
+
+
+class Alive(Record):
+    """Not dead now; look again at this time."""
+
+    look_again_at: Instant
+
+
+class Dead(Record):
+    """Dead, for this reason."""
+
+    reason: str
+    text: str
+
+
+def judge(beat: Instant, interval: Duration, held: Holding | None, grace_from: Instant, now: Instant) -> Alive | Dead:
+    """Is a worker that nobody can see dead?
+
+    Two missed beats end it, unless it holds a claim and has not beaten since it took it: a loop that is silent while
+    its model runs is judged by its lease alone. `held` is its newest live claim. Time before `grace_from` does not
+    count, because the store itself was away then.
+    """
+    due = max(beat, grace_from) + MISSED_BEATS * interval
+    if held is not None and beat <= held.claimed_at:
+        due = max(due, held.lease_expires_at)
+    if now < due:
+        return Alive(due)
+    silent, every = format_duration(now - beat), format_duration(interval)
+    return Dead(HEARTBEAT_TIMEOUT, f"no heartbeat for {silent}, expected every {every}")

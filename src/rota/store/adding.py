@@ -1,0 +1,146 @@
+"""Adding jobs: what a caller says of one, checked, and written in the state that it rests in."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core.errors import BadInput, NotFound, QueueFull
+from rota.core.ids import queue_name
+from rota.core.job import NewJob as NewJob
+from rota.core.job import rest
+from rota.store import flow
+from rota.store.rows import to_job, to_queue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rota.store.rows import Row
+    from rota.store.transaction import Transaction
+
+LONGEST_TITLE = 1000
+LONGEST_NAME = 200
+_LARGEST_PRIORITY = 1 << 31
+
+
+def checked(new: NewJob) -> NewJob:
+    """The same, or what is wrong with it."""
+    queue_name(new.queue)
+    if not new.title.strip():
+        raise BadInput("a job needs a title")
+    if len(new.title) > LONGEST_TITLE or "\0" in new.title:
+        raise BadInput(f"the title may have at most {LONGEST_TITLE} characters, none of them NUL")
+    for what, text in (("kind", new.kind), ("key", new.key), ("limit_key", new.limit_key)):
+        if text and (len(text) > LONGEST_NAME or "\0" in text):
+            raise BadInput(f"{what} may have at most {LONGEST_NAME} characters, none of them NUL")
+    if new.key == "" or new.limit_key == "":
+        raise BadInput("a key may not be empty: leave it out instead")
+    if not -_LARGEST_PRIORITY <= new.priority < _LARGEST_PRIORITY:
+        raise BadInput(f"priority {new.priority} is out of range: a whole number of at most 31 bits")
+    if new.max_attempts is not None and new.max_attempts < 1:
+        raise BadInput(f"max_attempts must be at least 1, not {new.max_attempts}")
+    if new.timeout is not None and new.timeout <= 0:
+        raise BadInput("a time-out must be longer than nothing: leave it out for none")
+    return new
+
+
+class Addition:
+    """Jobs being added in one transaction; written in one go at the end, and before any look at a key."""
+
+    def __init__(self, tx: Transaction, max_attempts: int) -> None:
+        self._tx = tx
+        self._max_attempts = max_attempts
+        self._rows: list[Row] = []
+        self._states: dict[tuple[str, str], list[int]] = {}
+        self._waits: list[tuple[int, Sequence[int]]] = []
+        self._admitted: dict[tuple[str, str], int] = {}
+
+    def add(self, wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> list[int]:
+        """The ids of the jobs, in order; a key met again answers with the job that has it."""
+        self._prepare_queues(wanted)
+        next_id = self._tx.draw("job", len(wanted)) if wanted else 0
+        ids = []
+        for new, payload in zip(wanted, payloads, strict=True):
+            known = self._known(new)
+            if known is None:
+                self._place(next_id, new, payload)
+            ids.append(next_id if known is None else known)
+            next_id += 1
+        self._write()
+        for id, needed in self._waits:
+            depend(self._tx, id, needed)
+        for (queue, status), added in self._states.items():
+            self._tx.moved(jobs.ADD, queue, None, status, added)
+        return ids
+
+    def _place(self, id: int, new: NewJob, payload: str | None) -> None:
+        """Put one job where it rests: most are plain and simply ready."""
+        status, blocked_on, due_wall = jobs.READY, None, 0
+        if new.after or new.at is not None or new.limit_key is not None or new.parent is not None:
+            status, blocked_on = self._rest(new)
+            due_wall = int(new.at is not None)
+        work = (new.queue, new.kind, new.title, payload, new.priority, status, blocked_on, new.at, due_wall)
+        attempts = new.max_attempts or self._max_attempts
+        self._rows.append((id, *work, new.key, new.limit_key, new.parent, attempts, new.timeout, self._tx.now))
+        self._states.setdefault((new.queue, status), []).append(id)
+        if new.after:
+            self._waits.append((id, new.after))
+
+    def _rest(self, new: NewJob) -> tuple[str, str | None]:
+        states = [self._status_of(id, "to wait for") for id in new.after]
+        if new.parent is not None:
+            self._status_of(new.parent, "to be the parent")
+        due = new.at is None or new.at <= self._tx.wall
+        waits = any(status != jobs.DONE for status in states)
+        return rest(waits, due, due and not waits and not self._has_room(new))
+
+    def _status_of(self, id: int, what_for: str) -> str:
+        self._write()
+        row = self._tx.one("job.get", id=id)
+        if row is None:
+            raise NotFound(f"there is no job {id} {what_for}")
+        return to_job(row).status
+
+    def _has_room(self, new: NewJob) -> bool:
+        """Whether the key's limit lets this one in; those that this transaction let in before count too."""
+        if new.limit_key is None:
+            return True
+        per_key = flow.queue_of(self._tx, new.queue).per_key
+        if per_key is None:
+            return True
+        place = (new.queue, new.limit_key)
+        if place not in self._admitted:
+            counted = self._tx.execute("job.count_admitted", queue=place[0], limit_key=place[1], id=0, most=per_key)
+            self._admitted[place] = counted[0][0]
+        self._admitted[place] += 1
+        return self._admitted[place] <= per_key
+
+    def _known(self, new: NewJob) -> int | None:
+        if new.key is None:
+            return None
+        self._write()
+        row = self._tx.one("job.by_key", queue=new.queue, key=new.key)
+        return None if row is None else to_job(row).id
+
+    def _write(self) -> None:
+        if self._rows:
+            self._tx.many("job.insert", self._rows)
+            self._rows = []
+
+    def _prepare_queues(self, wanted: Sequence[NewJob]) -> None:
+        """The queues exist, and none is filled beyond its depth."""
+        for name in {new.queue: None for new in wanted}:
+            row = self._tx.one("queue.lock", queue=name)
+            if row is None:
+                self._tx.execute("queue.make", queue=name, now=self._tx.now)
+                self._tx.tell("queue", "make", name)
+            elif (depth := to_queue(row).max_depth) is not None:
+                waiting = self._tx.count(name, *jobs.WAITING)
+                if waiting + sum(new.queue == name and self._known(new) is None for new in wanted) > depth:
+                    raise QueueFull(f"queue {name} is full: {waiting} jobs wait, at most {depth} may")
+
+
+def depend(tx: Transaction, id: int, on: Iterable[int]) -> None:
+    """Let a job wait for others, and let those know."""
+    for needed in on:
+        if tx.execute("dependency.add", job=id, needs=needed):
+            tx.many("dependency.count_dependents", [(1, needed)])

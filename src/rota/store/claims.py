@@ -1,0 +1,174 @@
+"""Claims by hand: taken, renewed, given back and settled by workers that nobody watches. Each write has the token."""
+
+from __future__ import annotations
+
+from rota.core import claim as claims
+from rota.core import job as jobs
+from rota.core.claim import Lapsed, Released
+from rota.core.errors import BadInput, Conflict, NothingReady, Refused, RotaError, Stale
+from rota.core.queue import allow
+from rota.core.times import format_instant
+from rota.store import ending, flow, tend
+from rota.store.rows import to_claim, to_job, to_run
+from rota.store.workers import present
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.claim import Claim, Outcome, Run
+    from rota.core.job import Job
+    from rota.core.queue import Allowance, Queue
+    from rota.core.times import Duration
+    from rota.store.store import Store
+    from rota.store.transaction import Transaction
+
+
+class Claims:
+    """The port for claims by hand."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def claim(self, job_id: int, worker_id: str | None = None, lease: Duration | None = None) -> Claim:
+        """Take this job; one winner among any number of racers. Without a worker, for the caller's user and host."""
+        with self._store.begin() as tx:
+            worker = present(self._store, tx, worker_id)
+            tend.tend(self._store, tx)
+            job = flow.job_of(tx, job_id)
+            if job.is_lapsed(tx.now):
+                ending.end_claim(tx, job, Lapsed(), self._store.settings.backoff, self._store.chance())
+                job = flow.job_of(tx, job_id)
+            refusal = self._refusal(tx, job)
+            if refusal is None:
+                return self._take(tx, job, worker, lease)
+        raise refusal
+
+    def take(self, worker_id: str | None = None, queue: str | None = None, lease: Duration | None = None) -> Claim:
+        """Take the best ready job, of one queue or of any, in one step."""
+        with self._store.begin() as tx:
+            worker = present(self._store, tx, worker_id)
+            tend.tend(self._store, tx)
+            best: list[Job] = []
+            for each in self._store.queues.open_ones(queue):
+                if _allowance(tx, each).granted:
+                    best += [to_job(row) for row in tx.execute("job.ready", queue=each.name, most=1)]
+            if best:
+                return self._take(tx, min(best, key=lambda job: (-job.priority, job.id)), worker, lease)
+        raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
+
+    def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
+        """Extend a live lease, never shortening it; a lapsed one is lost."""
+        with self._store.write() as tx:
+            job = flow.job_of(tx, claim.job_id)
+            until = claims.renewed(job, self._lease(job.lease if lease is None else lease), tx.now)
+            row = tx.one("claim.renew", id=claim.job_id, token=claim.token, until=until, now=tx.now)
+            if row is None:
+                if job.token == claim.token and job.is_lapsed(tx.now):
+                    ended = format_instant(job.lease_expires_at or 0)
+                    raise Stale(f"the lease on job {job.id} ran out at {ended}: settle it while nobody takes it")
+                raise _lost(tx, claim)
+            self._beat(tx, claim.worker_id)
+            tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
+            return to_claim(to_job(row))
+
+    def release(self, claim: Claim, note: str | None = None) -> None:
+        """Give the job back unfinished; no attempt is spent."""
+        self.settle(claim, Released(note))
+
+    def settle(self, claim: Claim, outcome: Outcome) -> None:
+        """Report what became of it. Settling again with the token that settled changes nothing and is no error."""
+        store = self._store
+        with store.write() as tx:
+            job = flow.job_of(tx, claim.job_id)
+            held = job.status == jobs.ACTIVE and job.token == claim.token
+            if held and ending.end_claim(tx, job, outcome, store.settings.backoff, store.chance()):
+                self._beat(tx, claim.worker_id)
+                return
+            verb = claims.end(job, outcome, store.settings.backoff, 0).verb
+            row = tx.one("claim.run", token=claim.token)
+            if row is None or to_run(row).job_id != job.id or to_run(row).verb != verb:
+                raise _lost(tx, claim)
+
+    def held(self, job_id: int, worker_id: str | None = None, token: int | None = None) -> Claim:
+        """The live claim on a job, as its worker or token names it; `Stale` when it is no longer theirs."""
+        job = self._store.jobs.get(job_id)
+        worker = worker_id or (None if token else self._store.workers.implicit_id())
+        if job.status == jobs.ACTIVE and (token is None or job.token == token) and worker in (None, job.worker_id):
+            return to_claim(job)
+        raise Stale(_whose(job, worker or f"token {token}"))
+
+    def is_settled_by(self, job_id: int, worker_id: str | None) -> bool:
+        """Whether this worker's last claim on the job ended by its own word, and nobody has claimed the job since."""
+        job = self._store.jobs.get(job_id)
+        worker = worker_id or self._store.workers.implicit_id()
+        rows = self._store.database.execute("claim.last_run_of", {"job": job_id, "worker": worker})
+        own = (claims.COMPLETED, claims.FAILED, claims.RELEASED)
+        return bool(rows) and to_run(rows[0]).status in own and to_run(rows[0]).token == job.token
+
+    def runs(self, job_id: int) -> list[Run]:
+        """What each ended claim on a job did, oldest first."""
+        return [to_run(row) for row in self._store.database.execute("claim.runs", {"job": job_id})]
+
+    def _take(self, tx: Transaction, job: Job, worker: str, lease: Duration | None) -> Claim:
+        lease = self._lease(lease)
+        token = tx.draw("token")
+        until = tx.now + (min(lease, job.timeout) if job.timeout else lease)
+        tx.execute(
+            "claim.take",
+            id=job.id,
+            token=token,
+            worker=worker,
+            orchestrator=None,
+            now=tx.now,
+            lease=lease,
+            lease_expires_at=until,
+        )
+        queue = flow.queue_of(tx, job.queue)
+        if queue.rate is not None:
+            tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=_allowance(tx, queue).rate_next_at)
+        tx.moved(jobs.CLAIM, job.queue, jobs.READY, jobs.ACTIVE, [job.id], worker=worker, token=token)
+        tx.execute("worker.claimed", id=worker, job=job.id, now=tx.now)
+        return claims.Claim(job.id, token, worker, tx.now, until)
+
+    def _refusal(self, tx: Transaction, job: Job) -> RotaError | None:
+        """Why this job cannot be claimed now; None when it can."""
+        if job.status == jobs.ACTIVE:
+            until = f" until {format_instant(job.lease_expires_at)}" if job.lease_expires_at else ""
+            return Conflict(f"job {job.id} is claimed by {job.worker_id}{until}")
+        if job.status in jobs.FINAL:
+            return Conflict(f"job {job.id} is {job.status} already")
+        if job.status != jobs.READY:
+            return Refused(f"job {job.id} is {job.status}: `rota why {job.id}` says for what")
+        if not self._store.queues.open_ones(job.queue):
+            return Refused(f"queue {job.queue} is paused")
+        queue = flow.queue_of(tx, job.queue)
+        allowance = _allowance(tx, queue)
+        if not allowance.granted:
+            limit = f"its rate of {queue.rate}" if allowance.limit == "rate" else f"its {queue.concurrency} at once"
+            return Refused(f"queue {job.queue} is at {limit}")
+        return None
+
+    def _lease(self, lease: Duration | None) -> Duration:
+        if lease is None:
+            return self._store.settings.lease
+        if lease <= 0:
+            raise BadInput("a lease must be longer than nothing: write for example 30m")
+        return lease
+
+    def _beat(self, tx: Transaction, worker: str) -> None:
+        tx.execute("worker.beat", id=worker, now=tx.now, counted=0, metadata=None)
+
+
+def _allowance(tx: Transaction, queue: Queue) -> Allowance:
+    """Whether the queue's limits let one more be claimed."""
+    return allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, 1, tx.now)
+
+
+def _lost(tx: Transaction, claim: Claim) -> Stale:
+    return Stale(_whose(flow.job_of(tx, claim.job_id), f"{claim.worker_id} with token {claim.token}"))
+
+
+def _whose(job: Job, who: str) -> str:
+    """What became of a claim that its holder still believes in."""
+    if job.status == jobs.ACTIVE:
+        return f"job {job.id} is not held by {who} any more: {job.worker_id} holds it with token {job.token}"
+    return f"job {job.id} is not held by {who} any more: it is {job.status}"

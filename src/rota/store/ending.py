@@ -1,0 +1,99 @@
+"""How claims end: one by one for any reason, or many at once when they are done."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core import queue as queues
+from rota.core.claim import end
+from rota.store import flow
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.core.claim import Ending
+    from rota.core.job import Job
+    from rota.core.retry import Backoff
+    from rota.store.rows import Row
+    from rota.store.transaction import Transaction
+
+LONGEST_ERROR = 16_384
+
+
+def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chance: float) -> bool:
+    """End this job's claim as decided; false when the claim was no longer there, and then nothing changed."""
+    decided = end(job, ending, backoff, chance)
+    due_at = tx.now + decided.delay if decided.delay or decided.verb == jobs.SNOOZE else None
+    status, blocked_on = (decided.status, None) if decided.status else flow.resting(tx, job, due_at)
+    error = decided.error[:LONGEST_ERROR] if decided.error else None
+    if not tx.execute(
+        "claim.end",
+        id=job.id,
+        token=job.token,
+        status=status,
+        blocked_on=blocked_on,
+        due_at=due_at,
+        spent=decided.spent,
+        died=decided.died,
+        lapsed=decided.lapsed,
+        result=decided.result,
+        error=error,
+        note=decided.note,
+        finished_at=tx.now if status in jobs.FINAL else None,
+    ):
+        return False
+    if decided.leaves_run:
+        attempt, ran = job.attempts + decided.spent, (job.token, job.id, job.worker_id)
+        told = (decided.verb, decided.reason, error, decided.note, job.renewed_count)
+        tx.many("claim.record", [(*ran, attempt, job.generation, job.claimed_at, tx.now, *told)])
+    facts = {"worker": job.worker_id, "token": job.token, "reason": decided.reason, "error": error and error[:200]}
+    told_facts = {name: value for name, value in facts.items() if value is not None}
+    tx.moved(decided.verb, job.queue, jobs.ACTIVE, status, [job.id], **told_facts)
+    succeeded, failed = (
+        int(status == jobs.DONE),
+        int(decided.verb in (jobs.FAIL, jobs.EXPIRE, jobs.DIE) and decided.spent),
+    )
+    tx.execute("worker.settled", id=job.worker_id, succeeded=succeeded, failed=failed, error=error, now=tx.now)
+    flow.left(tx, job.queue, job.limit_key, jobs.ACTIVE, status)
+    if status == jobs.DONE and job.dependents:
+        flow.ripple(tx, job.id)
+    if succeeded or decided.verb == jobs.FAIL:
+        mind_breaker(tx, job.queue, failed, error)
+    return True
+
+
+def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tuple[set[int], dict[str, int]]:
+    """Settle claims as done, each `(result, job id, token)`: the tokens that still held, and how many per worker."""
+    now = tx.now
+    rows = tx.many("claim.holding", {(id, token): None for _, id, token in done})
+    held = {row[1] for row in rows}
+    tx.many("claim.finish", [(result, now, id, token) for result, id, token in done if token in held])
+    runs: list[Row] = []
+    ids: dict[str, list[int]] = {}
+    workers: dict[str, int] = {}
+    for id, token, queue, worker, attempts, generation, claimed_at, renewed_count, _, _ in rows:
+        ran = (token, id, worker, attempts + 1, generation, claimed_at, now)
+        runs.append((*ran, jobs.FINISH, None, None, None, renewed_count))
+        ids.setdefault(queue, []).append(id)
+        workers[worker] = workers.get(worker, 0) + 1
+    tx.many("claim.record", runs)
+    for queue, finished in ids.items():
+        tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, finished)
+        mind_breaker(tx, queue, 0, None)
+    for id, _, queue, _, _, _, _, _, dependents, limit_key in rows:
+        flow.left(tx, queue, limit_key, jobs.ACTIVE, jobs.DONE)
+        if dependents:
+            flow.ripple(tx, id)
+    return held, workers
+
+
+def mind_breaker(tx: Transaction, queue: str, failed: int, error: str | None) -> None:
+    """Count failures in a row where the queue has a breaker, and pause it when there are too many."""
+    limits = flow.queue_of(tx, queue)
+    if limits.breaker is None or (not failed and not limits.failures):
+        return
+    in_a_row = tx.execute("queue.count_failures", queue=queue, failed=failed)[0][0]
+    if in_a_row >= limits.breaker:
+        reason = f"{in_a_row} failures in a row; the last: {error}"
+        if tx.execute("queue.pause", queue=queue, now=tx.now, by=queues.BREAKER, reason=reason):
+            tx.tell("queue", "pause", queue, by=queues.BREAKER, reason=reason[:200])

@@ -1,0 +1,58 @@
+"""The log of what happened: read after a cursor, and followed."""
+
+from __future__ import annotations
+
+from rota.core.errors import BadInput
+from rota.core.record import Record
+from rota.core.times import SECOND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from rota.core.times import Instant
+    from rota.store.store import Store
+
+
+class Event(Record):
+    """What one transaction changed. `cursor` is opaque: hand it back to read on from here."""
+
+    cursor: str
+    at: Instant
+    actor: str
+    facts: list[list[Any]]
+
+
+class Events:
+    """The port for the log."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def after(self, cursor: str = "0", limit: int = 500) -> list[Event]:
+        """What happened after a cursor, oldest first; `0` is the beginning."""
+        import json
+
+        if not (cursor.isascii() and cursor.isdigit()):
+            raise BadInput(f"{cursor!r} is not an event cursor: hand back one that `rota events --json` printed")
+        rows = self._store.database.execute("event.after", {"cursor": int(cursor), "most": limit})
+        return [Event(str(id), at, actor, json.loads(facts)) for id, at, actor, facts in rows]
+
+    def last(self) -> str:
+        """The newest cursor."""
+        return str(self._store.database.execute("event.last", {})[0][0])
+
+    def follow(self, cursor: str) -> Iterator[Event]:
+        """What happens after a cursor, without end."""
+        listener = self._store.database.listen(events=True)
+        try:
+            while True:
+                found = self.after(cursor)
+                yield from found
+                if found:
+                    cursor = found[-1].cursor
+                else:
+                    listener.wait(self._store.settings.poll_interval / SECOND)
+        finally:
+            listener.close()

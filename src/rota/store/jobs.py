@@ -1,0 +1,242 @@
+"""Jobs: added, read, listed, settled by people, cancelled, tried again, waited for."""
+
+from __future__ import annotations
+
+import time
+
+from rota.core import job as jobs
+from rota.core.claim import Cancelled, Done, Failed
+from rota.core.errors import BadInput, Conflict, Cycle, NotFound, QueueFull, Stale, WaitedTooLong
+from rota.core.queue import allow
+from rota.core.times import SECOND
+from rota.store import ending, flow, payload
+from rota.store.adding import Addition, checked, depend
+from rota.store.rows import to_job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from rota.core.job import Job
+    from rota.core.queue import Queue
+    from rota.core.times import Duration
+    from rota.store.adding import NewJob
+    from rota.store.store import Store
+    from rota.store.transaction import Transaction
+
+_WAITED_FOR = {
+    "done": (jobs.DONE,),
+    "final": jobs.FINAL,
+    "active": (jobs.ACTIVE, *jobs.FINAL),
+    "ready": tuple(set(jobs.STATES) - {"blocked", "scheduled"}),
+}
+CONDITIONS = tuple(_WAITED_FOR)
+
+
+class Jobs:
+    """The port for jobs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, new: NewJob, wait: Duration = 0) -> Job:
+        """Make a job durable. A key met again answers with the job that has it. `wait` so long for a full queue."""
+        (id,) = self.add_many([new], wait)
+        return self.get(id)
+
+    def add_many(self, new: Iterable[NewJob], wait: Duration = 0) -> list[int]:
+        """Make many jobs durable in one transaction, all or none; their ids in order."""
+        wanted = [checked(job) for job in new]
+        texts = [payload.encode(job.payload, "payload") for job in wanted]
+        deadline = time.monotonic() + wait / SECOND
+        while True:
+            try:
+                with self._store.begin() as tx:
+                    return Addition(tx, self._store.settings.max_attempts).add(wanted, texts)
+            except QueueFull:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                self._wait_for_change(min(left, self._store.settings.poll_interval / SECOND))
+
+    def get(self, id: int) -> Job:
+        """One job, with what it waits for and its children."""
+        rows = self._store.database.execute("job.get", {"id": id})
+        if not rows:
+            raise NotFound(f"there is no job {id}")
+        return self._with_relations(to_job(rows[0]))
+
+    def ready(self, queue: str | None = None, limit: int = 10) -> list[Job]:
+        """Jobs that can be claimed now, best first."""
+        self._store.tend()
+        found: list[Job] = []
+        for each in self._store.queues.open_ones(queue):
+            if each.is_limited and not self._has_room(each):
+                continue
+            rows = self._store.database.execute("job.ready", {"queue": each.name, "most": limit})
+            found += [to_job(row) for row in rows]
+        found.sort(key=lambda job: (-job.priority, job.id))
+        return [self._with_relations(job) for job in found[:limit]]
+
+    def block(self, id: int, on: int) -> Job:
+        """Let a job wait for another; a cycle is refused."""
+        with self._store.write() as tx:
+            job, needed = flow.job_of(tx, id), flow.job_of(tx, on)
+            if on == id or tx.one("dependency.reaches", from_job=on, to_job=id):
+                raise Cycle(f"job {id} cannot wait for job {on}: job {on} waits for job {id} already")
+            if job.status not in jobs.WAITING:
+                raise Conflict(f"job {id} is {job.status}: only a job that waits can be made to wait for another")
+            depend(tx, id, [on])
+            tx.tell("job", "depend", str(id), on=on)
+            if needed.status != jobs.DONE:
+                flow.move_to_rest(tx, jobs.BLOCK if job.status != jobs.BLOCKED else jobs.UNBLOCK, job)
+        return self.get(id)
+
+    def unblock(self, id: int, on: int) -> Job:
+        """Let a job no longer wait for another."""
+        with self._store.write() as tx:
+            job = flow.job_of(tx, id)
+            if not tx.execute("dependency.remove", job=id, needs=on):
+                raise NotFound(f"job {id} does not wait for job {on}")
+            tx.many("dependency.count_dependents", [(-1, on)])
+            tx.tell("job", "undepend", str(id), on=on)
+            if job.status == jobs.BLOCKED:
+                flow.move_to_rest(tx, jobs.UNBLOCK, job)
+        return self.get(id)
+
+    def done(self, id: int, result: Any = None, force: bool = False) -> Job:
+        """Settle a job without its token: the claim of whoever holds it, if nobody watches that worker."""
+        return self._settle_unfenced(id, Done(payload.encode(result, "result")), force)
+
+    def fail(self, id: int, error: str, again: bool = True, force: bool = False) -> Job:
+        """Report a failure without the claim's token, under the same rules."""
+        return self._settle_unfenced(id, Failed(error, again), force)
+
+    def cancel(self, id: int) -> Job:
+        """Call a job off, whatever it is doing; its holder's outcome will be refused."""
+        store = self._store
+        with store.write() as tx:
+            job = flow.job_of(tx, id)
+            if job.status == jobs.ACTIVE:
+                ending.end_claim(tx, job, Cancelled(tx.actor), store.settings.backoff, store.chance())
+                tx.draw("wish")
+                tx.something_to_claim = True
+            elif job.status in jobs.FINAL:
+                raise Conflict(f"job {id} is {job.status} already")
+            else:
+                _end_unheld(tx, jobs.CANCEL, job, jobs.CANCELLED, None, f"cancelled by {tx.actor}")
+        return self.get(id)
+
+    def retry(self, id: int) -> Job:
+        """Start a new generation of a job that is over: all its attempts again."""
+        with self._store.write() as tx:
+            job = flow.job_of(tx, id)
+            if job.status not in jobs.FINAL:
+                raise Conflict(
+                    f"job {id} is {job.status}: only a job that is done, failed or cancelled can be tried again"
+                )
+            status, blocked_on = flow.resting(tx, job, None)
+            tx.execute("job.retry", id=id, old=job.status, status=status, blocked_on=blocked_on)
+            tx.moved(jobs.RETRY, job.queue, job.status, status, [id])
+        return self.get(id)
+
+    def why(self, id: int) -> str:
+        """The exact reason why a job is not running, in one sentence."""
+        from rota.store.why import why
+
+        return why(self._store, self.get(id))
+
+    def wait(self, ids: Sequence[int], condition: str = "final", timeout: Duration | None = None) -> list[Job]:
+        """Wait until each job is `done`, `final`, `active` or `ready`; one that can no longer get there raises."""
+        wanted = _WAITED_FOR[condition]
+        deadline = None if timeout is None else time.monotonic() + timeout / SECOND
+        listener = self._store.database.listen(events=True)
+        try:
+            while True:
+                self._store.tend()
+                found = [self.get(id) for id in ids]
+                for job in found:
+                    if job.status in jobs.FINAL and job.status not in wanted:
+                        reason = job.error or "no reason given"
+                        raise Conflict(f"job {job.id} is {job.status}, so it will not be {condition}: {reason}")
+                if all(job.status in wanted for job in found):
+                    return found
+                left = self._store.settings.poll_interval / SECOND
+                if deadline is not None:
+                    left = min(left, deadline - time.monotonic())
+                if left <= 0:
+                    waiting = ", ".join(f"{job.id} ({job.status})" for job in found if job.status not in wanted)
+                    raise WaitedTooLong(f"still not {condition}: job {waiting}")
+                listener.wait(left)
+        finally:
+            listener.close()
+
+    def _settle_unfenced(self, id: int, outcome: Done | Failed, force: bool) -> Job:
+        store = self._store
+        with store.write() as tx:
+            job = flow.job_of(tx, id)
+            if job.status in jobs.FINAL:
+                raise Conflict(f"job {id} is {job.status} already")
+            if job.status != jobs.ACTIVE:
+                if not force:
+                    raise Conflict(
+                        f"job {id} is {job.status} and nobody holds it: claim it first, or settle it with --force"
+                    )
+                status = jobs.DONE if isinstance(outcome, Done) else jobs.FAILED
+                result, error = (outcome.result, None) if isinstance(outcome, Done) else (None, outcome.error)
+                _end_unheld(tx, jobs.FORCE, job, status, result, error)
+            else:
+                if not force:
+                    _refuse_unfenced(job)
+                ending.end_claim(tx, job, outcome, store.settings.backoff, store.chance())
+                tx.tell("job", "unfenced", str(id), token=job.token, forced=force)
+                if job.orchestrator is not None:
+                    tx.draw("wish")
+                    tx.something_to_claim = True
+        return self.get(id)
+
+    def _has_room(self, queue: Queue) -> bool:
+        counts: dict[str, int] = dict(self._store.database.execute("tally.of_queue", {"queue": queue.name}))
+        return allow(queue, counts.get(jobs.ACTIVE, 0), 1, self._store.now()).granted > 0
+
+    def _with_relations(self, job: Job) -> Job:
+        database = self._store.database
+        after = tuple(id for id, _ in database.execute("dependency.of_job", {"job": job.id}))
+        children = tuple(id for (id,) in database.execute("job.children", {"id": job.id}))
+        return job.but(after=after, children=children) if after or children else job
+
+    def _wait_for_change(self, seconds: float) -> None:
+        listener = self._store.database.listen(events=True)
+        try:
+            listener.wait(seconds)
+        finally:
+            listener.close()
+
+    def list(
+        self, status: str | None = None, queue: str | None = None, limit: int = 50, before: int | None = None
+    ) -> list[Job]:
+        """The newest jobs first; `before` an id, to page on."""
+        if status is not None and status not in jobs.STATES:
+            raise BadInput(f"{status!r} is not a job's state: one of {', '.join(jobs.STATES)}")
+        name = f"job.list_{status}" if status in (jobs.ACTIVE, jobs.FAILED) else "job.list"
+        params = {"status": status, "queue": queue, "before": before or 1 << 62, "most": limit}
+        return [self._with_relations(to_job(row)) for row in self._store.database.execute(name, params)]
+
+
+def _refuse_unfenced(job: Job) -> None:
+    """Without a token nobody can tell a late holder from the current one, so doubt means no."""
+    if job.orchestrator is not None:
+        raise Stale(
+            f"job {job.id} is held by {job.worker_id}, which is watched: only its token settles it (or --force)"
+        )
+    if job.lapses:
+        raise Stale(f"an earlier claim on job {job.id} lapsed: only the current token settles it (or --force)")
+
+
+def _end_unheld(tx: Transaction, verb: str, job: Job, status: str, result: str | None, error: str | None) -> None:
+    tx.execute("job.finish_unheld", id=job.id, old=job.status, status=status, result=result, error=error, now=tx.now)
+    tx.moved(verb, job.queue, job.status, status, [job.id])
+    flow.left(tx, job.queue, job.limit_key, job.status, status)
+    if status == jobs.DONE and job.dependents:
+        flow.ripple(tx, job.id)

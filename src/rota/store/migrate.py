@@ -1,0 +1,57 @@
+"""Migrations: numbered files, each whole or not at all, safe when many programs start at once."""
+
+from __future__ import annotations
+
+import os
+
+from rota.core.errors import SchemaMismatch
+from rota.store import rows
+from rota.store.statements import FOLDER, fill
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.store.port import Database
+
+LATEST = 1
+_MIGRATIONS = os.path.join(FOLDER, "migrations")
+
+
+def migrations() -> dict[int, tuple[str, int, str]]:
+    """Every migration by number: its name, the oldest code that may still work beside it, and its text."""
+    found = {}
+    for file in sorted(os.listdir(_MIGRATIONS)):
+        number, _, name = file.removesuffix(".sql").partition("_")
+        with open(os.path.join(_MIGRATIONS, file), encoding="utf-8") as text:
+            first, _, body = text.read().partition("\n")
+        found[int(number)] = (name, int(first.removeprefix("-- oldest: ")), body)
+    return found
+
+
+def migrate(database: Database) -> list[int]:
+    """Bring the database to this code's schema; the numbers of the migrations that were applied here."""
+    applied = []
+    for number, (name, oldest, text) in migrations().items():
+        if number <= database.version:
+            continue
+        with database.write():
+            if database.refresh_version() >= number:
+                continue
+            database.script(fill(text, {**rows.GAPS, **database.gaps()}))
+            database.execute(
+                "migration.record", {"number": number, "name": name, "oldest": oldest, "now": database.wall()}
+            )
+            database.set_version(number)
+        applied.append(number)
+    return applied
+
+
+def is_outdated(database: Database) -> bool:
+    """Whether this code is older than the schema but may still finish beside it; older still is refused."""
+    if database.version <= LATEST:
+        return False
+    ((oldest,),) = database.execute("migration.oldest", {})
+    if oldest > LATEST:
+        raise SchemaMismatch(
+            f"this database has schema {database.version}, made by a newer rota; this one knows {LATEST}: upgrade"
+        )
+    return True

@@ -1,0 +1,87 @@
+"""Which database a program means, and opening it."""
+
+from __future__ import annotations
+
+import os
+
+from rota.core.errors import BadInput, NotFound, StoreError
+from rota.store.migrate import is_outdated, migrate
+from rota.store.store import Store
+from rota.store.workers import implicit_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.settings import Settings
+    from rota.store.sqlite.clock import Clock
+
+FOLDER, FILE = ".rota", "rota.db"
+_SCHEME = "sqlite:///"
+
+
+def find(start: str) -> str | None:
+    """The database of the nearest folder, from `start` upwards, that has a `.rota`; None where none has."""
+    here = os.path.abspath(start)
+    while True:
+        folder = os.path.join(here, FOLDER)
+        if os.path.isdir(folder):
+            path = os.path.join(folder, FILE)
+            if not os.path.exists(path):
+                raise StoreError(
+                    f"{folder} has lost its {FILE}: restore it from a backup, or remove the folder to start anew"
+                )
+            return path
+        parent = os.path.dirname(here)
+        if parent == here:
+            return None
+        here = parent
+
+
+def path_of(url: str) -> str:
+    """The file that a URL or a plain path names."""
+    if url.startswith(_SCHEME):
+        path = url.removeprefix(_SCHEME)
+        return os.path.abspath(path if not url.startswith(_SCHEME + "/") else "/" + path.lstrip("/"))
+    if "://" in url:
+        raise BadInput(f"{url!r} is not a database that this rota can open: write sqlite:///path/to/rota.db")
+    if not url or url.endswith("/") or os.path.isdir(url):
+        raise BadInput(f"{url!r} is not a database file: write sqlite:///path/to/rota.db")
+    return os.path.abspath(url)
+
+
+def open_store(
+    url: str | None,
+    settings: Settings,
+    *,
+    make: bool = False,
+    actor: str | None = None,
+    clock: Clock | None = None,
+    told: Callable[[str], None] | None = None,
+) -> Store:
+    """Open the database that `url` names, or the nearest `.rota`; with `make` one is made where there is none.
+
+    `told` hears what a person should know: that one was made, or that someone keeps the write lock.
+    """
+    path = path_of(url) if url else find(os.getcwd())
+    if path is None or not os.path.lexists(path):
+        if not make:
+            where = path or "here or in any folder above"
+            raise NotFound(
+                f"there is no database at {where}: `rota init` makes one"
+                if path
+                else f"there is no database {where}: `rota init` makes one"
+            )
+        from rota.store.sqlite.create import create
+
+        path = create(path, os.getcwd(), told)
+    from rota.store.sqlite.database import SqliteDatabase
+
+    database = SqliteDatabase(path, clock, told)
+    try:
+        migrate(database)
+        outdated = is_outdated(database)
+    except BaseException:
+        database.close()
+        raise
+    return Store(database, settings, actor or implicit_name(), outdated)

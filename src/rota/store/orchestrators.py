@@ -1,0 +1,235 @@
+"""What an orchestrator asks of the store: its lease, and the exchange of outcomes for claims."""
+
+from __future__ import annotations
+
+import os
+
+from rota.core import job as jobs
+from rota.core import worker as workers
+from rota.core.claim import Done, Released
+from rota.core.errors import NotFound, Stale
+from rota.core.orchestrator import LEASE
+from rota.core.queue import allow
+from rota.core.record import Record
+from rota.store import ending, tend
+from rota.store.host import host_id
+from rota.store.rows import to_job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from rota.core.claim import Outcome
+    from rota.core.queue import Queue
+    from rota.core.times import Duration, Instant
+    from rota.store.rows import Row
+    from rota.store.store import Store
+    from rota.store.transaction import Transaction
+
+    Settled = tuple[int, int, Outcome]
+
+
+class Idle(Record):
+    """A worker with room for this many jobs of a queue."""
+
+    worker_id: str
+    queue: str
+    room: int = 1
+
+
+class Handout(Record):
+    """A claim as its worker gets it, with what the handler needs."""
+
+    job_id: int
+    token: int
+    worker_id: str
+    queue: str
+    kind: str
+    title: str
+    payload_json: str | None
+    attempt: int
+    max_attempts: int
+    timeout: Duration | None
+    checkpoint_json: str | None
+
+
+class Exchange(Record):
+    """What an exchange answered: the claims made, the tokens whose outcome was refused, and its running number."""
+
+    claims: list[Handout]
+    refused: list[int]
+    number: int
+
+
+class Orchestrators:
+    """The port for orchestrators."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def join(self, crew: str = "main") -> int:
+        """An orchestrator begins; its number."""
+        from rota.core.version import __version__
+
+        with self._store.begin() as tx:
+            id = tx.draw("orchestrator")
+            place = {"host": host_id(), "hostname": os.uname().nodename, "pid": os.getpid(), "version": __version__}
+            tx.execute("orchestrator.join", id=id, crew=crew, now=tx.now, lease_expires_at=tx.now + LEASE, **place)
+            tx.execute("orchestrator.beat_pulse", now=tx.now)
+            tx.tell("orchestrator", "start", str(id), crew=crew)
+        return id
+
+    def renew(self, id: int, answered_wish: int = 0) -> Instant:
+        """Renew the lease on which all its claims hang; until when."""
+        with self._store.write() as tx:
+            row = tx.one("orchestrator.renew", id=id, lease_expires_at=tx.now + LEASE, answered_wish=answered_wish)
+            if row is None:
+                raise Stale(f"orchestrator {id} was given up: its workers count as lost")
+            tx.execute("orchestrator.beat_pulse", now=tx.now)
+            until: Instant = row[0]
+            return until
+
+    def hire(self, id: int, slot: str, queue: str, pid: int | None = None) -> str:
+        """A worker life that this orchestrator watches; its id."""
+        worker = self._store.new_worker_id()
+        with self._store.write() as tx:
+            if not tx.one("orchestrator.get", id=id):
+                raise NotFound(f"there is no orchestrator {id}")
+            place = {"hostname": os.uname().nodename, "host": host_id(), "pid": pid, "version": None, "metadata": None}
+            watched = {"orchestrator": id, "slot": slot, "queue": queue, "check_at": None, "heartbeat_interval": None}
+            tx.execute("worker.insert", id=worker, name=slot, status=workers.IDLE, now=tx.now, **place, **watched)
+            tx.tell("worker", workers.REGISTER, worker, slot=slot)
+        return worker
+
+    def bury(self, worker: str, verdict: workers.Dead) -> None:
+        """A watched worker died: its certificate, and its claims back, in one transaction."""
+        with self._store.write() as tx:
+            tend.bury(self._store, tx, worker, verdict)
+
+    def exchange(
+        self,
+        id: int,
+        number: int,
+        outcomes: Sequence[Settled],
+        idle: Sequence[Idle],
+        holdings: Collection[int] | None = None,
+    ) -> Exchange:
+        """Settle what workers report and claim for those with room, in one transaction.
+
+        `number` is the running number of the last exchange; a late one is refused. `holdings`, given after a lost
+        answer, are all tokens still held: whatever else hangs on this orchestrator goes back unspent. Nothing to do
+        writes nothing.
+        """
+        if not outcomes and holdings is None and not self._anything_for(idle):
+            return Exchange([], [], number)
+        with self._store.write(f"orchestrator-{id}") as tx:
+            if not tx.execute("orchestrator.advance", id=id, number=number + 1, lease_expires_at=tx.now + LEASE):
+                raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
+            settled, finished = self._settle(tx, outcomes)
+            if holdings is not None:
+                self._give_back(tx, id, holdings)
+            claims = self._claim(tx, id, idle)
+            _mirror(tx, finished, claims)
+            return Exchange(claims, [token for _, token, _ in outcomes if token not in settled], number + 1)
+
+    def leave(self, id: int) -> None:
+        """An orchestrator ends: what still hangs on it goes back unspent, its workers are stopped."""
+        with self._store.write() as tx:
+            self._give_back(tx, id, ())
+            for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id):
+                tend.deregister(self._store, tx, worker, "stop")
+            if tx.execute("orchestrator.end", id=id):
+                tx.tell("orchestrator", "end", str(id))
+
+    def _anything_for(self, idle: Sequence[Idle]) -> bool:
+        """Whether a claim might succeed: read before writing."""
+        names = {each.queue for each in idle if each.room > 0}
+        for queue in self._store.queues.open_ones():
+            if queue.name in names and self._store.database.execute("claim.pick", {"queue": queue.name, "most": 1}):
+                return True
+        return tend.anything_due(self._store)
+
+    def _settle(self, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[set[int], dict[str, int]]:
+        """Settle what was reported: the tokens that still held, and how many jobs each worker finished."""
+        done = [(outcome.result, job, token) for job, token, outcome in outcomes if isinstance(outcome, Done)]
+        settled, finished = ending.finish(tx, done)
+        for job_id, token, outcome in outcomes:
+            if isinstance(outcome, Done):
+                continue
+            row = tx.one("job.lock", id=job_id)
+            job = to_job(row) if row else None
+            if job and job.status == jobs.ACTIVE and job.token == token:
+                ending.end_claim(tx, job, outcome, self._store.settings.backoff, self._store.chance())
+                settled.add(token)
+        return settled, finished
+
+    def _give_back(self, tx: Transaction, id: int, holdings: Collection[int]) -> None:
+        for row in tx.execute("orchestrator.held", id=id):
+            job = to_job(row)
+            if job.token not in holdings:
+                ending.end_claim(
+                    tx, job, Released(reason="unknown"), self._store.settings.backoff, self._store.chance()
+                )
+
+    def _claim(self, tx: Transaction, id: int, idle: Sequence[Idle]) -> list[Handout]:
+        tend.tend(self._store, tx)
+        living = {worker for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id)}
+        wanted: dict[str, list[Idle]] = {}
+        for each in idle:
+            if each.room > 0 and each.worker_id in living:
+                wanted.setdefault(each.queue, []).append(each)
+        claims: list[Handout] = []
+        for queue in self._store.queues.open_ones():
+            if queue.name in wanted:
+                claims += _hand_out(tx, id, queue, wanted[queue.name])
+        return claims
+
+
+def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle]) -> list[Handout]:
+    """Claim the best ready jobs of a queue and deal them out, one to each in turn, in token order."""
+    want = sum(each.room for each in idle)
+    if queue.is_limited:
+        allowance = allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, want, tx.now)
+        want = allowance.granted
+    picked = tx.execute("claim.pick", queue=queue.name, most=want) if want else []
+    if not picked:
+        return []
+    if queue.rate is not None:
+        spent = allow(queue, 0, len(picked), tx.now)
+        tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=spent.rate_next_at)
+    token = tx.draw("token", len(picked))
+    claims: list[Handout] = []
+    taken: list[Row] = []
+    ids: dict[str, list[int]] = {}
+    for worker, row in zip(_deal(idle), picked, strict=False):
+        job_id, kind, title, payload, attempts, max_attempts, timeout, checkpoint = row
+        taken.append((token, worker, id, tx.now, None, None, job_id))
+        ids.setdefault(worker, []).append(job_id)
+        claims.append(
+            Handout(
+                job_id, token, worker, queue.name, kind, title, payload, attempts + 1, max_attempts, timeout, checkpoint
+            )
+        )
+        token += 1
+    tx.many("claim.take", taken)
+    for worker, held in ids.items():
+        tx.moved(jobs.CLAIM, queue.name, jobs.READY, jobs.ACTIVE, held, worker=worker)
+    return claims
+
+
+def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Handout]) -> None:
+    """Show in the workers' rows what they finished and what they hold now."""
+    first = {claim.worker_id: claim.job_id for claim in reversed(claims)}
+    for worker, job in first.items():
+        tx.execute("worker.exchanged", id=worker, job=job, succeeded=finished.get(worker, 0), now=tx.now)
+    for worker, count in finished.items():
+        if worker not in first:
+            tx.execute("worker.settled", id=worker, succeeded=count, failed=0, error=None, now=tx.now)
+
+
+def _deal(idle: Sequence[Idle]) -> list[str]:
+    """Whose turn it is, until all room is used: one each, round by round."""
+    turns: list[str] = []
+    for turn in range(max(each.room for each in idle)):
+        turns += [each.worker_id for each in idle if each.room > turn]
+    return turns

@@ -1,0 +1,63 @@
+"""JSON that callers hand in: encoded, or checked as it stands, and of bounded size."""
+
+from __future__ import annotations
+
+from rota.core.errors import BadInput, TooLarge
+from rota.core.jsontext import Raw
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+LARGEST = 256 * 1024
+_made: list[Callable[[Any], str]] = []
+
+
+def encode(value: Any, what: str) -> str | None:
+    """`value` as JSON text (None stays None); `Raw` text is checked and kept."""
+    if value is None:
+        return None
+    if isinstance(value, Raw):
+        text: str = value.strip()
+        _refuse_large(text, what)
+        check(text, what)
+        return text
+    try:
+        text = _encoder()(value)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise BadInput(f"the {what} cannot be written as JSON: {problem}") from None
+    _refuse_large(text, what)
+    return text
+
+
+def _encoder() -> Callable[[Any], str]:
+    """Made once: making one costs more than using it."""
+    if not _made:
+        from json import JSONEncoder
+
+        _made.append(JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode)
+    return _made[0]
+
+
+def check(text: str, what: str) -> None:
+    """Refuse text that is not JSON, or that JSON readers disagree about."""
+    import json
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    try:
+        json.loads(text, parse_constant=refuse)
+    except RecursionError:
+        raise BadInput(f"the {what} is nested too deeply") from None
+    except ValueError as problem:
+        raise BadInput(f'the {what} is not JSON ({problem}): write for example \'{{"path": "a.wav"}}\'') from None
+
+
+def _refuse_large(text: str, what: str) -> None:
+    size = len(text.encode("utf-8", "replace")) if len(text) > LARGEST // 4 else 0
+    if size > LARGEST:
+        raise TooLarge(
+            f"the {what} is too large: {size:,} bytes, at most {LARGEST:,}; store it elsewhere and pass its path"
+        )

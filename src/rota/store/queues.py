@@ -1,0 +1,158 @@
+"""Queues: their limits, their counts, and whether they are open."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core import queue as queues
+from rota.core.errors import BadInput, NotFound
+from rota.core.ids import queue_name
+from rota.core.queue import parse_rate
+from rota.core.record import Record
+from rota.store import flow
+from rota.store.rows import to_job, to_queue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.queue import Queue
+    from rota.core.times import Instant
+    from rota.store.store import Store
+    from rota.store.transaction import Transaction
+
+LIMITS = ("max_depth", "rate", "concurrency", "per_key", "breaker", "fence")
+_BATCH = 500
+
+
+class QueueStatus(Record):
+    """A queue with its counts by state, since when its best job waits, and how long its runs take."""
+
+    queue: Queue
+    counts: dict[str, int]
+    paused_by: str | None
+    oldest_ready_at: Instant | None
+
+
+class Queues:
+    """The port for queues."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def open_ones(self, name: str | None = None) -> list[Queue]:
+        """The queues that jobs may be claimed from: all that are not paused, or this one if it is not."""
+        found = {row[0]: to_queue(row) for row in self._store.database.execute("queue.all", {})}
+        everything = found.pop(queues.ALL)
+        if everything.paused_at is not None:
+            return []
+        if name is not None:
+            found = {name: found.get(name, queues.Queue(name))}
+        return [queue for queue in found.values() if queue.paused_at is None]
+
+    def is_open(self, name: str | None = None) -> bool:
+        """Whether a worker of this queue, or of any, may claim; a store without queues is open, it only has no work."""
+        known = self._store.database.execute("queue.all", {})
+        return bool(self.open_ones(name)) or (len(known) == 1 and to_queue(known[0]).paused_at is None)
+
+    def get(self, name: str) -> Queue:
+        rows = self._store.database.execute("queue.get", {"queue": name})
+        if not rows:
+            raise NotFound(f"there is no queue {name}: a queue comes to be with its first job or with `rota queue set`")
+        return to_queue(rows[0])
+
+    def set(self, name: str, **limits: object) -> Queue:
+        """Set limits of a queue; None removes one. Jobs are held back or let in as a changed `per_key` says."""
+        for limit, value in limits.items():
+            _check(limit, value)
+        with self._store.write() as tx:
+            tx.execute("queue.make", queue=queue_name(name), now=tx.now)
+            before = flow.queue_of(tx, name)
+            wanted = {limit: limits.get(limit, getattr(before, limit)) for limit in LIMITS}
+            tx.execute("queue.set", queue=name, **wanted)
+            tx.tell("queue", "set", name, **limits)
+            tx.draw("wish")
+            tx.something_to_claim = True
+        if wanted["per_key"] != before.per_key:
+            self._apply_per_key(name)
+        return self.get(name)
+
+    def pause(self, name: str | None = None, reason: str | None = None) -> list[str]:
+        """Let nothing new be claimed, of one queue or of all; who holds a job finishes it. It persists."""
+        with self._store.write() as tx:
+            target = self._known(tx, name)
+            paused = tx.execute("queue.pause", queue=target, now=tx.now, by=tx.actor, reason=reason)
+            self._wish(tx, "pause", target, bool(paused), by=tx.actor)
+        return [row[0] for row in paused]
+
+    def resume(self, name: str | None = None) -> list[str]:
+        """The opposite of pause; what was resumed. Resuming all resumes each queue too."""
+        with self._store.write() as tx:
+            target = self._known(tx, name)
+            names = [target] if name is not None else [row[0] for row in tx.execute("queue.all")]
+            resumed = [each for each in names if tx.execute("queue.resume", queue=each)]
+            for each in resumed:
+                self._wish(tx, "resume", each, True, by=tx.actor)
+        return resumed
+
+    def _known(self, tx: Transaction, name: str | None) -> str:
+        if name is not None and (name == queues.ALL or not tx.one("queue.get", queue=name)):
+            raise NotFound(f"there is no queue {name}: `rota queue list` shows those that are")
+        return name or queues.ALL
+
+    def _wish(self, tx: Transaction, verb: str, name: str, changed: bool, **facts: object) -> None:
+        if changed:
+            tx.tell("queue", verb, name, **facts)
+            tx.draw("wish")
+            tx.something_to_claim = True
+
+    def _apply_per_key(self, name: str) -> None:
+        """Let in or hold back what a changed limit says, a batch at a time."""
+        while self._hold_back(name):
+            pass
+        after: str | None = ""
+        while after is not None:
+            after = self._let_in(name, after)
+
+    def _hold_back(self, name: str) -> bool:
+        """Ready jobs beyond their key's limit wait again; whether there may be more."""
+        with self._store.write() as tx:
+            per_key = flow.queue_of(tx, name).per_key
+            keys = [] if per_key is None else tx.execute("job.admitted_keys", queue=name, per_key=per_key, most=_BATCH)
+            for (key,) in keys:
+                ((last,),) = tx.execute("job.last_ready_of_key", queue=name, limit_key=key)
+                flow.move_to_rest(tx, jobs.BLOCK, to_job(tx.execute("job.get", id=last)[0]))
+        return bool(keys)
+
+    def _let_in(self, name: str, after: str) -> str | None:
+        """Waiting jobs that their key's limit has room for; the last key looked at, None at the end."""
+        with self._store.write() as tx:
+            keys = tx.execute("job.crowded_keys", queue=name, after=after, most=_BATCH)
+            for (key,) in keys:
+                flow.admit_next(tx, name, key)
+        return str(keys[-1][0]) if len(keys) == _BATCH else None
+
+    def list(self) -> list[QueueStatus]:
+        database = self._store.database
+        counts: dict[str, dict[str, int]] = {}
+        for name, status, n in database.execute("tally.all", {}):
+            counts.setdefault(name, {})[status] = n
+        found = {row[0]: to_queue(row) for row in database.execute("queue.all", {})}
+        everything = found.pop(queues.ALL)
+        answer = []
+        for name, queue in found.items():
+            ((oldest,),) = database.execute("queue.oldest_ready", {"queue": name})
+            of_queue = {state: counts.get(name, {}).get(state, 0) for state in jobs.STATES}
+            answer.append(QueueStatus(queue, of_queue, queue.paused_by or everything.paused_by, oldest))
+        return answer
+
+
+def _check(limit: str, value: object) -> None:
+    if limit not in LIMITS:
+        raise BadInput(f"{limit!r} is not a limit of a queue: one of {', '.join(LIMITS)}")
+    if value is None:
+        return
+    if limit == "rate":
+        parse_rate(str(value))
+    elif limit == "fence":
+        if value not in ("tell", "end"):
+            raise BadInput(f"fence is 'tell' or 'end', not {value!r}")
+    elif not isinstance(value, int) or value < 1:
+        raise BadInput(f"{limit} must be a whole number of at least 1, not {value!r}; 'none' removes it")

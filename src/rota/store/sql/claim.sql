@@ -1,0 +1,70 @@
+-- name: pick
+-- The best ready jobs of a queue, to be handed out.
+SELECT id, kind, title, payload, attempts, max_attempts, timeout, checkpoint FROM job
+WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most $skip_locked
+
+-- name: take
+-- Make a ready job someone's: the claim is written into its row. A seen worker's claim has no lease of its own.
+UPDATE job SET status = 'active', token = :token, worker = :worker, orchestrator = :orchestrator, claimed_at = :now,
+    lease = :lease, lease_expires_at = :lease_expires_at, renewed_count = 0
+WHERE id = :id AND status = 'ready'
+
+-- name: renew
+-- Extend the live lease of a claim by hand; no row means that the claim is lost.
+UPDATE job SET lease_expires_at = $greatest(lease_expires_at, :until), renewed_count = renewed_count + 1
+WHERE id = :id AND token = :token AND status = 'active' AND lease_expires_at > :now RETURNING $job_columns
+
+-- name: holding
+-- Claims that are still their holder's; one that does not answer is not. (A RETURNING would cost more than this look.)
+SELECT id, token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key FROM job
+WHERE id = :id AND token = :token AND status = 'active' $for_update
+
+-- name: finish
+-- Settle claims as done.
+UPDATE job SET status = 'done', result = :result, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1
+WHERE id = :id AND token = :token AND status = 'active'
+
+-- name: end
+-- End a claim in any other way; no row means that the claim is lost.
+UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = :due_at, due_wall = 0, attempts = attempts + :spent,
+    deaths = deaths + :died, lapses = lapses + :lapsed, result = :result, error = :error, note = :note,
+    finished_at = :finished_at
+WHERE id = :id AND token = :token AND status = 'active' RETURNING id
+
+-- name: record
+-- What one claim did; written once, when it ends.
+INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
+VALUES (:token, :job, :worker, :attempt, :generation, :claimed_at, :ended_at, :verb, :reason, :error, :note, :renewed_count)
+
+-- name: run
+-- What one claim did, by its token.
+SELECT $run_columns FROM run WHERE token = :token
+
+-- name: runs
+-- What the claims of a job did, oldest first.
+SELECT $run_columns FROM run WHERE job = :job ORDER BY token
+
+-- name: last_run_of
+-- What a worker's last ended claim on a job did.
+SELECT $run_columns FROM run WHERE job = :job AND worker = :worker ORDER BY token DESC LIMIT 1
+
+-- name: held_by
+-- The live claims of a worker, in the order in which it took them.
+SELECT $job_columns FROM job WHERE worker = :worker AND status = 'active' ORDER BY token
+
+-- name: lapsed
+-- Claims by hand that are past their lease.
+SELECT $job_columns FROM job
+WHERE status = 'active' AND lease_expires_at IS NOT NULL AND lease_expires_at <= :now ORDER BY lease_expires_at LIMIT :most
+
+-- name: orphaned
+-- Live claims of workers that are gone, or that never were.
+SELECT $job_columns FROM job
+WHERE status = 'active' AND worker IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM worker WHERE worker.id = job.worker AND worker.status NOT IN ('stopped', 'dead'))
+ORDER BY token LIMIT :most
+
+-- name: usual_time
+-- How long the last runs of a queue took.
+SELECT run.ended_at - run.claimed_at FROM run JOIN job ON job.id = run.job
+WHERE run.verb = 'finish' AND job.queue = :queue AND run.token > :after ORDER BY run.token DESC LIMIT 100

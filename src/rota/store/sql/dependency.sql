@@ -1,0 +1,51 @@
+-- name: add
+-- One job waits for another; a second time changes nothing.
+INSERT INTO dependency (job, needs) VALUES (:job, :needs) ON CONFLICT (job, needs) DO NOTHING RETURNING needs
+
+-- name: remove
+-- It no longer does.
+DELETE FROM dependency WHERE job = :job AND needs = :needs RETURNING needs
+
+-- name: count_dependents
+-- Keep how many jobs wait for this one, so that settling most jobs need not look.
+UPDATE job SET dependents = dependents + :change WHERE id = :needs
+
+-- name: of_job
+-- What a job waits for, with the state of each.
+SELECT dependency.needs, job.status FROM dependency JOIN job ON job.id = dependency.needs
+WHERE dependency.job = :job ORDER BY dependency.needs
+
+-- name: open
+-- Whether a job waits for one that is not done.
+SELECT 1 FROM dependency JOIN job ON job.id = dependency.needs
+WHERE dependency.job = :job AND job.status <> 'done' LIMIT 1
+
+-- name: reaches
+-- Whether `from_job` waits for `to_job`, over any number of steps.
+WITH RECURSIVE needed (id) AS (
+    SELECT :from_job
+    UNION
+    SELECT dependency.needs FROM dependency JOIN needed ON dependency.job = needed.id
+)
+SELECT 1 FROM needed WHERE id = :to_job
+
+-- name: dependents
+-- A chunk of the jobs that wait for one, with whether they must still wait for another.
+SELECT job.id, job.queue, job.due_at, job.due_wall, job.limit_key, job.status, job.blocked_on,
+    EXISTS (SELECT 1 FROM dependency AS other JOIN job AS needed ON needed.id = other.needs
+            WHERE other.job = job.id AND needed.status <> 'done') AS is_open
+FROM (SELECT job FROM dependency WHERE needs = :needs AND job > :after ORDER BY job LIMIT :most) AS waiting
+JOIN job ON job.id = waiting.job ORDER BY job.id
+
+-- name: keep_ripple
+-- Remember that more dependents of a job are to be looked at.
+INSERT INTO ripple (job, last_dependent) VALUES (:job, :last)
+ON CONFLICT (job) DO UPDATE SET last_dependent = excluded.last_dependent
+
+-- name: ripples
+-- Jobs whose dependents are still to be looked at.
+SELECT job, last_dependent FROM ripple ORDER BY job LIMIT :most
+
+-- name: end_ripple
+-- All of them were looked at.
+DELETE FROM ripple WHERE job = :job

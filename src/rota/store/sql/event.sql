@@ -1,0 +1,19 @@
+-- name: append
+-- One row tells of everything that its transaction changed.
+INSERT INTO event (at, actor, facts) VALUES (:at, :actor, :facts)
+
+-- name: after
+-- What happened after a cursor, oldest first.
+SELECT id, at, actor, facts FROM event WHERE id > :cursor ORDER BY id LIMIT :most
+
+-- name: last
+-- The newest cursor; 0 when nothing ever happened.
+SELECT coalesce(max(id), 0) FROM event
+
+-- name: first
+-- The oldest event kept.
+SELECT coalesce(min(id), 0) FROM event
+
+-- name: prune
+-- Forget events before an instant, a batch at a time.
+DELETE FROM event WHERE id IN (SELECT id FROM event WHERE at < :before ORDER BY id LIMIT :most) RETURNING id

@@ -1,0 +1,129 @@
+-- name: insert
+-- A new job in the state that it rests in.
+INSERT INTO job (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
+    max_attempts, timeout, created_at)
+VALUES (:id, :queue, :kind, :title, :payload, :priority, :status, :blocked_on, :due_at, :due_wall, :key, :limit_key, :parent,
+    :max_attempts, :timeout, :created_at)
+
+-- name: get
+-- One job.
+SELECT $job_columns FROM job WHERE id = :id
+
+-- name: lock
+-- One job, about to be changed.
+SELECT $job_columns FROM job WHERE id = :id $for_update
+
+-- name: by_key
+-- The job that has a key in its queue.
+SELECT $job_columns FROM job WHERE queue = :queue AND key = :key
+
+-- name: children
+-- The jobs that name this one as their parent.
+SELECT id FROM job WHERE parent = :id ORDER BY id
+
+-- name: list
+-- The newest jobs before one, of one state and queue or of any.
+SELECT $job_columns FROM job
+WHERE id < :before AND (:status IS NULL OR status = :status) AND (:queue IS NULL OR queue = :queue)
+ORDER BY id DESC LIMIT :most
+
+-- name: list_active
+-- The same for active ones, by the index of what workers hold.
+SELECT $job_columns FROM job WHERE status = 'active' AND worker > '' AND id + 0 < :before AND (:queue IS NULL OR queue = :queue)
+ORDER BY id DESC LIMIT :most
+
+-- name: list_failed
+-- The same for failed ones, by their index.
+SELECT $job_columns FROM job WHERE status = 'failed' AND id < :before AND (:queue IS NULL OR queue = :queue)
+ORDER BY id DESC LIMIT :most
+
+-- name: ready
+-- The best ready jobs of a queue.
+SELECT $job_columns FROM job WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most
+
+-- name: rest
+-- A job that nobody holds goes where it rests now.
+UPDATE job SET status = :status, blocked_on = :blocked_on WHERE id = :id AND status = :old RETURNING id
+
+-- name: make_ready
+-- Waiting jobs become ready, many at a time.
+UPDATE job SET status = 'ready', blocked_on = NULL WHERE id = :id AND status IN ('blocked', 'scheduled')
+
+-- name: finish_unheld
+-- A person ends a job that nobody holds.
+UPDATE job SET status = :status, blocked_on = NULL, result = :result, error = :error, finished_at = :now
+WHERE id = :id AND status = :old RETURNING id
+
+-- name: retry
+-- A final job starts a new generation.
+UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = NULL, due_wall = 0, attempts = 0, deaths = 0, lapses = 0,
+    generation = generation + 1, result = NULL, error = NULL, finished_at = NULL
+WHERE id = :id AND status = :old RETURNING id
+
+-- name: count_admitted
+-- How many other jobs of a key may run now: at most its limit, and a few when the limit was lowered.
+SELECT count(*) FROM (
+    SELECT 1 FROM job WHERE queue = :queue AND limit_key = :limit_key AND (status = 'ready' OR status = 'active') AND id <> :id LIMIT :most
+) AS admitted
+
+-- name: next_crowded
+-- The best job that waits for room under its key's limit.
+SELECT id FROM job
+WHERE queue = :queue AND limit_key = :limit_key AND status = 'blocked' AND blocked_on = 'limit'
+ORDER BY priority DESC, id LIMIT 1
+
+-- name: crowded_keys
+-- Keys of a queue that have jobs waiting for room.
+SELECT DISTINCT limit_key FROM job
+WHERE queue = :queue AND limit_key > :after AND status = 'blocked' AND blocked_on = 'limit' ORDER BY limit_key LIMIT :most
+
+-- name: admitted_keys
+-- Keys of a queue that have more jobs admitted than its limit allows, with ready ones among them.
+SELECT limit_key FROM job
+WHERE queue = :queue AND limit_key IS NOT NULL AND (status = 'ready' OR status = 'active')
+GROUP BY limit_key HAVING count(*) > :per_key AND sum(CASE WHEN status = 'ready' THEN 1 ELSE 0 END) > 0 LIMIT :most
+
+-- name: last_ready_of_key
+-- The ready job of a key that should wait first when its limit was lowered.
+SELECT id FROM job
+WHERE queue = :queue AND limit_key = :limit_key AND (status = 'ready' OR status = 'active') AND status = 'ready'
+ORDER BY priority + 0, id DESC LIMIT 1
+
+-- name: due
+-- Scheduled jobs whose time has come, longest due first.
+SELECT id, queue, limit_key FROM job WHERE status = 'scheduled' AND due_wall = :due_wall AND due_at <= :now ORDER BY due_at LIMIT :most
+
+-- name: blocked_from
+-- Jobs that wait for others, from an id on, with whether any of those is still open.
+SELECT id, queue, due_at, due_wall, limit_key,
+    EXISTS (SELECT 1 FROM dependency JOIN job AS needed ON needed.id = dependency.needs
+            WHERE dependency.job = job.id AND needed.status <> 'done') AS is_open
+FROM job WHERE status = 'blocked' AND blocked_on = 'dependency' AND id > :after ORDER BY id LIMIT :most
+
+-- name: prunable
+-- Old final jobs that no unfinished job waits for.
+SELECT id, queue, status FROM job
+WHERE id > :after AND status IN ('done', 'failed', 'cancelled') AND finished_at < :before
+    AND NOT EXISTS (SELECT 1 FROM dependency JOIN job AS waiting ON waiting.id = dependency.job
+                    WHERE dependency.needs = job.id AND waiting.status NOT IN ('done', 'failed', 'cancelled'))
+ORDER BY id LIMIT :most
+
+-- name: surplus
+-- The oldest final jobs of a queue that no unfinished job waits for.
+SELECT id, queue, status FROM job
+WHERE id > :after AND queue = :queue AND status IN ('done', 'failed', 'cancelled')
+    AND NOT EXISTS (SELECT 1 FROM dependency JOIN job AS waiting ON waiting.id = dependency.job
+                    WHERE dependency.needs = job.id AND waiting.status NOT IN ('done', 'failed', 'cancelled'))
+ORDER BY id LIMIT :most
+
+-- name: forget
+-- Remove a job from history.
+DELETE FROM job WHERE id = :id
+
+-- name: forget_runs
+-- Remove its runs.
+DELETE FROM run WHERE job = :id
+
+-- name: forget_dependencies
+-- Remove what it waited for and what waited for it.
+DELETE FROM dependency WHERE job = :id OR needs = :id

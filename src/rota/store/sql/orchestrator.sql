@@ -1,0 +1,46 @@
+-- name: join
+-- An orchestrator begins, with a lease.
+INSERT INTO orchestrator (id, crew, host, hostname, pid, version, status, lease_expires_at, started_at)
+VALUES (:id, :crew, :host, :hostname, :pid, :version, 'running', :lease_expires_at, :now)
+
+-- name: renew
+-- Renew the lease on which all its claims hang, and say which wish it has carried out. No row means that it was given up.
+UPDATE orchestrator SET lease_expires_at = $greatest(lease_expires_at, :lease_expires_at), answered_wish = $greatest(answered_wish, :answered_wish)
+WHERE id = :id AND status <> 'stopped' RETURNING lease_expires_at
+
+-- name: advance
+-- Raise the running number of its exchanges, which also shows that it lives; no row means that this one is late, or that
+-- the orchestrator was given up.
+UPDATE orchestrator SET exchange = :number, lease_expires_at = $greatest(lease_expires_at, :lease_expires_at)
+WHERE id = :id AND exchange = :number - 1 AND status <> 'stopped' RETURNING id
+
+-- name: end
+-- It is gone.
+UPDATE orchestrator SET status = 'stopped' WHERE id = :id AND status <> 'stopped' RETURNING id
+
+-- name: get
+-- One of them.
+SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid FROM orchestrator WHERE id = :id
+
+-- name: live
+-- Those that are not gone.
+SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid FROM orchestrator WHERE status <> 'stopped' ORDER BY id
+
+-- name: held
+-- The live claims that hang on it.
+SELECT $job_columns FROM job
+WHERE status = 'active' AND orchestrator = :id
+    AND worker IN (SELECT worker.id FROM worker WHERE worker.orchestrator = :id AND worker.status NOT IN ('stopped', 'dead'))
+ORDER BY token
+
+-- name: pulse
+-- When some orchestrator last renewed.
+SELECT at, graced, grace_from FROM pulse WHERE id = 1
+
+-- name: beat_pulse
+-- One renewed.
+UPDATE pulse SET at = :now WHERE id = 1
+
+-- name: grace
+-- The store was away: nobody is judged by the time before now.
+UPDATE pulse SET graced = :graced, grace_from = :now WHERE id = 1

@@ -1,0 +1,16 @@
+-- name: add
+-- Keep the count of a queue's jobs by state.
+INSERT INTO tally (queue, status, n) VALUES (:queue, :status, :change)
+ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n
+
+-- name: of_queue
+-- The kept counts of one queue.
+SELECT status, sum(n) FROM tally WHERE queue = :queue GROUP BY status
+
+-- name: all
+-- The kept counts of every queue.
+SELECT queue, status, sum(n) FROM tally GROUP BY queue, status
+
+-- name: true
+-- The counts as the rows say: slow, for a check.
+SELECT queue, status, count(*) FROM job GROUP BY queue, status

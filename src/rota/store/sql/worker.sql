@@ -1,0 +1,109 @@
+-- name: insert
+-- A worker that nobody can see registers.
+INSERT INTO worker (id, name, hostname, host, pid, status, orchestrator, slot, queue, version, registered_at, last_beat_at, check_at,
+    heartbeat_interval, metadata)
+VALUES (:id, :name, :hostname, :host, :pid, :status, :orchestrator, :slot, :queue, :version, :now, :now, :check_at,
+    :heartbeat_interval, :metadata)
+
+-- name: get
+-- One worker.
+SELECT $worker_columns FROM worker WHERE id = :id
+
+-- name: lock
+-- One worker, held still while it claims or dies.
+SELECT $worker_columns FROM worker WHERE id = :id $for_update
+
+-- name: live
+-- Workers that are not gone.
+SELECT $worker_columns FROM worker WHERE status NOT IN ('stopped', 'dead') ORDER BY registered_at, id
+
+-- name: all
+-- The newest workers, gone ones included.
+SELECT $worker_columns FROM worker ORDER BY registered_at DESC, id LIMIT :most
+
+-- name: beat
+-- A sign of life from a worker; no row means that it is gone or unknown. Who was looked at by its lease while it was
+-- silent is looked at by its beats again.
+UPDATE worker SET last_beat_at = :now, beat_count = beat_count + :counted, metadata = coalesce(:metadata, metadata),
+    check_at = CASE WHEN check_at > :now + 2 * heartbeat_interval THEN :now + 2 * heartbeat_interval ELSE check_at END
+WHERE id = :id AND status NOT IN ('stopped', 'dead') RETURNING desired, queue
+
+-- name: revive
+-- A dead worker turns out to live; it holds nothing.
+UPDATE worker SET status = 'idle', last_beat_at = :now, check_at = :check_at, current_job = NULL
+WHERE id = :id AND status = 'dead' RETURNING id
+
+-- name: claimed
+-- A worker took a job, which is a beat.
+UPDATE worker SET status = CASE WHEN status = 'stopping' THEN status ELSE 'busy' END, current_job = :job, last_beat_at = :now
+WHERE id = :id
+
+-- name: exchanged
+-- A watched worker finished some jobs and was handed others.
+UPDATE worker SET success_count = success_count + :succeeded, current_job = :job,
+    status = CASE WHEN status = 'stopping' THEN status ELSE 'busy' END
+WHERE id = :id
+
+-- name: settled
+-- A worker's claim ended: count it, and see what it still holds.
+UPDATE worker SET success_count = success_count + :succeeded, error_count = error_count + :failed,
+    last_error_at = CASE WHEN :failed > 0 THEN :now ELSE last_error_at END,
+    last_error_message = CASE WHEN :failed > 0 THEN :error ELSE last_error_message END,
+    current_job = (SELECT max(id) FROM job WHERE job.worker = :id AND job.status = 'active'),
+    status = CASE WHEN status IN ('idle', 'busy') THEN
+        CASE WHEN EXISTS (SELECT 1 FROM job WHERE job.worker = :id AND job.status = 'active') THEN 'busy' ELSE 'idle' END
+        ELSE status END
+WHERE id = :id
+
+-- name: ask
+-- Tell a worker what it should do; it hears of it with its next beat.
+UPDATE worker SET desired = :desired WHERE id = :id AND status NOT IN ('stopped', 'dead') RETURNING id
+
+-- name: end
+-- A worker is gone.
+UPDATE worker SET status = :status, check_at = NULL, current_job = NULL WHERE id = :id AND status NOT IN ('stopped', 'dead') RETURNING id
+
+-- name: to_judge
+-- Workers that nobody can see and that may be overdue.
+SELECT id, last_beat_at, heartbeat_interval FROM worker
+WHERE check_at IS NOT NULL AND check_at <= :now ORDER BY check_at LIMIT :most
+
+-- name: look_again
+-- Not dead yet; when to look again.
+UPDATE worker SET check_at = :check_at WHERE id = :id
+
+-- name: certify
+-- The death certificate of one worker life.
+INSERT INTO certificate (worker, slot, died_at, reason, text, exit_code, signal, sent_by, job)
+VALUES (:worker, :slot, :now, :reason, :text, :exit_code, :signal, :sent_by, :job)
+ON CONFLICT (worker) DO UPDATE SET died_at = excluded.died_at, reason = excluded.reason, text = excluded.text, job = excluded.job
+
+-- name: certificate
+-- How a worker died.
+SELECT died_at, reason, text, exit_code, signal, sent_by, job FROM certificate WHERE worker = :worker
+
+-- name: of_orchestrator
+-- The living workers of one orchestrator.
+SELECT id FROM worker WHERE orchestrator = :orchestrator AND status NOT IN ('stopped', 'dead') ORDER BY id
+
+-- name: stale
+-- Workers whose state does not fit what they hold.
+SELECT id FROM worker
+WHERE status NOT IN ('stopped', 'dead') AND status IN ('idle', 'busy')
+    AND ((status = 'busy') <> EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.status = 'active')
+         OR (current_job IS NOT NULL AND NOT EXISTS
+             (SELECT 1 FROM job WHERE job.id = worker.current_job AND job.worker = worker.id AND job.status = 'active')))
+ORDER BY id LIMIT :most
+
+-- name: count_live_for
+-- Whether anyone could run a job of this queue.
+SELECT count(*) FROM worker WHERE status NOT IN ('stopped', 'dead') AND (queue IS NULL OR queue = :queue)
+
+-- name: prune
+-- Forget workers that are long gone.
+DELETE FROM worker WHERE id IN
+    (SELECT id FROM worker WHERE status IN ('stopped', 'dead') AND last_beat_at < :before LIMIT :most) RETURNING id
+
+-- name: prune_certificates
+-- Forget certificates of forgotten workers.
+DELETE FROM certificate WHERE worker = :id

@@ -1,0 +1,271 @@
+"""SQLite through apsw: one connection, the fair lock before each write, checkpoints under it, safe after a fork."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from contextlib import contextmanager
+
+import apsw
+
+from rota.core.errors import BadInput, NotFound, StoreError, StoreFull
+from rota.store.sqlite.bell import Bell, Listener
+from rota.store.sqlite.clock import BootClock, boot_id, since_boot, wall
+from rota.store.sqlite.lock import WriteLock
+from rota.store.statements import Statements
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
+
+    from rota.core.times import Instant
+    from rota.store.rows import Row
+    from rota.store.sqlite.clock import Clock
+
+APPLICATION_ID = 0x726F7461  # "rota"
+GAPS = {
+    "int64": "INTEGER",
+    "identity": "INTEGER PRIMARY KEY AUTOINCREMENT",
+    "for_update": "",
+    "skip_locked": "",
+    "greatest": "max",
+}
+CHECKPOINT_PAGES = 1000
+BUSY_MS = 30_000
+STATEMENTS = 256
+_JOURNAL_LIMIT = 64 * 1024 * 1024
+
+_open_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
+_forsaken: list[apsw.Connection] = []
+
+
+class SqliteDatabase:
+    """`execute` and `many` by statement name; `write` for a transaction that changes, `read` for one that does not."""
+
+    dialect = "sqlite"
+
+    def __init__(self, path: str, clock: Clock | None = None, on_wait: Callable[[str], None] | None = None) -> None:
+        self.path = path
+        self._given_clock = clock
+        self._on_wait = on_wait
+        self._statements = Statements(GAPS)
+        self._handle: apsw.Connection | None = None
+        self._bell, self._events_bell = Bell(f"{path}.bell"), Bell(f"{path}.events")
+        self._connect()
+        _open_databases.add(self)
+
+    @property
+    def _connection(self) -> apsw.Connection:
+        if self._handle is None:
+            self._connect()
+            assert self._handle is not None
+        return self._handle
+
+    def _connect(self) -> None:
+        with _told(self.path):
+            if not os.path.isfile(self.path):
+                raise NotFound(f"there is no database at {self.path}: make one with `rota init`")
+            self._handle = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS)
+            self._handle.set_busy_timeout(BUSY_MS)
+            self._refuse_foreign()
+            self._connection.execute(
+                f"PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={_JOURNAL_LIMIT}"
+            )
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._connection.set_wal_hook(self._count_pages)
+            self._pages = 0
+            self._checkpoint_at = CHECKPOINT_PAGES
+            self._lock = WriteLock(f"{self.path}.lock", self._on_wait)
+            self.version: int = self._connection.pragma("user_version")
+            self._clock: Clock = self._given_clock or self._boot_clock()
+
+    def _refuse_foreign(self) -> None:
+        found = self._connection.pragma("application_id")
+        if found != APPLICATION_ID:
+            what = "an empty file" if os.path.getsize(self.path) == 0 else "another program's database"
+            raise StoreError(
+                f"{self.path} is not a rota database but {what}: give another path with --db, or move it away"
+            )
+
+    def _boot_clock(self) -> BootClock:
+        boot = boot_id()
+        known = self._connection.execute(self._statements.text("clock.offset"), {"boot": boot}).fetchall()
+        if not known:
+            with self.write():
+                now = since_boot()
+                params = {"boot": boot, "offset": wall() - now, "since_boot": now}
+                self._connection.execute(self._statements.text("clock.remember"), params)
+                known = self._connection.execute(self._statements.text("clock.offset"), {"boot": boot}).fetchall()
+        ((offset,),) = known
+        assert isinstance(offset, int)
+        return BootClock(offset)
+
+    def now(self) -> Instant:
+        return self._clock.now()
+
+    def wall(self) -> Instant:
+        return self._clock.wall()
+
+    def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
+        """The rows of one statement; parameters by name."""
+        try:
+            return self._connection.execute(self._statements.text(name), params).fetchall()
+        except apsw.Error as problem:
+            raise _explain(problem, self.path) from problem
+        except UnicodeEncodeError as problem:
+            raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
+
+    def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
+        """One statement for many rows; parameters in the order in which the text first names them."""
+        try:
+            return self._connection.executemany(self._statements.text(name), rows).fetchall()
+        except apsw.Error as problem:
+            raise _explain(problem, self.path) from problem
+        except UnicodeEncodeError as problem:
+            raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
+
+    def script(self, text: str) -> None:
+        """Run several statements; only for migrations."""
+        try:
+            self._connection.execute(text)
+        except apsw.Error as problem:
+            raise _explain(problem, self.path) from problem
+
+    def gaps(self) -> Mapping[str, str]:
+        return GAPS
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """A transaction that changes things: whole when the block ends, undone when it raises."""
+        connection = self._connection
+        self._lock.acquire()
+        try:
+            with _told(self.path):
+                connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                with _told(self.path):
+                    connection.execute("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+            if self._pages >= self._checkpoint_at:
+                self._checkpoint()
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def read(self) -> Iterator[None]:
+        """A transaction that sees one moment."""
+        with _told(self.path):
+            self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._roll_back()
+
+    def ring(self, events_only: bool = False) -> None:
+        self._events_bell.ring()
+        if not events_only:
+            self._bell.ring()
+
+    def listen(self, events: bool = False) -> Listener:
+        return Listener(f"{self.path}.events" if events else f"{self.path}.bell")
+
+    def close(self) -> None:
+        _open_databases.discard(self)
+        self._bell.close()
+        self._events_bell.close()
+        self._lock.close()
+        self._connection.close()
+
+    def refresh_version(self) -> int:
+        """The schema's number as it is now, which another program may have raised."""
+        self.version = self._connection.pragma("user_version")
+        return self.version
+
+    def set_version(self, version: int) -> None:
+        self._connection.pragma("user_version", version)
+        self.version = version
+
+    def integrity(self) -> str:
+        """SQLite's own check of the file: `ok`, or what is wrong."""
+        with _told(self.path):
+            return str(self._connection.pragma("quick_check"))
+
+    def log_pages(self) -> int:
+        """Pages in the write-ahead log, as of the last commit here."""
+        return self._pages
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except apsw.Error:  # SQLite has rolled back by itself already
+                pass
+
+    def _count_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Move the log into the database as far as readers allow; ask again only after as many further pages."""
+        try:
+            in_log, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._checkpoint_at = CHECKPOINT_PAGES if in_log == moved else in_log + CHECKPOINT_PAGES
+        except apsw.Error:  # the commit stands; the next one tries again
+            self._checkpoint_at = self._pages + CHECKPOINT_PAGES
+
+    def _after_fork(self) -> None:
+        self._lock.close()
+        if self._handle is not None:
+            _forsaken.append(self._handle)
+            self._handle = None
+
+
+def _forget_connections() -> None:
+    """In a forked child: the parent's connections are not ours to use or close; each is opened anew when next used."""
+    for database in list(_open_databases):
+        database._after_fork()
+
+
+os.register_at_fork(after_in_child=_forget_connections)
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as problem:
+        raise _explain(problem, path) from problem
+    except PermissionError as problem:
+        raise StoreError(
+            f"{problem.filename or path} may not be written: check its owner and mode, and those of its folder"
+        ) from problem
+
+
+def _explain(problem: apsw.Error, path: str) -> StoreError:
+    """An error of SQLite in words that say what to do."""
+    match problem:
+        case apsw.FullError():
+            return StoreFull(f"the disk of {path} is full: nothing was changed; make room and try again")
+        case apsw.NotADBError():
+            return StoreError(
+                f"{path} is not a SQLite database: give another path with --db, or restore it from a backup"
+            )
+        case apsw.CorruptError():
+            return StoreError(f"{path} is damaged ({problem}): stop all workers and restore it from a backup")
+        case apsw.ReadOnlyError():
+            return StoreError(f"{path} is read-only: check the owner and mode of the file and of its folder")
+        case apsw.CantOpenError() | apsw.PermissionsError():
+            return StoreError(f"{path} cannot be opened: check the owner and mode of the file and of its folder")
+        case apsw.BusyError():
+            return StoreError(
+                f"{path} stayed locked by a program that does not queue for it: is another tool writing to it?"
+            )
+        case apsw.IOError():
+            return StoreError(
+                f"reading or writing {path} failed ({problem}): check the disk; what was acknowledged is kept"
+            )
+    return StoreError(f"{path}: {problem}")

@@ -1,0 +1,56 @@
+"""SQL by name. Each statement stands once, in `sql/NOUN.sql`, under `-- name: VERB` and a line that says its promise.
+
+A dialect fills a handful of named gaps (`$int64`, `$for_update` …).
+"""
+
+from __future__ import annotations
+
+from os.path import dirname, join
+
+from rota.store import rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER = join(dirname(__file__), "sql")
+_HEADER = "-- name: "
+
+
+class Statements:
+    """The texts of one dialect, read when first asked for: `text("job.get")` is `get` in `sql/job.sql`."""
+
+    def __init__(self, gaps: Mapping[str, str]) -> None:
+        self._gaps = {**rows.GAPS, **gaps}
+        self._ready: dict[str, str] = {}
+        self._files: dict[str, dict[str, str]] = {}
+
+    def text(self, name: str) -> str:
+        text = self._ready.get(name)
+        if text is None:
+            noun, verb = name.split(".")
+            if noun not in self._files:
+                self._files[noun] = read_statements(join(FOLDER, f"{noun}.sql"))
+            text = self._ready[name] = fill(self._files[noun][verb], self._gaps)
+        return text
+
+
+def read_statements(path: str) -> dict[str, str]:
+    """The statements of one file, without their headings."""
+    with open(path, encoding="utf-8") as file:
+        blocks = file.read().split(_HEADER)[1:]
+    return {name.strip(): _body(body) for name, _, body in (block.partition("\n") for block in blocks)}
+
+
+def _body(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith("--")).strip()
+
+
+def fill(text: str, gaps: Mapping[str, str]) -> str:
+    """`text` with each `$gap` filled; an unknown gap is a bug in the text."""
+    pieces = text.split("$")
+    filled = [pieces[0]]
+    for piece in pieces[1:]:
+        rest = piece.lstrip("abcdefghijklmnopqrstuvwxyz0123456789_")
+        filled += [gaps[piece[: len(piece) - len(rest)]], rest]
+    return "".join(filled)

@@ -1,0 +1,140 @@
+"""The store: what is durable, in the words of the domain. Each noun is a small port of its own."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+from rota.core.errors import SchemaMismatch
+from rota.core.ids import worker_id
+from rota.store import tend
+from rota.store.transaction import Transaction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from rota.core.times import Instant
+    from rota.settings import Settings
+    from rota.store.claims import Claims
+    from rota.store.events import Events
+    from rota.store.history import History
+    from rota.store.jobs import Jobs
+    from rota.store.orchestrators import Orchestrators
+    from rota.store.port import Database
+    from rota.store.queues import Queues
+    from rota.store.reconcile import Reconciled
+    from rota.store.workers import Workers
+
+
+class Store:
+    """One database opened by one program; `actor` is who its changes are told as.
+
+    `outdated`: the schema is newer than this code, which may renew, settle and release what it holds and begin nothing.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        actor: str,
+        outdated: bool = False,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.database = database
+        self.settings = settings
+        self.actor = actor
+        self._outdated = outdated
+        self._entropy = entropy
+
+    @property
+    def jobs(self) -> Jobs:
+        from rota.store.jobs import Jobs
+
+        return Jobs(self)
+
+    @property
+    def claims(self) -> Claims:
+        from rota.store.claims import Claims
+
+        return Claims(self)
+
+    @property
+    def workers(self) -> Workers:
+        from rota.store.workers import Workers
+
+        return Workers(self)
+
+    @property
+    def queues(self) -> Queues:
+        from rota.store.queues import Queues
+
+        return Queues(self)
+
+    @property
+    def orchestrators(self) -> Orchestrators:
+        from rota.store.orchestrators import Orchestrators
+
+        return Orchestrators(self)
+
+    @property
+    def events(self) -> Events:
+        from rota.store.events import Events
+
+        return Events(self)
+
+    @property
+    def history(self) -> History:
+        from rota.store.history import History
+
+        return History(self)
+
+    def reconcile(self, plan: bool = False) -> Reconciled:
+        """Make the store true: see `rota.store.reconcile`."""
+        from rota.store.reconcile import reconcile
+
+        return reconcile(self, plan)
+
+    @contextmanager
+    def write(self, actor: str | None = None) -> Iterator[Transaction]:
+        """A change: its facts become one event in the same transaction, and others are woken once it is whole."""
+        with self.database.write():
+            tx = Transaction(self.database, actor or self.actor)
+            yield tx
+            tx.flush()
+        if tx.changed:
+            self.database.ring(events_only=not tx.something_to_claim)
+
+    def begin(self) -> AbstractContextManager[Transaction]:
+        """A change that begins something new, which outdated code may not."""
+        if self._outdated:
+            raise SchemaMismatch(
+                "this rota is older than its database: it may finish what it holds; upgrade it to begin"
+            )
+        return self.write()
+
+    def tend(self) -> None:
+        """Look after what is due, without writing when nothing is."""
+        if tend.anything_due(self):
+            with self.write() as tx:
+                tend.tend(self, tx)
+
+    def now(self) -> Instant:
+        return self.database.now()
+
+    def chance(self) -> float:
+        """A number from 0 up to 1, for jitter."""
+        return int.from_bytes(self._entropy(6), "big") / (1 << 48)
+
+    def new_worker_id(self) -> str:
+        return worker_id(self._entropy(8))
+
+    def close(self) -> None:
+        self.database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

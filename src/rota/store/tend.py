@@ -1,0 +1,154 @@
+"""Tending: what is due becomes ready, what lapsed is taken back, who is silent is judged; bounded, safe to repeat."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core import orchestrator as orchestrators
+from rota.core import worker as workers
+from rota.core.claim import Died, Lapsed, Released
+from rota.core.orchestrator import Pulse
+from rota.core.record import Record
+from rota.core.worker import Dead, Holding, judge
+from rota.store import ending, flow
+from rota.store.rows import to_job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.claim import Ending
+    from rota.core.job import Job
+    from rota.core.times import Instant
+    from rota.store.store import Store
+    from rota.store.transaction import Transaction
+
+MOST = 256
+
+
+class Tended(Record):
+    """What a pass did; `full` when it stopped at its bound, so that there may be more."""
+
+    dead_workers_found: int = 0
+    expired_claims_released: int = 0
+    orphaned_jobs_recovered: int = 0
+    orphaned_claims_released: int = 0
+    stale_states_fixed: int = 0
+    promoted: int = 0
+    full: bool = False
+
+    def __add__(self, other: Tended) -> Tended:
+        mine, theirs = self._values(), other._values()
+        return Tended(*(a + b for a, b in zip(mine[:-1], theirs[:-1], strict=True)), full=other.full)  # type: ignore[operator, misc]
+
+
+def anything_due(store: Store) -> bool:
+    """A look at the indexes that writes nothing."""
+    params = {"now": store.database.now(), "wall": store.database.wall()}
+    return bool(store.database.execute("tend.due", params)[0][0])
+
+
+def tend(store: Store, tx: Transaction, most: int = MOST) -> Tended:
+    """At most `most` of each kind of thing that is due."""
+    if not tx.execute("tend.due", now=tx.now, wall=tx.wall)[0][0]:
+        return Tended()
+    rippled = _ripples(tx)
+    promoted = _promote(tx, most)
+    expired = _expire(store, tx, most)
+    grace_from = _grace(tx)
+    lost = _lost_orchestrators(store, tx, grace_from)
+    looked_at, dead = _judge(store, tx, grace_from, most)
+    full = most in (expired, looked_at) or promoted >= most or rippled >= flow.CHUNK
+    return Tended(dead + lost, expired, promoted=promoted + rippled, full=full)
+
+
+def _ripples(tx: Transaction) -> int:
+    return sum(flow.ripple(tx, job, after) for job, after in tx.execute("dependency.ripples", most=1))
+
+
+def _promote(tx: Transaction, most: int) -> int:
+    """Scheduled jobs whose time has come, by the store's clock or by the wall's."""
+    count = 0
+    for due_wall, now in ((0, tx.now), (1, tx.wall)):
+        rows = tx.execute("job.due", due_wall=due_wall, now=now, most=most)
+        flow.unblock(tx, jobs.DUE, ((id, queue, None, 0, limit_key) for id, queue, limit_key in rows))
+        count += len(rows)
+    return count
+
+
+def _expire(store: Store, tx: Transaction, most: int) -> int:
+    rows = tx.execute("claim.lapsed", now=tx.now, most=most)
+    for row in rows:
+        ending.end_claim(tx, to_job(row), Lapsed(), store.settings.backoff, store.chance())
+    return len(rows)
+
+
+def _grace(tx: Transaction) -> Instant:
+    """From when silence counts: later than it began when the store itself was away."""
+    row = tx.one("orchestrator.pulse")
+    assert row is not None
+    pulse = Pulse(*row)
+    if tx.execute("orchestrator.live") and pulse.needs_grace(tx.now):
+        tx.execute("orchestrator.grace", graced=pulse.at, now=tx.now)
+        return tx.now
+    return pulse.grace_from
+
+
+def _lost_orchestrators(store: Store, tx: Transaction, grace_from: Instant) -> int:
+    """Hosts that stopped renewing: their workers are lost, and so are their claims. The number of workers."""
+    count = 0
+    for id, _, lease_expires_at, _, _, hostname, pid in tx.execute("orchestrator.live"):
+        if not orchestrators.is_lapsed(lease_expires_at, grace_from, tx.now):
+            continue
+        tx.execute("orchestrator.end", id=id)
+        tx.tell("orchestrator", "lapse", str(id), hostname=hostname, pid=pid)
+        for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id):
+            bury(store, tx, worker, Dead(workers.LOST, f"orchestrator {pid} on {hostname} stopped renewing its lease"))
+            count += 1
+    return count
+
+
+def _judge(store: Store, tx: Transaction, grace_from: Instant, most: int) -> tuple[int, int]:
+    """Workers that nobody can see and that may be overdue: how many were looked at, and how many are dead."""
+    rows, dead = tx.execute("worker.to_judge", now=tx.now, most=most), 0
+    for id, beat, interval in rows:
+        held = [to_job(row) for row in tx.execute("claim.held_by", worker=id)]
+        verdict = judge(beat, interval, _holding(held), grace_from, tx.now)
+        if isinstance(verdict, Dead):
+            bury(store, tx, id, verdict)
+            dead += 1
+        else:
+            tx.execute("worker.look_again", id=id, check_at=verdict.look_again_at)
+    return len(rows), dead
+
+
+def _holding(held: list[Job]) -> Holding | None:
+    if not held:
+        return None
+    newest = held[-1]
+    assert newest.claimed_at is not None
+    return Holding(newest.claimed_at, newest.lease_expires_at or 0)
+
+
+def bury(store: Store, tx: Transaction, worker: str, verdict: Dead) -> None:
+    """Mark a worker dead, certify it and take its claims back; the oldest was in hand, the rest unstarted."""
+    tx.execute("worker.lock", id=worker)
+    if not tx.execute("worker.end", id=worker, status=workers.DEAD):
+        return
+    held = [to_job(row) for row in tx.execute("claim.held_by", worker=worker)]
+    in_hand = held[0].id if held else None
+    certificate = {"exit_code": None, "signal": None, "sent_by": None, "slot": None, "job": in_hand}
+    tx.execute("worker.certify", worker=worker, now=tx.now, reason=verdict.reason, text=verdict.text, **certificate)
+    tx.tell("worker", workers.DIE, worker, reason=verdict.reason, text=verdict.text)
+    for job in held:
+        seen = job.orchestrator is not None
+        died: Ending = Died(f"{worker}: {verdict.text}", in_hand=not seen or job.id == in_hand)
+        ending.end_claim(tx, job, died, store.settings.backoff, store.chance())
+
+
+def deregister(store: Store, tx: Transaction, worker: str, reason: str) -> int:
+    """A worker leaves in peace: what it holds goes back unspent. How many, or -1 if it was gone."""
+    if not tx.execute("worker.end", id=worker, status=workers.STOPPED):
+        return -1
+    held = tx.execute("claim.held_by", worker=worker)
+    for row in held:
+        ending.end_claim(tx, to_job(row), Released(reason=reason), store.settings.backoff, store.chance())
+    tx.tell("worker", workers.LEAVE, worker)
+    return len(held)

@@ -1,0 +1,86 @@
+"""One change of the store: its statements, and what it must tell others when it is whole."""
+
+from __future__ import annotations
+
+from rota.core import job
+from rota.core.jsontext import encode
+from rota.core.machine import check
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from rota.core.times import Instant
+    from rota.store.port import Database
+    from rota.store.rows import Row
+
+
+class Transaction:
+    """Collects facts and counts while statements run; writes them as one event row and a few counters at the end."""
+
+    def __init__(self, database: Database, actor: str) -> None:
+        self.now: Instant = database.now()
+        self.wall: Instant = database.wall()
+        self.actor = actor
+        self.something_to_claim = False
+        self._database = database
+        self._facts: list[Sequence[object]] = []
+        self._tally: dict[tuple[str, str], int] = {}
+
+    def execute(self, statement: str, /, **params: Any) -> list[Row]:
+        return self._database.execute(statement, params)
+
+    def one(self, statement: str, /, **params: Any) -> Row | None:
+        """The first row, or None."""
+        rows = self._database.execute(statement, params)
+        return rows[0] if rows else None
+
+    def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
+        return self._database.many(name, rows)
+
+    def draw(self, name: str, count: int = 1) -> int:
+        """Draw `count` numbers that nobody else gets; the first of them."""
+        last: int = self.execute("number.draw", name=name, count=count)[0][0]
+        return last - count + 1
+
+    def moved(self, verb: str, queue: str, old: str | None, new: str, ids: Sequence[int], **facts: object) -> None:
+        """Jobs of one queue changed state: checked against the table, counted, and told."""
+        check(job.MOVES, old, verb, new)
+        if old is not None:
+            self._tally[queue, old] = self._tally.get((queue, old), 0) - len(ids)
+        self._tally[queue, new] = self._tally.get((queue, new), 0) + len(ids)
+        if new == job.READY:
+            self.something_to_claim = True
+        self._facts.append(("job", verb, queue, old, new, ids, facts) if facts else ("job", verb, queue, old, new, ids))
+
+    def forgot(self, queue: str, status: str, ids: Sequence[int]) -> None:
+        """Final jobs were removed from history."""
+        self._tally[queue, status] = self._tally.get((queue, status), 0) - len(ids)
+        self._facts.append(("job", "prune", queue, status, None, ids))
+
+    def tell(self, noun: str, verb: str, which: str, /, **facts: object) -> None:
+        """Something else changed: a worker, a queue, an orchestrator."""
+        self._facts.append((noun, verb, which, facts))
+
+    def running(self, queue: str) -> int:
+        """How many jobs of a queue are active, this transaction's own changes included."""
+        return self.count(queue, job.ACTIVE)
+
+    def count(self, queue: str, *states: str) -> int:
+        """How many jobs of a queue are in these states, this transaction's own changes included."""
+        rows: list[Row] = self.execute("tally.of_queue", queue=queue)
+        kept: int = sum(n for status, n in rows if status in states)
+        return kept + sum(self._tally.get((queue, status), 0) for status in states)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self._facts)
+
+    def flush(self) -> None:
+        """Write the counts and the event; the last thing before the commit."""
+        counts = [(queue, status, change) for (queue, status), change in self._tally.items() if change]
+        if counts:
+            self.many("tally.add", counts)
+        if self._facts:
+            self.execute("event.append", at=self.now, actor=self.actor, facts=encode(self._facts))

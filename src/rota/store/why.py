@@ -1,0 +1,100 @@
+"""Why a job is not running, in one sentence."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core import queue as queues
+from rota.core.queue import allow
+from rota.core.times import format_duration, format_instant
+from rota.store.rows import to_queue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.job import Job
+    from rota.core.queue import Queue
+    from rota.core.times import Instant
+    from rota.store.store import Store
+
+
+def why(store: Store, job: Job) -> str:
+    match job.status:
+        case jobs.DONE:
+            return f"Job {job.id} is done: {job.worker_id or 'a person'} finished it at {_at(job.finished_at)}."
+        case jobs.CANCELLED:
+            return f"Job {job.id} will not run: it was {job.error or 'cancelled'}."
+        case jobs.FAILED:
+            return _failed(job)
+        case jobs.ACTIVE:
+            return f"Job {job.id} is running: {job.worker_id} holds it since {_at(job.claimed_at)}{_until(job)}."
+        case jobs.SCHEDULED:
+            retry = f", after attempt {job.attempts} of {job.max_attempts} failed: {job.error}" if job.error else ""
+            return f"Job {job.id} waits for its time: it is due at {_at(job.due_at)}{retry}."
+        case jobs.BLOCKED:
+            return _blocked(store, job)
+        case _:
+            return _ready(store, job)
+
+
+def _failed(job: Job) -> str:
+    if job.error and job.error.startswith(jobs.QUARANTINED):
+        return f"Job {job.id} is {job.error}; `rota retry {job.id}` runs it again."
+    spent = f"{job.attempts} of {job.max_attempts} attempts"
+    return f"Job {job.id} has failed after {spent}: {job.error}; `rota retry {job.id}` runs it again."
+
+
+def _blocked(store: Store, job: Job) -> str:
+    if job.blocked_on == jobs.LIMIT:
+        limit = f"queue {job.queue} lets {store.queues.get(job.queue).per_key} of key {job.limit_key} run at once"
+        return (
+            f"Job {job.id} waits for room: {limit}, and they are taken by {_holders(store, job.queue, job.limit_key)}."
+        )
+    needed = store.database.execute("dependency.of_job", {"job": job.id})
+    open_ones = [(id, status) for id, status in needed if status != jobs.DONE]
+    over = {jobs.FAILED: "which has failed", jobs.CANCELLED: "which was cancelled"}
+    hopeless = " and ".join(f"job {id}, {over[status]}" for id, status in open_ones if status in over)
+    if hopeless:
+        return f"Job {job.id} waits for {hopeless}: `rota retry` that, or `rota unblock` this."
+    waiting = " and ".join(f"job {id} ({status})" for id, status in open_ones[:5])
+    more = f" and {len(open_ones) - 5} more" if len(open_ones) > 5 else ""
+    return f"Job {job.id} waits for {waiting}{more}."
+
+
+def _ready(store: Store, job: Job) -> str:
+    now = store.now()
+    found = {row[0]: to_queue(row) for row in store.database.execute("queue.all", {})}
+    for queue, name in ((found[queues.ALL], "everything"), (found[job.queue], f"queue {job.queue}")):
+        if queue.paused_at is not None:
+            return _paused(job, queue, name)
+    queue = found[job.queue]
+    counts: dict[str, int] = dict(store.database.execute("tally.of_queue", {"queue": job.queue}))
+    start = f"Job {job.id} is ready, but"
+    match allow(queue, counts.get(jobs.ACTIVE, 0), 1, now).limit:
+        case "concurrency":
+            holders = _holders(store, job.queue, None)
+            return f"{start} queue {job.queue} lets {queue.concurrency} run at once, and they are taken by {holders}."
+        case "rate":
+            free_in = format_duration(max(0, queue.rate_next_at - now))
+            return f"{start} queue {job.queue} starts {queue.rate}: the next in {free_in}."
+    ((able,),) = store.database.execute("worker.count_live_for", {"queue": job.queue})
+    if not able:
+        return f"{start} there is no worker: `rota claim {job.id}` takes it by hand."
+    return f"Job {job.id} is ready: the next worker to claim from queue {job.queue} may take it ({able} live)."
+
+
+def _paused(job: Job, queue: Queue, name: str) -> str:
+    by = "its breaker" if queue.paused_by == queues.BREAKER else queue.paused_by
+    reason = f" ({queue.pause_reason})" if queue.pause_reason else ""
+    return f"Job {job.id} is ready, but {name} is paused by {by} since {_at(queue.paused_at)}{reason}."
+
+
+def _holders(store: Store, queue: str, limit_key: str | None) -> str:
+    held = [job for job in store.jobs.list(jobs.ACTIVE, queue) if limit_key in (None, job.limit_key)]
+    return ", ".join(f"{job.worker_id} (job {job.id})" for job in held[:3]) or "jobs that are ready"
+
+
+def _until(job: Job) -> str:
+    return f" until {format_instant(job.lease_expires_at)} unless it renews" if job.lease_expires_at else ""
+
+
+def _at(instant: Instant | None) -> str:
+    return format_instant(instant or 0)[:19] + "Z"

@@ -1,0 +1,176 @@
+"""Workers that nobody can see: they register, beat and leave; the orchestrator's own are written by `orchestrators`."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from rota.core import worker as workers
+from rota.core.errors import BadInput, NotFound, UnknownWorker
+from rota.core.ids import base36, queue_name
+from rota.core.jsontext import encode
+from rota.core.record import Record
+from rota.core.times import SECOND
+from rota.store import tend
+from rota.store.rows import to_job, to_worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.job import Job
+    from rota.core.times import Duration, Instant
+    from rota.core.worker import Worker
+    from rota.store.store import Store
+    from rota.store.transaction import Transaction
+
+
+class Certificate(Record):
+    """How a worker died."""
+
+    died_at: Instant
+    reason: str
+    text: str | None
+    exit_code: int | None
+    signal: int | None
+    sent_by: str | None
+    job: int | None
+
+
+class Workers:
+    """The port for workers."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def register(
+        self, name: str, every: Duration | None = None, pid: int | None = None, queue: str | None = None
+    ) -> Worker:
+        """A new worker life, which promises to beat `every` so often."""
+        interval = self._store.settings.heartbeat_interval if every is None else every
+        if interval < SECOND // 10:
+            raise BadInput("a worker cannot beat more often than every 100ms")
+        if not name.strip() or len(name) > 200:
+            raise BadInput("a worker needs a name of at most 200 characters")
+        if queue is not None:
+            queue_name(queue)
+        with self._store.begin() as tx:
+            tend.tend(self._store, tx)
+            id = self._store.new_worker_id()
+            _insert(tx, id, name, pid=pid, queue=queue, interval=interval)
+        return self.get(id)
+
+    def heartbeat(self, id: str, metrics: dict[str, float] | None = None) -> str:
+        """A sign of life; the answer is what to do: `continue`, `stop` or `pause`; an unknown one must register."""
+        with self._store.write() as tx:
+            _revive(tx, id)
+            row = tx.one("worker.beat", id=id, now=tx.now, counted=1, metadata=encode(metrics) if metrics else None)
+            if row is None:
+                raise UnknownWorker(f"worker {id} is not registered (any more): register again")
+            desired, queue = row
+            tend.tend(self._store, tx)
+        if desired == workers.STOP:
+            return workers.STOP
+        return workers.CONTINUE if self._store.queues.is_open(queue) else workers.PAUSE
+
+    def deregister(self, id: str) -> int:
+        """Leave: what it holds goes back, its history stays. The number of jobs given back."""
+        with self._store.write() as tx:
+            given_back = tend.deregister(self._store, tx, id, "deregistered")
+            if given_back < 0 and tx.one("worker.get", id=id) is None:
+                raise UnknownWorker(f"worker {id} is not registered")
+        return max(0, given_back)
+
+    def stop(self, id: str) -> Worker:
+        """Ask a worker to finish and leave; it hears of it with its next beat."""
+        with self._store.write() as tx:
+            if not tx.execute("worker.ask", id=id, desired=workers.STOP):
+                raise NotFound(f"there is no living worker {id}")
+            tx.tell("worker", workers.STOP, id)
+            tx.draw("wish")
+            tx.something_to_claim = True
+        return self.get(id)
+
+    def get(self, id: str) -> Worker:
+        rows = self._store.database.execute("worker.get", {"id": id})
+        if not rows:
+            raise NotFound(f"there is no worker {id}")
+        return to_worker(rows[0])
+
+    def held(self, id: str) -> list[Job]:
+        """What a worker holds, oldest claim first."""
+        return [to_job(row) for row in self._store.database.execute("claim.held_by", {"worker": id})]
+
+    def certificate(self, id: str) -> Certificate | None:
+        rows = self._store.database.execute("worker.certificate", {"worker": id})
+        return Certificate(*rows[0]) if rows else None
+
+    def shown(self, worker: Worker) -> str:
+        """Its state as people see it."""
+        return worker.shown(self._store.now(), not self._store.queues.is_open(worker.queue))
+
+    def implicit_id(self) -> str:
+        """The worker that a person at this user and host stands for."""
+        import zlib
+
+        name = implicit_name().encode()
+        return f"worker-{base36((zlib.crc32(name) << 8 | zlib.adler32(name) & 0xFF) % 36**8)}"
+
+    def list(self, gone_too: bool = False) -> list[Worker]:
+        """The living workers; with `gone_too` the newest 1000 of all."""
+        if gone_too:
+            return [to_worker(row) for row in self._store.database.execute("worker.all", {"most": 1000})]
+        return [to_worker(row) for row in self._store.database.execute("worker.live", {})]
+
+
+def implicit_name() -> str:
+    """Who a person at this terminal is."""
+    return f"{pwd.getpwuid(os.getuid()).pw_name}@{os.uname().nodename}"
+
+
+def present(store: Store, tx: Transaction, id: str | None) -> str:
+    """The worker that is about to claim: alive, or alive again. Nobody named: the caller's user and host."""
+    if id is None:
+        id = store.workers.implicit_id()
+        if tx.one("worker.lock", id=id) is None:
+            _insert(tx, id, implicit_name(), pid=None, queue=None, interval=None)
+    _revive(tx, id)
+    if not tx.execute("worker.beat", id=id, now=tx.now, counted=0, metadata=None):
+        raise UnknownWorker(f"worker {id} is not registered (any more): register again")
+    return id
+
+
+def _revive(tx: Transaction, id: str) -> None:
+    """A dead worker that speaks is alive, and holds nothing: its tokens fence its past."""
+    row = tx.one("worker.lock", id=id)
+    if row is None or row[4] != workers.DEAD:
+        return
+    interval = to_worker(row).heartbeat_interval
+    check_at = None if interval is None else tx.now + workers.MISSED_BEATS * interval
+    if tx.execute("worker.revive", id=id, now=tx.now, check_at=check_at):
+        tx.tell("worker", workers.BEAT, id, status=workers.IDLE)
+
+
+def _insert(
+    tx: Transaction, id: str, name: str, *, pid: int | None, queue: str | None, interval: Duration | None
+) -> None:
+    from rota.core.version import __version__
+    from rota.store.host import host_id
+
+    hostname = os.uname().nodename
+    tx.execute(
+        "worker.insert",
+        id=id,
+        name=name,
+        hostname=hostname,
+        host=host_id(),
+        pid=pid,
+        status=workers.IDLE,
+        orchestrator=None,
+        slot=None,
+        queue=queue,
+        version=__version__,
+        now=tx.now,
+        check_at=None if interval is None else tx.now + workers.MISSED_BEATS * interval,
+        heartbeat_interval=interval,
+        metadata=None,
+    )
+    tx.tell("worker", workers.REGISTER, id, name=name, hostname=hostname)

@@ -1,0 +1,218 @@
+"""The JSON shapes that every program meets, on the command line as over HTTP: a record in, a document out.
+
+Field names and their order are a contract. Instants are ISO 8601 in UTC with `Z`, durations seconds.
+"""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core.ids import run_id
+from rota.core.jsontext import Raw
+from rota.core.queue import ALL
+from rota.core.times import MILLISECOND, SECOND, format_instant
+from rota.core.topic import matches
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rota.core.claim import Claim, Run
+    from rota.core.job import Job
+    from rota.core.times import Duration, Instant
+    from rota.core.worker import Worker
+    from rota.store.events import Event
+    from rota.store.queues import QueueStatus
+    from rota.store.reconcile import Reconciled
+    from rota.store.workers import Certificate
+
+    Document = dict[str, Any]
+    Fact = list[Any]
+
+
+def job(job: Job) -> Document:
+    """A job. Its holder is told while it is held and once it is over, never for one that waits again."""
+    held = job.token is not None and job.status in (jobs.ACTIVE, *jobs.FINAL)
+    return {
+        "id": job.id,
+        "title": job.title,
+        "queue": job.queue,
+        "kind": job.kind or None,
+        "status": job.status,
+        "priority": job.priority,
+        "payload": _json(job.payload_json),
+        "parent": job.parent,
+        "children": job.children,
+        "after": job.after,
+        "attempts": job.attempts,
+        "max_attempts": job.max_attempts,
+        "due_at": _at(job.due_at),
+        "created_at": _at(job.created_at),
+        "started_at": _at(job.claimed_at) if held else None,
+        "finished_at": _at(job.finished_at),
+        "result": _json(job.result_json),
+        "error": job.error,
+        "worker_id": job.worker_id if held else None,
+        "run_id": run_id(job.token) if held and job.token is not None else None,
+        "note": job.note,
+    }
+
+
+def claim(claim: Claim) -> Document:
+    """A claim; its id is its token."""
+    return {
+        "id": claim.token,
+        "job_id": claim.job_id,
+        "worker_id": claim.worker_id,
+        "run_id": claim.run_id,
+        "token": claim.token,
+        "claimed_at": _at(claim.claimed_at),
+        "lease_expires_at": _at(claim.lease_expires_at),
+        "renewed_count": claim.renewed_count,
+        "status": claim.status,
+    }
+
+
+def run(run: Run) -> Document:
+    """What one claim did."""
+    return {
+        "id": run.id,
+        "job_id": run.job_id,
+        "worker_id": run.worker_id,
+        "token": run.token,
+        "attempt": run.attempt,
+        "status": run.status,
+        "verb": run.verb,
+        "reason": run.reason,
+        "error": run.error,
+        "note": run.note,
+        "claimed_at": _at(run.claimed_at),
+        "ended_at": _at(run.ended_at),
+        "renewed_count": run.renewed_count,
+    }
+
+
+def worker(worker: Worker, status: str) -> Document:
+    """A worker; `status` is its state as people see it."""
+    return {
+        "id": worker.id,
+        "name": worker.name,
+        "hostname": worker.hostname,
+        "pid": worker.pid,
+        "status": status,
+        "registered_at": _at(worker.registered_at),
+        "last_heartbeat_at": _at(worker.last_heartbeat_at),
+        "heartbeat_interval": _seconds(worker.heartbeat_interval),
+        "current_job": worker.current_job,
+        "slot": worker.slot,
+        "version": worker.version,
+        "heartbeat_count": worker.heartbeat_count,
+        "success_count": worker.success_count,
+        "error_count": worker.error_count,
+        "last_error_at": _at(worker.last_error_at),
+        "last_error_message": worker.last_error_message,
+        "metadata": Raw(worker.metadata_json or "{}"),
+    }
+
+
+def certificate(certificate: Certificate) -> Document:
+    """How a worker died."""
+    return {
+        "died_at": _at(certificate.died_at),
+        "reason": certificate.reason,
+        "text": certificate.text,
+        "exit_code": certificate.exit_code,
+        "signal": certificate.signal,
+        "sent_by": certificate.sent_by,
+        "job_id": certificate.job,
+    }
+
+
+def queue(status: QueueStatus) -> Document:
+    """A queue with its limits and its counts by state."""
+    limits = status.queue
+    return {
+        "name": limits.name,
+        "paused": status.paused_by is not None,
+        "paused_at": _at(limits.paused_at),
+        "paused_by": status.paused_by,
+        "pause_reason": limits.pause_reason,
+        "max_depth": limits.max_depth,
+        "rate": limits.rate,
+        "concurrency": limits.concurrency,
+        "per_key": limits.per_key,
+        "breaker": limits.breaker,
+        "failures": limits.failures,
+        "fence": limits.fence,
+        "counts": status.counts,
+        "oldest_ready_at": _at(status.oldest_ready_at),
+    }
+
+
+def reconciled(found: Reconciled) -> Document:
+    """What reconcile found and mended."""
+    return {name: getattr(found, name) for name in found._fields}
+
+
+def told(event: Event, patterns: Sequence[str]) -> list[tuple[Fact, str]]:
+    """The facts of an event that these patterns want (no patterns: all of them), each under the topic that matched."""
+    wanted = []
+    for fact in event.facts:
+        for topic in topics(fact):
+            if not patterns or any(matches(pattern, topic) for pattern in patterns):
+                wanted.append((fact, topic))
+                break
+    return wanted
+
+
+def topics(fact: Fact) -> tuple[str, ...]:
+    """The topics that a fact belongs to, the narrowest first."""
+    noun, _, which, *rest = fact
+    if noun == "job":
+        return (f"queue:{which}:jobs", "queue:jobs") if len(rest) > 1 else ("queue:jobs",)
+    if noun == "queue":
+        return ("queue:status",) if which == ALL else (f"queue:{which}:status", "queue:status")
+    if noun == "worker":
+        slot = rest[0].get("slot")
+        return (f"{slot}:status" if slot else f"worker:-:{which}:status",)
+    return ("system:health",)
+
+
+def event(event: Event, fact: Fact, topic: str) -> list[Document]:
+    """A fact as subscribers get it: one document, or one for each job that it speaks of."""
+    noun, verb, which, *rest = fact
+    bodies: list[Document]
+    if noun == "job" and len(rest) > 1:
+        was, status, ids, *more = rest
+        facts = more[0] if more else {}
+        bodies = [{"id": id, "queue": which, "verb": verb, "was": was, "status": status, **facts} for id in ids]
+    elif noun == "job":
+        bodies = [{"id": int(which), "verb": verb, **rest[0]}]
+    elif noun == "queue":
+        bodies = [{"queue_type": None if which == ALL else which, "verb": verb, **rest[0]}]
+    else:
+        bodies = [{"id": which, "verb": verb, **rest[0]}]
+    name = noun if noun in ("job", "queue", "worker") else "health"
+    head = {
+        "id": event.cursor,
+        "topic": topic,
+        "type": f"{name}_update",
+        "timestamp": event.at // MILLISECOND,
+        "at": _at(event.at),
+        "actor": event.actor,
+    }
+    return [{**head, name: body} for body in bodies]
+
+
+def _at(instant: Instant | None) -> str | None:
+    return None if instant is None else format_instant(instant)
+
+
+def _seconds(duration: Duration | None) -> float | None:
+    if duration is None:
+        return None
+    return duration / SECOND if duration % SECOND else duration // SECOND
+
+
+def _json(text: str | None) -> Raw | None:
+    return None if text is None else Raw(text)

@@ -1,0 +1,60 @@
+"""The small JSON writer agrees with the reader of the standard library."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.core.errors import BadInput
+from rota.core.jsontext import Raw, encode
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_what_it_writes_reads_back_as_the_same(value: object) -> None:
+    assert json.loads(encode(value)) == value
+
+
+@given(VALUES, st.integers(1, 8))
+def test_indented_it_reads_back_as_the_same_too(value: object, indent: int) -> None:
+    assert json.loads(encode(value, indent)) == value
+
+
+@given(st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS)), st.integers(1, 8))
+def test_an_indented_object_is_what_the_standard_library_writes(value: object, indent: int) -> None:
+    assert encode(value, indent) == json.dumps(value, indent=indent, ensure_ascii=False)
+
+
+@given(VALUES)
+def test_without_an_indent_there_is_no_room_and_no_line_end(value: object) -> None:
+    assert encode(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def test_raw_text_is_written_as_it_stands() -> None:
+    assert encode({"payload": Raw('{"a":  1}')}) == '{"payload":{"a":  1}}'
+
+
+def test_tuples_are_lists() -> None:
+    assert encode((1, (2, 3), ())) == "[1,[2,3],[]]"
+
+
+@pytest.mark.parametrize("value", [1j, {1, 2}, b"bytes", {1: "a key that is no text"}], ids=repr)
+def test_what_has_no_json_form_is_refused(value: object) -> None:
+    with pytest.raises(TypeError):
+        encode(value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_cannot_hold_is_refused(value: float) -> None:
+    with pytest.raises(BadInput, match="has no JSON form"):
+        encode({"cpu": value})

@@ -1,0 +1,90 @@
+"""The state tables: every state can be reached, final ones absorb, and moves that are not there are refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core import claim, job, orchestrator, worker
+from rota.core.machine import ImpossibleMove, allowed, check, diagram
+
+if TYPE_CHECKING:
+    from rota.core.machine import Moves
+
+TABLES: list[tuple[str, Moves, tuple[str, ...], set[str | None]]] = [
+    ("job", job.MOVES, job.STATES, {None}),
+    ("claim", claim.MOVES, claim.STATES, {None}),
+    ("worker", worker.MOVES, worker.STATES, {None}),
+    ("orchestrator", orchestrator.MOVES, orchestrator.STATES, {orchestrator.STOPPED}),
+]
+each_table = pytest.mark.parametrize(("name", "moves", "states", "start"), TABLES, ids=[table[0] for table in TABLES])
+
+
+@each_table
+def test_every_state_can_be_reached(name: str, moves: Moves, states: tuple[str, ...], start: set[str | None]) -> None:
+    reached = set(start)
+    while True:
+        further = {new for (old, _), targets in moves.items() if old in reached for new in targets} - reached
+        if not further:
+            break
+        reached |= further
+    assert reached - {None} == set(states)
+
+
+@each_table
+def test_a_table_names_only_its_own_states(
+    name: str, moves: Moves, states: tuple[str, ...], start: set[str | None]
+) -> None:
+    named = {old for old, _ in moves} | {new for targets in moves.values() for new in targets}
+    assert named - {None} <= set(states)
+
+
+@pytest.mark.parametrize("state", job.FINAL)
+def test_a_final_job_moves_by_retry_alone(state: str) -> None:
+    assert {verb for old, verb in job.MOVES if old == state} == {job.RETRY}
+
+
+@pytest.mark.parametrize("state", [state for state in claim.STATES if state != claim.ACTIVE])
+def test_an_ended_claim_never_moves_again(state: str) -> None:
+    assert not [verb for old, verb in claim.MOVES if old == state]
+
+
+def test_a_stopped_worker_never_moves_again_and_a_dead_one_only_by_a_beat() -> None:
+    assert not [verb for old, verb in worker.MOVES if old == worker.STOPPED]
+    assert [verb for old, verb in worker.MOVES if old == worker.DEAD] == [worker.BEAT]
+
+
+def test_only_a_claim_makes_a_job_active_and_only_from_ready() -> None:
+    assert [(old, verb) for (old, verb), new in job.MOVES.items() if job.ACTIVE in new] == [(job.READY, job.CLAIM)]
+
+
+def test_every_way_a_claim_can_end_ends_the_jobs_activity_too() -> None:
+    ends_claim = {verb for old, verb in claim.MOVES if old == claim.ACTIVE}
+    assert ends_claim == {verb for old, verb in job.MOVES if old == job.ACTIVE}
+
+
+def test_each_end_of_a_claim_has_one_meaning() -> None:
+    assert all(len(targets) == 1 for targets in claim.MOVES.values())
+
+
+def test_a_move_that_the_table_has_passes_and_any_other_is_refused() -> None:
+    check(job.MOVES, job.READY, job.CLAIM, job.ACTIVE)
+    with pytest.raises(ImpossibleMove, match="finish may not lead from ready to done"):
+        check(job.MOVES, job.READY, job.FINISH, job.DONE)
+    with pytest.raises(ImpossibleMove):
+        check(job.MOVES, job.DONE, job.CLAIM, job.ACTIVE)
+    assert allowed(job.MOVES, job.DONE, job.CLAIM) == frozenset()
+
+
+def test_the_diagram_shows_every_move_once() -> None:
+    lines = diagram(job.MOVES).splitlines()
+    assert lines[0] == "stateDiagram-v2"
+    assert len(lines) - 1 == len(set(lines[1:])) == sum(len(targets) for targets in job.MOVES.values())
+    assert "    [*] --> ready: add" in lines and "    ready --> active: claim" in lines
+
+
+def test_states_split_into_waiting_active_and_final() -> None:
+    assert {*job.WAITING, job.ACTIVE, *job.FINAL} == set(job.STATES)
+    assert len(job.WAITING) + 1 + len(job.FINAL) == len(job.STATES)
+    assert set(worker.LIVE) | {worker.STOPPED, worker.DEAD} == set(worker.STATES)

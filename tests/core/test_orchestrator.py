@@ -1,0 +1,33 @@
+"""An orchestrator's lease, and the grace after the store itself was away."""
+
+from __future__ import annotations
+
+from rota.core.orchestrator import LEASE, RENEW_EVERY, Pulse, is_lapsed
+from rota.core.times import SECOND
+
+NOW = 1000 * SECOND
+
+
+def test_a_lease_leaves_room_for_missed_renewals() -> None:
+    assert LEASE == 15 * SECOND and RENEW_EVERY * 3 < LEASE
+
+
+def test_a_fresh_pulse_needs_no_grace_because_only_that_host_is_away() -> None:
+    assert not Pulse(NOW - LEASE // 2, 0, 0).needs_grace(NOW)
+
+
+def test_a_pulse_older_than_half_a_lease_needs_grace_once_per_silence() -> None:
+    silent_since = NOW - LEASE // 2 - 1
+    assert Pulse(silent_since, 0, 0).needs_grace(NOW)
+    assert not Pulse(silent_since, silent_since, NOW).needs_grace(NOW)
+    assert Pulse(silent_since, silent_since - 1, 0).needs_grace(NOW), "a later silence gets a grace of its own"
+
+
+def test_a_lease_lapses_at_its_end_and_not_before() -> None:
+    assert not is_lapsed(NOW, 0, NOW - 1)
+    assert is_lapsed(NOW, 0, NOW)
+
+
+def test_a_grace_gives_one_whole_lease_from_when_it_was_set() -> None:
+    assert not is_lapsed(NOW - LEASE, NOW, NOW + LEASE - 1)
+    assert is_lapsed(NOW - LEASE, NOW, NOW + LEASE)

@@ -1,0 +1,117 @@
+"""Settings: a flag over the environment over a file over the default; nonsense refused with what would be right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core.errors import BadSetting
+from rota.core.times import DAY, MINUTE, SECOND
+from rota.settings import MEANINGS, Settings, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_defaults_are_those_of_the_design(tmp_path: Path) -> None:
+    settings = load(environment={}, start=str(tmp_path))
+    assert (settings.lease, settings.heartbeat_interval, settings.poll_interval) == (
+        30 * MINUTE,
+        30 * SECOND,
+        2 * SECOND,
+    )
+    assert (settings.max_attempts, settings.backoff.first, settings.backoff.most) == (3, 2 * SECOND, 10 * MINUTE)
+    assert (settings.keep_for, settings.keep_jobs, settings.db) == (7 * DAY, 1_000_000, None)
+
+
+def test_a_flag_goes_over_a_variable_over_the_file_over_the_default(tmp_path: Path) -> None:
+    (tmp_path / "rota.toml").write_text('lease = "1h"\npoll_interval = "5s"\nmax_attempts = 7\n')
+    environment = {"ROTA_POLL_INTERVAL": "6s", "ROTA_MAX_ATTEMPTS": "8"}
+    settings = load({"max_attempts": "9"}, environment, str(tmp_path))
+    assert (settings.lease, settings.poll_interval, settings.max_attempts) == (60 * MINUTE, 6 * SECOND, 9)
+    assert settings.keep_for == 7 * DAY
+
+
+def test_the_nearest_file_upwards_counts(tmp_path: Path) -> None:
+    (tmp_path / "rota.toml").write_text("max_attempts = 4\n")
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert load(environment={}, start=str(inner)).max_attempts == 4
+    (tmp_path / "a" / "rota.toml").write_text("max_attempts = 5\n")
+    assert load(environment={}, start=str(inner)).max_attempts == 5
+
+
+def test_pyproject_counts_only_with_a_table_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "rota.toml").write_text("max_attempts = 4\n")
+    inner = tmp_path / "project"
+    inner.mkdir()
+    (inner / "pyproject.toml").write_text("[project]\nname = 'x'\n# about [tool.rota]\n")
+    assert load(environment={}, start=str(inner)).max_attempts == 4
+    (inner / "pyproject.toml").write_text("[tool.rota]\nmax_attempts = 6\n")
+    assert load(environment={}, start=str(inner)).max_attempts == 6
+
+
+def test_an_empty_variable_is_no_variable(tmp_path: Path) -> None:
+    assert load(environment={"ROTA_LEASE": ""}, start=str(tmp_path)).lease == 30 * MINUTE
+
+
+def test_a_bare_number_is_minutes_for_the_lease_alone(tmp_path: Path) -> None:
+    assert load({"lease": "45"}, {}, str(tmp_path)).lease == 45 * MINUTE
+    with pytest.raises(BadSetting, match=r"poll_interval \(from option\): '45' is not a duration"):
+        load({"poll_interval": "45"}, {}, str(tmp_path))
+
+
+def test_every_setting_has_a_meaning_that_the_docs_can_show() -> None:
+    assert list(MEANINGS) == list(Settings.__annotations__)
+
+
+@pytest.mark.parametrize(
+    ("flags", "right"),
+    [
+        ({"lease": "0"}, "lease must be longer than nothing"),
+        ({"poll_interval": "0s"}, "poll_interval must be longer than nothing"),
+        ({"backoff_first": "0s"}, "backoff_first must be longer than nothing"),
+        ({"heartbeat_interval": "50ms"}, "heartbeat_interval must be at least 100ms"),
+        ({"backoff_first": "1h"}, "backoff_most must be at least backoff_first"),
+        ({"max_attempts": "0"}, "max_attempts must be at least 1"),
+        ({"max_attempts": "-1"}, "must be a whole number, not '-1'"),
+        ({"max_attempts": "three"}, "must be a whole number, not 'three'"),
+        ({"keep_jobs": "1.5"}, "must be a whole number"),
+        ({"keep_jobs": True}, "must be a whole number, not True"),
+        ({"lease": "-5m"}, "write for example 90s, 30m or 2h"),
+        ({"keep_for": "forever"}, "write for example 90s, 30m or 2h"),
+        ({"leese": "5m"}, "unknown setting 'leese': known are db, lease"),
+    ],
+    ids=repr,
+)
+def test_nonsense_is_refused_with_what_would_be_right(tmp_path: Path, flags: dict[str, object], right: str) -> None:
+    with pytest.raises(BadSetting, match=right):
+        load(flags, {}, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("lease = \n", "is not TOML"),
+        ("[queue]\nx = 1\n", "unknown setting 'queue'"),
+        ("poll_interval = 2\n", "is not a duration"),
+        ("max_attempts = 2.5\n", "must be a whole number"),
+    ],
+)
+def test_nonsense_in_a_file_is_refused_and_names_the_file(tmp_path: Path, text: str, right: str) -> None:
+    (tmp_path / "rota.toml").write_text(text)
+    with pytest.raises(BadSetting, match=right) as refused:
+        load(environment={}, start=str(tmp_path))
+    assert "rota.toml" in str(refused.value)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rota.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadSetting, match="is not TOML"):
+        load(environment={}, start=str(tmp_path))
+
+
+def test_nonsense_in_the_environment_names_where_it_came_from(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=r"keep_for \(from environment\)"):
+        load(environment={"ROTA_KEEP_FOR": "soon"}, start=str(tmp_path))

@@ -1,0 +1,159 @@
+"""The log: one row per transaction, whose replay is the store's state; and the kept counters are the true ones."""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core.claim import Done, Failed
+from rota.core.errors import BadInput
+from rota.core.times import HOUR, MINUTE, SECOND
+from tests.support.eventually import eventually
+from tests.support.stores import STORES, again, make_store, rows
+from tests.support.work import Crew, add, add_many, claim, fail, finish, last_event, register
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rota.store.store import Store
+    from tests.support.clock import FakeClock
+
+
+def replayed(store: Store) -> dict[int, str]:
+    """The state of every job as the facts tell it, each move starting where the last one ended."""
+    states: dict[int, str] = {}
+    for event in store.events.after("0", 1_000_000):
+        for fact in event.facts:
+            if fact[0] != "job" or len(fact) < 6:
+                continue
+            _, _, _, old, new, ids, *_ = fact
+            for id in ids:
+                assert states.pop(id, None) == old, f"job {id} in event {event.cursor}"
+                if new is not None:
+                    states[id] = new
+    return states
+
+
+def busy_day(store: Store, clock: FakeClock) -> None:
+    """A bit of everything."""
+    crew = Crew(store, 2)
+    store.queues.set("default", per_key=2, breaker=5)
+    first = add_many(store, 6)
+    add_many(store, 4, limit_key="k")
+    add_many(store, 3, after=first[:2], at=clock.wall() + HOUR)
+    claims = crew.exchange(room=2).claims
+    crew.exchange([(claims[0].job_id, claims[0].token, Done()), (claims[1].job_id, claims[1].token, Failed("x"))])
+    worker = register(store)
+    claim(store, store.claims.take(worker).job_id + 1, worker, MINUTE)
+    clock.advance(2 * MINUTE)
+    store.reconcile()
+    for job in store.jobs.ready(limit=3):
+        finish(store, job.id)
+    store.jobs.cancel(store.jobs.ready()[0].id)
+    over = store.jobs.list("done")[0].id
+    store.jobs.retry(over)
+    store.jobs.block(over, first[-1])
+    store.queues.set("default", per_key=1)
+    store.orchestrators.leave(crew.id)
+    clock.advance(2 * HOUR)
+    store.reconcile()
+
+
+def test_a_replay_of_all_facts_is_the_state_of_all_jobs(store: Store, clock: FakeClock) -> None:
+    busy_day(store, clock)
+    assert replayed(store) == dict(rows(store, "SELECT id, status FROM job"))
+
+
+def test_the_kept_counters_are_the_true_counts(store: Store, clock: FakeClock) -> None:
+    busy_day(store, clock)
+    kept = {(queue, status): n for queue, status, n in store.database.execute("tally.all", {}) if n}
+    true = {(queue, status): n for queue, status, n in store.database.execute("tally.true", {})}
+    assert kept == true
+    (listed,) = store.queues.list()
+    assert {state: n for state, n in listed.counts.items() if n} == {state: n for (_, state), n in true.items()}
+
+
+CHANGES: dict[str, Callable[[Store, int], object]] = {
+    "add": lambda store, job: add_many(store, 50),
+    "claim": claim,
+    "take": lambda store, job: store.claims.take(),
+    "cancel": lambda store, job: store.jobs.cancel(job),
+    "force": lambda store, job: store.jobs.done(job, force=True),
+    "block": lambda store, job: store.jobs.block(job, job + 1),
+    "pause": lambda store, job: store.queues.pause("default"),
+    "limits": lambda store, job: store.queues.set("default", concurrency=1),
+    "register": lambda store, job: register(store),
+    "join": lambda store, job: store.orchestrators.join(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_every_change_appends_exactly_one_event(store: Store, change: Callable[[Store, int], object]) -> None:
+    job, _ = add_many(store, 2)
+    before = last_event(store)
+    change(store, job)
+    assert len(store.events.after(before)) == 1
+
+
+def test_an_event_says_when_who_and_what(store: Store, clock: FakeClock) -> None:
+    job = add(store)
+    clock.advance(5)
+    before = last_event(store)
+    held = claim(store, job, register(store))
+    registered, claimed = store.events.after(before)
+    assert (claimed.at, claimed.actor) == (clock.now(), "tester@here")
+    assert claimed.facts == [
+        ["job", "claim", "default", "ready", "active", [job], {"worker": held.worker_id, "token": held.token}]
+    ]
+    assert registered.facts[0][:2] == ["worker", "register"]
+
+
+def test_cursors_only_advance_and_reading_on_misses_nothing_and_repeats_nothing(store: Store) -> None:
+    for _ in range(25):
+        add(store)
+    every = [event.cursor for event in store.events.after("0", 1000)]
+    paged, cursor = [], "0"
+    while page := store.events.after(cursor, 7):
+        cursor = page[-1].cursor
+        paged += [event.cursor for event in page]
+    assert paged == every == sorted(set(every), key=int) and cursor == last_event(store)
+
+
+def test_a_cursor_is_never_used_again_even_when_the_log_was_pruned(store: Store, clock: FakeClock) -> None:
+    add(store)
+    last = int(last_event(store))
+    clock.advance(HOUR)
+    store.history.prune(older=SECOND)
+    add(store)
+    assert int(last_event(store)) > last
+
+
+@pytest.mark.parametrize("cursor", ["", "-1", "x", "1.5", "٣"])
+def test_what_is_not_a_cursor_is_refused(store: Store, cursor: str) -> None:
+    with pytest.raises(BadInput, match="is not an event cursor"):
+        store.events.after(cursor)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_following_hears_what_others_do(kind: str, tmp_path: Path) -> None:
+    with make_store(kind, tmp_path) as store:
+        heard: list[str] = []
+
+        def listen() -> None:
+            with again(store) as other:
+                for event in other.events.follow("0"):
+                    heard.extend(fact[1] for fact in event.facts)
+                    if "cancel" in heard:
+                        return
+
+        listening = Thread(target=listen)
+        listening.start()
+        job = add(store)
+        eventually(lambda: "add" in heard)
+        fail(store, job)
+        store.jobs.cancel(job)
+        listening.join(30)
+        assert heard == ["make", "add", "register", "claim", "fail", "cancel"]

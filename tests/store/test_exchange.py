@@ -1,0 +1,207 @@
+"""The exchange: outcomes for claims in one transaction, dealt fairly, numbered, and never written when empty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import apsw
+import pytest
+
+from rota.core.claim import Done, Failed, Released, Snoozed
+from rota.core.errors import NotFound, Stale
+from rota.core.job import ACTIVE, FAILED, READY, SCHEDULED
+from rota.core.times import MINUTE
+from rota.core.worker import Dead
+from rota.store.orchestrators import Idle
+from tests.support.stores import path_of, rows
+from tests.support.work import Crew, add, add_many, claim, last_event, status
+
+if TYPE_CHECKING:
+    from rota.store.store import Store
+    from tests.support.clock import FakeClock
+
+
+def test_it_settles_and_claims_in_one_transaction(store: Store) -> None:
+    first, second = add_many(store, 2)
+    crew = Crew(store)
+    (handout,) = crew.exchange().claims
+    before = last_event(store)
+    answer = crew.exchange([(first, handout.token, Done('{"n":1}'))])
+    (event,) = store.events.after(before)
+    assert [fact[1] for fact in event.facts] == ["finish", "claim"]
+    assert event.actor == f"orchestrator-{crew.id}"
+    assert (answer.refused, answer.number, [each.job_id for each in answer.claims]) == ([], 2, [second])
+    assert store.jobs.get(first).result == {"n": 1}
+
+
+def test_a_handout_carries_what_the_handler_needs(store: Store) -> None:
+    job = add(store, "tag it", kind="audio", payload={"a": 1}, timeout=MINUTE, max_attempts=4)
+    crew = Crew(store)
+    (handout,) = crew.exchange().claims
+    assert (handout.job_id, handout.worker_id, handout.queue) == (job, crew.workers[0], "default")
+    assert (handout.kind, handout.title, handout.payload_json) == ("audio", "tag it", '{"a":1}')
+    assert (handout.attempt, handout.max_attempts, handout.timeout) == (1, 4, MINUTE)
+
+
+def test_a_watched_claim_has_no_lease_of_its_own(store: Store) -> None:
+    job, crew = add(store), Crew(store)
+    (handout,) = crew.exchange().claims
+    found = store.jobs.get(job)
+    assert (found.status, found.token, found.orchestrator, found.lease_expires_at) == (
+        ACTIVE,
+        handout.token,
+        crew.id,
+        None,
+    )
+
+
+def test_jobs_are_dealt_one_to_each_in_turn_in_token_order(store: Store) -> None:
+    ids = add_many(store, 7)
+    crew = Crew(store, 3)
+    claims = crew.exchange(room=3).claims
+    one, two, three = crew.workers
+    assert [each.worker_id for each in claims] == [one, two, three, one, two, three, one]
+    assert [each.job_id for each in claims] == ids
+    tokens = [each.token for each in claims]
+    assert tokens == sorted(set(tokens))
+
+
+def test_rooms_of_different_size_are_filled_and_not_more(store: Store) -> None:
+    add_many(store, 9)
+    crew = Crew(store, 3)
+    one, two, three = crew.workers
+    idle = [Idle(one, "default", 1), Idle(two, "default", 3), Idle(three, "default", 0)]
+    answer = store.orchestrators.exchange(crew.id, 0, [], idle)
+    assert [each.worker_id for each in answer.claims] == [one, two, two, two]
+
+
+def test_each_worker_gets_jobs_of_its_own_queue_alone(store: Store) -> None:
+    tag = add(store, queue="tag")
+    add(store, queue="other")
+    assert [each.job_id for each in Crew(store, 2, "tag").exchange(room=5).claims] == [tag]
+
+
+def test_every_outcome_can_be_reported(store: Store, clock: FakeClock) -> None:
+    ids = add_many(store, 5, max_attempts=2)
+    crew = Crew(store)
+    claims = crew.exchange(room=5).claims
+    outcomes = [Done(), Failed("x"), Failed("x", again=False), Snoozed(MINUTE), Released("n")]
+    reports = [(each.job_id, each.token, outcome) for each, outcome in zip(claims, outcomes, strict=True)]
+    assert crew.exchange(reports, room=0).refused == []
+    assert [status(store, id) for id in ids] == ["done", SCHEDULED, FAILED, SCHEDULED, READY]
+    assert [store.jobs.get(id).attempts for id in ids] == [1, 1, 1, 0, 0]
+    worker = store.workers.get(crew.workers[0])
+    assert (worker.success_count, worker.error_count, worker.status) == (1, 2, "idle")
+
+
+def test_a_stale_outcome_is_named_and_the_others_stand(store: Store) -> None:
+    first, second = add_many(store, 2)
+    crew = Crew(store)
+    claims = crew.exchange(room=2).claims
+    store.jobs.cancel(first)
+    reports = [(each.job_id, each.token, Done()) for each in claims]
+    assert crew.exchange(reports, room=0).refused == [claims[0].token]
+    assert (status(store, first), status(store, second)) == ("cancelled", "done")
+
+
+@pytest.mark.parametrize("outcome", [Done(), Failed("x"), Released()], ids=repr)
+def test_a_wrong_token_or_job_is_refused_and_changes_nothing(store: Store, outcome: Done | Failed | Released) -> None:
+    job = add(store)
+    held, crew = claim(store, job), Crew(store)
+    answer = crew.exchange([(job, held.token + 1, outcome), (99, held.token, outcome)], room=0)
+    assert answer.refused == [held.token + 1, held.token]
+    assert status(store, job) == ACTIVE and store.claims.runs(job) == []
+
+
+def test_the_same_outcome_twice_in_one_report_settles_once(store: Store) -> None:
+    job, crew = add(store), Crew(store)
+    (handout,) = crew.exchange().claims
+    assert crew.exchange([(job, handout.token, Done())] * 2, room=0).refused == []
+    assert len(store.claims.runs(job)) == 1 and store.workers.get(crew.workers[0]).success_count == 1
+
+
+def test_a_late_exchange_is_refused_and_changes_nothing(store: Store) -> None:
+    job, crew = add(store), Crew(store)
+    (handout,) = crew.exchange().claims
+    before = last_event(store)
+    with pytest.raises(Stale, match="exchange 1 of orchestrator 1 came late"):
+        crew.exchange([(job, handout.token, Done())], late=1)
+    assert last_event(store) == before and status(store, job) == ACTIVE
+
+
+def test_after_a_lost_answer_nothing_stays_claimed_that_nobody_knows_of(store: Store) -> None:
+    known, unknown = add_many(store, 2, max_attempts=1)
+    crew = Crew(store)
+    (first,) = crew.exchange().claims
+    crew.exchange()
+    answer = crew.exchange(room=0, holdings=[first.token])
+    assert answer.refused == []
+    assert (status(store, known), status(store, unknown)) == (ACTIVE, READY)
+    assert store.jobs.get(unknown).attempts == 0, "given back unspent"
+
+
+def test_holdings_release_only_what_hangs_on_this_orchestrator(store: Store) -> None:
+    add_many(store, 3)
+    by_hand = store.claims.take()
+    one, other = Crew(store), Crew(store)
+    (mine,), (theirs,) = one.exchange().claims, other.exchange().claims
+    one.exchange(room=0, holdings=[])
+    assert [status(store, each) for each in (by_hand.job_id, mine.job_id, theirs.job_id)] == [ACTIVE, READY, ACTIVE]
+
+
+@pytest.mark.parametrize("there", ["nothing", "another queue", "paused", "nobody idle"])
+def test_an_empty_exchange_writes_nothing(store: Store, there: str) -> None:
+    crew = Crew(store, 2)
+    if there == "another queue":
+        add(store, queue="other")
+    elif there != "nothing":
+        add(store)
+    if there == "paused":
+        store.queues.pause()
+    watcher = apsw.Connection(path_of(store))
+    before = last_event(store), watcher.pragma("data_version")
+    answer = crew.exchange(room=0 if there == "nobody idle" else 5)
+    assert (answer.claims, answer.refused, answer.number) == ([], [], 0)
+    assert (last_event(store), watcher.pragma("data_version")) == before
+    watcher.close()
+
+
+def test_nobody_who_is_not_there_is_handed_a_job(store: Store) -> None:
+    job, crew = add(store), Crew(store, 2)
+    gone, here = crew.workers
+    store.workers.deregister(gone)
+    idle = [Idle(gone, "default"), Idle("worker-zzzzzzzz", "default"), Idle(here, "default")]
+    answer = store.orchestrators.exchange(crew.id, 0, [], idle)
+    assert [(each.job_id, each.worker_id) for each in answer.claims] == [(job, here)]
+
+
+def test_a_watched_workers_death_spends_only_the_job_in_hand(store: Store, clock: FakeClock) -> None:
+    ids = add_many(store, 3, max_attempts=2)
+    crew = Crew(store)
+    claims = crew.exchange(room=3).claims
+    before = last_event(store)
+    store.orchestrators.bury(crew.workers[0], Dead("signaled", "signal 9"))
+    assert len(store.events.after(before)) == 1, "certificate and release in one transaction"
+    assert [(status(store, id), store.jobs.get(id).attempts) for id in ids] == [(READY, 1), (READY, 0), (READY, 0)]
+    assert [len(store.claims.runs(id)) for id in ids] == [1, 0, 0]
+    certificate = store.workers.certificate(crew.workers[0])
+    assert certificate is not None
+    assert (certificate.reason, certificate.text, certificate.job) == ("signaled", "signal 9", claims[0].job_id)
+
+
+def test_leaving_gives_everything_back_unspent_and_stops_its_workers(store: Store) -> None:
+    ids = add_many(store, 3, max_attempts=1)
+    crew = Crew(store, 2)
+    crew.exchange(room=2)
+    store.orchestrators.leave(crew.id)
+    assert [(status(store, id), store.jobs.get(id).attempts) for id in ids] == [(READY, 0)] * 3
+    assert [store.workers.get(worker).status for worker in crew.workers] == ["stopped", "stopped"]
+    for late in (crew.exchange, crew.renew):
+        with pytest.raises(Stale):
+            late()
+
+
+def test_nobody_is_hired_by_an_orchestrator_that_is_not_there(store: Store) -> None:
+    with pytest.raises(NotFound, match="there is no orchestrator 9"):
+        store.orchestrators.hire(9, "worker:default:0", "default")
+    assert rows(store, "SELECT * FROM worker") == []

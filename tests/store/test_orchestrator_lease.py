@@ -1,0 +1,149 @@
+"""Claims of watched workers hang on their orchestrator's lease; when the store was away, nothing lapses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core.claim import Done
+from rota.core.errors import Stale
+from rota.core.job import ACTIVE, READY
+from rota.core.orchestrator import LEASE
+from rota.core.times import HOUR, SECOND
+from tests.support.work import Crew, add, add_many, last_event, register, status
+
+if TYPE_CHECKING:
+    from rota.store.store import Store
+    from tests.support.clock import FakeClock
+
+
+def beat_all(clock: FakeClock, crews: list[Crew], duration: int) -> None:
+    """Let time pass while these orchestrators renew every few seconds."""
+    for _ in range(duration // (4 * SECOND)):
+        clock.advance(4 * SECOND)
+        for crew in crews:
+            crew.renew()
+    clock.advance(duration % (4 * SECOND))
+
+
+def test_renewals_keep_every_claim_alive_however_long(store: Store, clock: FakeClock) -> None:
+    ids = add_many(store, 3)
+    crew = Crew(store)
+    crew.exchange(room=3)
+    beat_all(clock, [crew], HOUR)
+    store.reconcile()
+    assert [status(store, id) for id in ids] == [ACTIVE] * 3
+
+
+def test_a_renewal_never_shortens(store: Store, clock: FakeClock) -> None:
+    crew = Crew(store)
+    first = crew.renew()
+    assert first == clock.now() + LEASE
+    clock.advance(SECOND)
+    assert crew.renew() == clock.now() + LEASE
+
+
+def test_a_lapsed_lease_makes_its_workers_lost_and_spends_only_what_each_had_in_hand(
+    store: Store, clock: FakeClock
+) -> None:
+    ids = add_many(store, 4, max_attempts=2)
+    gone, there = Crew(store, 2), Crew(store, 1, "other")
+    claims = gone.exchange(room=2).claims
+    beat_all(clock, [there], LEASE - 1)
+    store.tend()
+    assert [status(store, id) for id in ids] == [ACTIVE] * 4, "not before the clock says so"
+    clock.advance(1)
+    there.renew()
+    before = last_event(store)
+    store.tend()
+    assert len(store.events.after(before)) == 1
+    assert [(status(store, id), store.jobs.get(id).attempts) for id in ids] == [
+        (READY, 1),
+        (READY, 1),
+        (READY, 0),
+        (READY, 0),
+    ]
+    for worker in gone.workers:
+        certificate = store.workers.certificate(worker)
+        assert certificate is not None and certificate.reason == "lost"
+        assert store.workers.get(worker).status == "dead"
+    assert store.workers.get(there.workers[0]).status == "idle"
+    report = [(each.job_id, each.token, Done()) for each in claims]
+    for late in (gone.renew, lambda: gone.exchange(report)):
+        with pytest.raises(Stale):
+            late()
+    assert [status(store, id) for id in ids] == [READY] * 4
+
+
+def test_until_someone_notices_a_lapsed_orchestrator_may_still_renew_and_settle(store: Store, clock: FakeClock) -> None:
+    job, crew = add(store), Crew(store)
+    (handout,) = crew.exchange().claims
+    clock.advance(10 * LEASE)
+    crew.renew()
+    assert status(store, job) == ACTIVE
+    clock.advance(10 * LEASE)
+    assert crew.exchange([(job, handout.token, Done())], room=0).refused == []
+    assert status(store, job) == "done"
+
+
+def test_when_no_pulse_was_seen_for_long_a_grace_of_one_lease_is_given_once(store: Store, clock: FakeClock) -> None:
+    job, crew = add(store), Crew(store)
+    crew.exchange()
+    clock.advance(HOUR)
+    store.tend()
+    assert status(store, job) == ACTIVE, "the store itself may have been away"
+    clock.advance(LEASE - 1)
+    store.tend()
+    assert status(store, job) == ACTIVE
+    clock.advance(1)
+    store.tend()
+    assert status(store, job) == READY, "the grace is given once"
+
+
+def test_a_renewal_within_the_grace_saves_everything(store: Store, clock: FakeClock) -> None:
+    job, crew = add(store), Crew(store)
+    crew.exchange()
+    clock.advance(HOUR)
+    store.tend()
+    clock.advance(LEASE - 1)
+    crew.renew()
+    clock.advance(SECOND)
+    store.tend()
+    assert status(store, job) == ACTIVE
+
+
+def test_beats_get_the_grace_too(store: Store, clock: FakeClock) -> None:
+    Crew(store)
+    worker = register(store)
+    clock.advance(HOUR)
+    store.tend()
+    assert store.workers.get(worker).status == "idle"
+    clock.advance(60 * SECOND)
+    store.tend()
+    assert store.workers.get(worker).status == "dead"
+
+
+def test_without_any_orchestrator_there_is_no_pulse_to_wait_for(store: Store, clock: FakeClock) -> None:
+    worker = register(store)
+    clock.advance(HOUR)
+    store.tend()
+    assert store.workers.get(worker).status == "dead"
+
+
+def test_a_fresh_pulse_of_another_host_means_that_only_this_one_is_away(store: Store, clock: FakeClock) -> None:
+    job, away, there = add(store), Crew(store), Crew(store, 0)
+    away.exchange()
+    beat_all(clock, [there], LEASE)
+    there.renew()
+    store.tend()
+    assert status(store, job) == READY
+
+
+def test_the_lost_are_found_by_another_orchestrators_exchange(store: Store, clock: FakeClock) -> None:
+    job, away = add(store), Crew(store)
+    there = Crew(store)
+    away.exchange()
+    beat_all(clock, [there], LEASE)
+    there.renew()
+    assert [each.job_id for each in there.exchange().claims] == [job]

@@ -1,0 +1,206 @@
+"""What is particular to SQLite: one writer at a time, a log that stays small, forks, the clock of a boot, the bell."""
+
+from __future__ import annotations
+
+import os
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import apsw
+import pytest
+
+from rota.core.errors import Conflict
+from rota.core.times import DAY, HOUR
+from rota.settings import Settings
+from rota.store.open import open_store
+from rota.store.sqlite import clock, database, lock
+from tests.support.eventually import eventually
+from tests.support.processes import line, output, python, say
+from tests.support.stores import make_store, path_of
+from tests.support.work import add, claim, finish, status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rota.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """On the real clock."""
+    with make_store("sqlite", tmp_path) as opened:
+        yield opened
+
+
+FORK = """
+import os
+store = open_store(sys.argv[1], Settings())
+first = store.jobs.add(NewJob("before the fork")).id
+children = []
+for n in range(4):
+    child = os.fork()
+    if not child:
+        for _ in range(20):
+            store.jobs.add(NewJob(f"child {n}"))
+        if n == 0:
+            store.claims.claim(first)
+        if n % 2:
+            store.close()
+            sys.exit(0)
+        os._exit(0)
+    children.append(child)
+for _ in range(20):
+    store.jobs.add(NewJob("parent"))
+assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+assert store.jobs.get(first).status == "active"
+store.jobs.add(NewJob("after"))
+print(store.database.integrity(), sum(store.queues.list()[0].counts.values()))
+"""
+
+
+def test_a_forked_child_uses_a_connection_of_its_own(store: Store) -> None:
+    with python(FORK, path_of(store)) as program:
+        assert output(program) == "ok 102"
+
+
+def test_the_log_stays_bounded_once_a_long_reader_ends_and_claims_go_on_meanwhile(store: Store) -> None:
+    reader = apsw.Connection(path_of(store))
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM job").fetchall()
+    assert isinstance(store.database, database.SqliteDatabase)
+    for _ in range(40):
+        finish(store, add(store, payload="x" * 200_000))
+    while_reading = store.database.log_pages()
+    assert while_reading > 2 * database.CHECKPOINT_PAGES, "the reader keeps the log from being used again"
+    reader.execute("COMMIT")
+    pages = []
+    for _ in range(80):
+        finish(store, add(store, payload="x" * 200_000))
+        pages.append(store.database.log_pages())
+    assert max(pages[-40:]) <= 2 * database.CHECKPOINT_PAGES
+    reader.close()
+
+
+def test_without_readers_the_log_is_used_again_from_its_start(store: Store) -> None:
+    for _ in range(100):
+        add(store, payload="x" * 200_000)
+    size = os.path.getsize(path_of(store) + "-wal")
+    assert size < 2 * database.CHECKPOINT_PAGES * 4096
+
+
+HOLD = """
+store = open_store(sys.argv[1], Settings())
+with store.write() as tx:
+    print("held", flush=True)
+    input()
+"""
+
+
+def test_who_waits_for_the_write_lock_hears_who_holds_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "PATIENCE", 0.05)
+    told: list[str] = []
+    with python(HOLD, path_of(store)) as holder, open_store(path_of(store), Settings(), told=told.append) as waiter:
+        assert line(holder) == "held"
+        added: list[int] = []
+        waiting = Thread(target=lambda: added.append(add(waiter)))
+        waiting.start()
+        eventually(lambda: told)
+        assert f"waiting for the write lock, held by process {holder.pid}" in told[0] and added == []
+        say(holder)
+        waiting.join(30)
+        assert added and len(told) == 1
+
+
+def test_a_writer_that_is_killed_while_it_holds_the_lock_leaves_nothing_behind(store: Store) -> None:
+    job = add(store)
+    with python(HOLD, path_of(store)) as holder:
+        assert line(holder) == "held"
+        holder.kill()
+        holder.wait()
+    claim(store, job)
+    assert status(store, job) == "active" and store.database.integrity() == "ok"
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR, 365 * DAY])
+def test_a_jump_of_the_wall_clock_moves_no_lease(store: Store, monkeypatch: pytest.MonkeyPatch, jump: int) -> None:
+    job = add(store)
+    held = claim(store, job, lease=HOUR // 2)
+    before, real = store.now(), clock.wall
+    monkeypatch.setattr(clock, "wall", lambda: real() + jump)
+    monkeypatch.setattr(database, "wall", lambda: real() + jump)
+    assert abs(store.database.wall() - real() - jump) < HOUR // 4
+    assert before <= store.now() < before + HOUR // 4
+    with pytest.raises(Conflict):
+        claim(store, job)
+    with open_store(path_of(store), Settings()) as opened_later:
+        assert before <= opened_later.now() < before + HOUR // 4, "the offset of this boot is kept"
+        opened_later.reconcile()
+    assert store.claims.renew(held).renewed_count == 1
+
+
+def test_after_another_boot_the_clock_goes_on_and_never_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(store)
+    before = store.now()
+    real = clock.wall
+    for module in (clock, database):
+        monkeypatch.setattr(module, "since_boot", lambda: 5_000_000)
+        monkeypatch.setattr(module, "wall", lambda: real() - DAY)
+    monkeypatch.setattr(database, "boot_id", lambda: "another boot")
+    with open_store(path_of(store), Settings()) as rebooted:
+        (event,) = rebooted.events.after("0", 1)
+        assert event.at <= rebooted.now() <= before + HOUR // 4, "though the wall clock is a day behind"
+    with open_store(path_of(store), Settings()) as again:
+        assert again.now() == rebooted.now(), "fixed once per boot"
+
+
+def test_after_another_boot_the_clock_follows_the_wall_when_that_is_later(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = clock.wall
+    for module in (clock, database):
+        monkeypatch.setattr(module, "since_boot", lambda: 5_000_000)
+        monkeypatch.setattr(module, "wall", lambda: real() + DAY)
+    monkeypatch.setattr(database, "boot_id", lambda: "another boot")
+    with open_store(path_of(store), Settings()) as rebooted:
+        assert abs(rebooted.now() - real() - DAY) < HOUR // 4
+
+
+LISTEN = """
+store = open_store(sys.argv[1], Settings())
+listener = store.database.listen(events=sys.argv[2] == "events")
+print("listening", flush=True)
+print(listener.wait(60), flush=True)
+"""
+
+
+@pytest.mark.parametrize("bell", ["claimable", "events"])
+def test_the_bell_wakes_a_listener_in_another_process(store: Store, bell: str) -> None:
+    with python(LISTEN, path_of(store), bell) as program:
+        assert line(program) == "listening"
+        add(store)
+        assert output(program) == "True"
+
+
+def test_only_what_can_be_claimed_or_a_wish_rings_the_bell(store: Store) -> None:
+    job = add(store)
+    bell, events = store.database.listen(), store.database.listen(events=True)
+    held = claim(store, job)
+    assert eventually(lambda: events.wait(0)) and not bell.wait(0)
+    store.claims.release(held)
+    assert eventually(lambda: bell.wait(0))
+    store.queues.pause()
+    assert eventually(lambda: bell.wait(0))
+    bell.close()
+    events.close()
+
+
+def test_what_changed_nothing_rings_no_bell(store: Store) -> None:
+    add(store, key="k")
+    bell, events = store.database.listen(), store.database.listen(events=True)
+    add(store, key="k")
+    store.tend()
+    store.reconcile()
+    assert not bell.wait(0.05) and not events.wait(0.05)
+    bell.close()
+    events.close()

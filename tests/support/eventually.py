@@ -1,0 +1,23 @@
+"""Waiting for a fact: the only place where tests sleep."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Fact = TypeVar("Fact")
+
+
+def eventually(fact: Callable[[], Fact], within: float = 30, every: float = 0.01) -> Fact:
+    """The first true answer of `fact`; fails when there was none within that many seconds."""
+    deadline = time.monotonic() + within
+    while True:
+        answer = fact()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within} s: {getattr(fact, '__name__', fact)}, last answer {answer!r}")
+        time.sleep(every)

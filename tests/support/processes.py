@@ -1,0 +1,51 @@
+"""Other Python processes, started fresh, that run a few lines and talk over their pipes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OPEN = """
+import sys
+from rota.settings import Settings
+from rota.store.adding import NewJob
+from rota.store.open import open_store
+"""
+
+
+@contextmanager
+def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A fresh interpreter that runs `code`; it is gone when the block ends."""
+    command = [sys.executable, "-c", OPEN + code, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def output(process: subprocess.Popen[str], timeout: float = 60) -> str:
+    """What the process printed, once it ended well."""
+    out, err = process.communicate(timeout=timeout)
+    assert process.returncode == 0, err
+    return out.strip()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """Its next line."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def say(process: subprocess.Popen[str], text: str = "go") -> None:
+    """Give it a line to read."""
+    assert process.stdin is not None
+    process.stdin.write(f"{text}\n")
+    process.stdin.flush()

@@ -1,0 +1,116 @@
+"""The `rota` command as a person meets it: a real process in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROTA = os.path.join(os.path.dirname(sys.executable), "rota")
+LIMIT = 60
+# Without these a test would depend on who runs it; bytecode is wanted, as after any installation.
+_UNWANTED = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "NO_COLOR", "COLUMNS")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a fresh shell: nothing of rota in it but what is given."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_") and name not in _UNWANTED}
+    return {**kept, **more}
+
+
+class Shell:
+    """A folder to call `rota` in. `env` is what the shell exports."""
+
+    def __init__(self, folder: Path, **env: str) -> None:
+        self.folder = folder
+        self.env = env
+        self._started: list[subprocess.Popen[str]] = []
+
+    @property
+    def path(self) -> Path:
+        return self.folder / ".rota" / "rota.db"
+
+    def exporting(self, **env: str) -> Shell:
+        """The same folder in a shell that exports these too."""
+        return Shell(self.folder, **self.env, **env)
+
+    def call(self, *words: str | int, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """One call, whatever becomes of it, except a traceback: nobody ever sees one."""
+        answer = subprocess.run(
+            [ROTA, *map(str, words)],
+            check=False,
+            cwd=self.folder,
+            env=environment(**self.env),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+        assert "Traceback" not in answer.stderr, answer.stderr
+        assert "a bug in rota" not in answer.stderr, answer.stderr
+        return answer
+
+    def say(self, *words: str | int, code: int = 0, stdin: str = "") -> str:
+        """What a call prints for people, without the last line end."""
+        answer = self.call(*words, stdin=stdin)
+        assert answer.returncode == code, (words, answer)
+        return answer.stdout.removesuffix("\n")
+
+    def ask(self, *words: str | int, code: int = 0, stdin: str = "") -> Any:
+        """The one JSON document that a call with `--json` prints."""
+        answer = self.call(*words, "--json", stdin=stdin)
+        assert answer.returncode == code, (words, answer)
+        return json.loads(answer.stdout)
+
+    def refuse(self, *words: str | int, code: int, stdin: str = "") -> str:
+        """The one line with which a call is refused, on stderr alone."""
+        answer = self.call(*words, stdin=stdin)
+        assert answer.returncode == code, (words, answer)
+        assert answer.stdout == ""
+        assert answer.stderr.startswith("rota: ") and answer.stderr.count("\n") == 1, answer.stderr
+        return answer.stderr.removeprefix("rota: ").rstrip("\n")
+
+    def start(self, *words: str | int) -> subprocess.Popen[str]:
+        """A call that goes on beside the test."""
+        process = subprocess.Popen(
+            [ROTA, *map(str, words)],
+            cwd=self.folder,
+            env=environment(**self.env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End what a test that failed left running."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+    def add(self, title: str = "Tag", *words: str | int) -> int:
+        id: int = self.ask("add", title, *words)["id"]
+        return id
+
+    def register(self, name: str = "loop", *words: str | int) -> str:
+        id: str = self.ask("worker", "register", "--name", name, *words)["id"]
+        return id
+
+    def contents(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of every table: what must be the same where nothing may change."""
+        connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables}
+        finally:
+            connection.close()
