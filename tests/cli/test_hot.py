@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.support.shell import Shell
 
 FORBIDDEN = {
-    *("argparse", "msgspec", "asyncio", "psycopg", "typing", "re", "json", "dataclasses", "enum"),
+    *("argparse", "msgspec", "asyncio", "psycopg", "typing", "re", "json", "dataclasses", "enum", "datetime"),
     *(
         "threading",
         "logging",

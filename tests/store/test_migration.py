@@ -19,7 +19,7 @@ from rota.store.open import open_store
 from rota.store.sqlite.create import create
 from rota.store.sqlite.database import APPLICATION_ID, SqliteDatabase
 from tests.support.clock import FakeClock
-from tests.support.processes import output, python, say
+from tests.support.processes import line, output, python, say
 from tests.support.stores import rows
 from tests.support.work import add, claim, register
 
@@ -27,13 +27,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OPEN_STORE = "input(); open_store(sys.argv[1], Settings(), make=True).close()"
-MIGRATE = """
+# A database without a schema has no clock of its own yet.
+NO_CLOCK = """
+class NoClock:
+    def now(self): return 0
+    def wall(self): return 0
+"""
+MIGRATE = (
+    NO_CLOCK
+    + """
 from rota.store.migrate import migrate
 from rota.store.sqlite.database import SqliteDatabase
-from tests.support.clock import FakeClock
+database = SqliteDatabase(sys.argv[1], NoClock())
+print("open", flush=True)
 input()
-print(migrate(SqliteDatabase(sys.argv[1], FakeClock())))
+print(migrate(database))
 """
+)
 # Ends itself without a word before the nth statement that SQLite is given.
 KILLED = """
 import apsw, os, signal
@@ -49,11 +59,11 @@ apsw.connection_hooks.append(lambda connection: setattr(connection, "exec_trace"
 CREATE = KILLED + "open_store(sys.argv[1], Settings(), make=True).close(); print('whole')"
 APPLY = (
     KILLED
+    + NO_CLOCK
     + """
 from rota.store.migrate import migrate
 from rota.store.sqlite.database import SqliteDatabase
-from tests.support.clock import FakeClock
-migrate(SqliteDatabase(sys.argv[1], FakeClock()))
+migrate(SqliteDatabase(sys.argv[1], NoClock()))
 print('whole')
 """
 )
@@ -112,13 +122,11 @@ def test_eight_programs_that_make_a_database_at_once_all_get_the_same_one(tmp_pa
     assert [name for name in os.listdir(tmp_path) if ".new-" in name] == [], "nothing is left lying about"
 
 
-def test_eight_programs_that_migrate_at_once_apply_each_migration_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_eight_programs_that_migrate_at_once_apply_each_migration_once(tmp_path: Path) -> None:
     path = bare(tmp_path / "rota.db")
-    monkeypatch.setenv("PYTHONPATH", os.getcwd())
     with ExitStack() as stack:
         programs = [stack.enter_context(python(MIGRATE, path)) for _ in range(8)]
+        assert [line(program) for program in programs] == ["open"] * 8, "each has seen that there is no schema yet"
         for program in programs:
             say(program)
         applied = sorted(output(program) for program in programs)
@@ -128,7 +136,7 @@ def test_eight_programs_that_migrate_at_once_apply_each_migration_once(
 
 def test_killed_before_any_statement_of_its_making_there_is_a_whole_database_or_none(tmp_path: Path) -> None:
     path = str(tmp_path / "rota.db")
-    for statement in range(0, 1000, 4):
+    for statement in range(1000):
         with python(CREATE, path, statement) as program:
             out, _ = program.communicate(timeout=60)
         if out.strip() == "whole":
@@ -139,19 +147,16 @@ def test_killed_before_any_statement_of_its_making_there_is_a_whole_database_or_
     assert is_whole(path)
 
 
-def test_killed_before_any_statement_of_a_migration_it_is_whole_or_undone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_before_any_statement_of_a_migration_it_is_whole_or_undone(tmp_path: Path) -> None:
     path = bare(tmp_path / "rota.db")
-    monkeypatch.setenv("PYTHONPATH", os.getcwd())
-    for statement in range(0, 1000, 4):
+    for statement in range(1000):
         with python(APPLY, path, statement) as program:
             out, _ = program.communicate(timeout=60)
         if out.strip() == "whole":
             break
         assert program.returncode == -9
         assert tables(path) == set()
-    assert statement > 30
+    assert statement > 30, "every statement had its turn"
     assert is_whole(path)
 
 

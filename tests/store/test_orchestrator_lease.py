@@ -44,6 +44,17 @@ def test_a_renewal_never_shortens(store: Store, clock: FakeClock) -> None:
     assert crew.renew() == clock.now() + LEASE
 
 
+def test_an_exchange_that_is_written_renews_the_lease_too(store: Store, clock: FakeClock) -> None:
+    ids = add_many(store, 20)
+    crew, there = Crew(store), Crew(store, 0)
+    for _ in ids:
+        clock.advance(LEASE - 1)
+        there.renew()
+        assert crew.exchange().claims
+    store.tend()
+    assert {status(store, id) for id in ids} == {ACTIVE}
+
+
 def test_a_lapsed_lease_makes_its_workers_lost_and_spends_only_what_each_had_in_hand(
     store: Store, clock: FakeClock
 ) -> None:

@@ -68,12 +68,13 @@ def test_a_due_job_takes_the_place_of_its_age(store: Store, clock: FakeClock) ->
 def test_a_retry_and_a_snooze_wait_on_the_stores_clock(store: Store, clock: FakeClock) -> None:
     job = add(store)
     store.claims.settle(claim(store, job), Snoozed(MINUTE, "not yet"))
+    scheduled = add(store, at=clock.wall() + HOUR)
     clock.jump_wall(10 * HOUR)
-    assert store.jobs.ready() == [] and status(store, job) == SCHEDULED
+    assert [each.id for each in store.jobs.ready()] == [scheduled] and status(store, job) == SCHEDULED
     clock.advance(MINUTE - 1)
-    assert store.jobs.ready() == []
+    assert [each.id for each in store.jobs.ready()] == [scheduled]
     clock.advance(1)
-    assert [each.id for each in store.jobs.ready()] == [job]
+    assert [each.id for each in store.jobs.ready()] == [job, scheduled]
     assert (store.jobs.get(job).note, store.jobs.get(job).attempts) == ("not yet", 0)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rota.core.job import ACTIVE, BLOCKED, READY
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.store.reconcile import Reconciled
-from tests.support.stores import again, rows
+from tests.support.stores import again, everything, rows
 from tests.support.work import Crew, add, add_many, claim, finish, last_event, register, status
 
 if TYPE_CHECKING:
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from tests.support.clock import FakeClock
 
 NOTHING = Reconciled(0, 0, 0, 0, 0)
-TABLES = ("job", "run", "worker", "tally", "event", "queue", "number", "certificate", "ripple")
-
-
-def everything(store: Store) -> list[object]:
-    return [rows(store, f"SELECT * FROM {table}") for table in TABLES]
 
 
 def spoil(store: Store, clock: FakeClock) -> None:

@@ -45,6 +45,9 @@ for n in range(4):
             store.jobs.add(NewJob(f"child {n}"))
         if n == 0:
             store.claims.claim(first)
+        with store.write():
+            holder = open(sys.argv[1] + ".lock").read().split()[0]
+            assert int(holder) == os.getpid(), "a lock of its own, not the parent's"
         if n % 2:
             store.close()
             sys.exit(0)

@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 
 STORES = ["sqlite"]
 ACTOR = "tester@here"
+TABLES = [
+    "job",
+    "run",
+    "dependency",
+    "ripple",
+    "worker",
+    "certificate",
+    "queue",
+    "tally",
+    "event",
+    "number",
+    "orchestrator",
+    "pulse",
+]  # all that change
 
 
 def make_store(kind: str, folder: Path, clock: Clock | None = None, seed: int = 1) -> Store:
@@ -58,6 +72,11 @@ def rows(store: Store, text: str, **params: object) -> list[tuple[Any, ...]]:
         return connection.execute(text, params).fetchall()
     finally:
         connection.close()
+
+
+def everything(store: Store) -> list[list[tuple[Any, ...]]]:
+    """All that the store holds, to be compared with what it held before."""
+    return [rows(store, f"SELECT * FROM {table}") for table in TABLES]
 
 
 class _Shared:

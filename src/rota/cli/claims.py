@@ -9,7 +9,7 @@ from rota.cli.parse import BARE
 from rota.cli.values import NOTHING_READY
 from rota.core.claim import COMPLETED, FAILED, RELEASED, Claim
 from rota.core.errors import BadInput, NothingReady, Stale
-from rota.core.times import format_instant
+from rota.core.times import MINUTE, SECOND, format_instant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def claim(call: Call) -> int:
     """Take a job; nothing to take is waited out, so that a loop does not spin."""
     with call.store() as store:
         if call["id"] == NOTHING_READY:
-            raise NothingReady(_wait_for_work(store))
+            raise NothingReady(_wait_for_work(store, call["worker"]))
         claim = store.claims.claim(call["id"], call["worker"], call["lease"])
     if call.json:
         call.document(wire.claim(claim))
@@ -122,18 +122,22 @@ def _is_settled(store: Store, id: int, worker: str | None, mine: int | None) -> 
     return store.jobs.get(id).token == mine and bool(ended) and ended[0] in (COMPLETED, FAILED, RELEASED)
 
 
-def _wait_for_work(store: Store) -> str:
+def _wait_for_work(store: Store, worker: str | None) -> str:
     """Wait until something is ready, at most a few seconds; what to tell.
 
     Something may be ready at once: it came in between, or the caller looks at one queue only. A short wait even then
-    keeps such a caller from spinning.
+    keeps such a caller from spinning. Asking is a beat, and so is waiting.
     """
     import time
 
-    deadline = time.monotonic() + WAIT_FOR_WORK
+    deadline, beat_at = time.monotonic() + WAIT_FOR_WORK, 0.0
     listener = store.database.listen()
     try:
         while (left := deadline - time.monotonic()) > 0:
+            if worker is not None and time.monotonic() >= beat_at:
+                store.workers.heartbeat(worker)
+                every = store.workers.get(worker).heartbeat_interval
+                beat_at = time.monotonic() + (every or MINUTE) / SECOND / 2
             listener.wait(min(left, LOOK_AGAIN))
             if store.jobs.ready(limit=1):
                 return "nothing was ready to claim, but now there is: look again"

@@ -64,16 +64,12 @@ def _after(store: Store, patterns: list[str], cursor: str, limit: int | None) ->
 
 
 def _newest(store: Store, patterns: list[str], limit: int) -> list[Told]:
-    """The last facts, looked for from the end a window at a time: on SQLite cursors are numbers, and dense."""
+    """The last facts, looked for from the end a window at a time."""
     found: list[Told] = []
-    end = int(store.events.last())
-    while end > 0 and len(found) < limit:
-        start = max(0, end - _WINDOW)
-        page = [event for event in store.events.after(str(start), _WINDOW) if int(event.cursor) <= end]
+    page = store.events.newest(limit=_WINDOW)
+    while page and len(found) < limit:
         found = _wanted(page, patterns) + found
-        if not page:
-            break  # older ones were pruned
-        end = start
+        page = store.events.newest(page[0].cursor, _WINDOW)
     return found[-limit:]
 
 

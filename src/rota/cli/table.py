@@ -282,11 +282,43 @@ _STORE = (
     ),
 )
 
+_TRACKING = (
+    Command(
+        "tracking install",
+        "make worker tracking in a PostgreSQL database, where it is absent",
+        "tracking:install",
+        "rota tracking install --db postgresql://owner@localhost/app --grant embedder",
+        options=(Option("--grant", "give this role what a worker needs", "ROLE"),),
+    ),
+    Command(
+        "tracking uninstall",
+        "drop what `tracking install` made, and nothing else",
+        "tracking:uninstall",
+        "rota tracking uninstall --yes",
+        options=(Option("--yes", "do not ask; needed where there is no terminal"),),
+    ),
+    Command(
+        "tracking status",
+        "dead workers, and how each vectorizer is doing",
+        "tracking:status",
+        "rota tracking status --json",
+        options=(Option("--limit", "how many of the dead, the latest first", "N", "count", default="20"),),
+    ),
+    Command(
+        "tracking prune",
+        "forget workers that have been dead for long",
+        "tracking:prune",
+        "rota tracking prune --older 7d",
+        options=(Option("--older", "whose last beat was longer ago", "D", "duration", default="7d"),),
+    ),
+)
+
 SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Jobs", _JOBS),
     ("Claims", _CLAIMS),
     ("Workers", _WORKERS),
     ("Queues", _QUEUES),
     ("Store", _STORE),
+    ("Tracking", _TRACKING),
 )
 COMMANDS: list[Command] = [command for _, section in SECTIONS for command in section]

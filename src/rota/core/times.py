@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 from rota.core.errors import BadInput
 
 Instant = int
@@ -16,7 +14,7 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 _UNITS = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LONGEST = 36_500 * DAY
 
 
@@ -64,16 +62,41 @@ def format_duration(duration: Duration) -> str:
 
 def format_instant(instant: Instant) -> str:
     """ISO 8601 in UTC with `Z`, as on the wire."""
-    return (_EPOCH + timedelta(microseconds=instant)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    days, rest = divmod(instant, DAY)
+    year = 1970 + days * 400 // 146_097  # right, or one too many or too few
+    while _days_until(year) > days:
+        year -= 1
+    while _days_until(year + 1) <= days:
+        year += 1
+    month, day = _month_and_day(year, days - _days_until(year))
+    seconds, micros = divmod(rest, SECOND)
+    return f"{year:04}-{month:02}-{day:02}T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}Z"
+
+
+def _days_until(year: int) -> int:
+    """Days from 1970 to the first of January of a year; by hand, because `datetime` is dear to import."""
+    past = year - 1
+    return 365 * (year - 1970) + past // 4 - past // 100 + past // 400 - 477
+
+
+def _month_and_day(year: int, day: int) -> tuple[int, int]:
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    month = 0
+    while day >= _MONTHS[month] + (month == 1 and is_leap):
+        day -= _MONTHS[month] + (month == 1 and is_leap)
+        month += 1
+    return month + 1, day + 1
 
 
 def parse_instant(text: str, now: Instant) -> Instant:
     """ISO 8601 (UTC unless it says otherwise), or `+30m` from now."""
     if text.startswith("+"):
         return now + parse_duration(text[1:])
+    from datetime import UTC, datetime, timedelta
+
     try:
         moment = datetime.fromisoformat(text)
         moment = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
         raise BadInput(f"{text!r} is not a time: write for example 2026-12-01T09:00Z or +30m") from None
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -39,6 +39,14 @@ class Events:
         rows = self._store.database.execute("event.after", {"cursor": int(cursor), "most": limit})
         return [Event(str(id), at, actor, json.loads(facts)) for id, at, actor, facts in rows]
 
+    def newest(self, before: str | None = None, limit: int = 500) -> list[Event]:
+        """The last events, or the last before a cursor, oldest first."""
+        import json
+
+        end = 1 << 62 if before is None else int(before)
+        rows = self._store.database.execute("event.before", {"cursor": end, "most": limit})
+        return [Event(str(id), at, actor, json.loads(facts)) for id, at, actor, facts in reversed(rows)]
+
     def last(self) -> str:
         """The newest cursor."""
         return str(self._store.database.execute("event.last", {})[0][0])

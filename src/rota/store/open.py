@@ -66,12 +66,8 @@ def open_store(
     path = path_of(url) if url else find(os.getcwd())
     if path is None or not os.path.lexists(path):
         if not make:
-            where = path or "here or in any folder above"
-            raise NotFound(
-                f"there is no database at {where}: `rota init` makes one"
-                if path
-                else f"there is no database {where}: `rota init` makes one"
-            )
+            where = f"at {path}" if path else "here or in any folder above"
+            raise NotFound(f"there is no database {where}: `rota init` makes one")
         from rota.store.sqlite.create import create
 
         path = create(path, os.getcwd(), told)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 
 from rota.core.errors import SchemaMismatch
 from rota.core.ids import worker_id
@@ -12,8 +11,7 @@ from rota.store.transaction import Transaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
 
     from rota.core.times import Instant
     from rota.settings import Settings
@@ -96,17 +94,11 @@ class Store:
 
         return reconcile(self, plan)
 
-    @contextmanager
-    def write(self, actor: str | None = None) -> Iterator[Transaction]:
+    def write(self, actor: str | None = None) -> Transaction:
         """A change: its facts become one event in the same transaction, and others are woken once it is whole."""
-        with self.database.write():
-            tx = Transaction(self.database, actor or self.actor)
-            yield tx
-            tx.flush()
-        if tx.changed:
-            self.database.ring(events_only=not tx.something_to_claim)
+        return Transaction(self.database, actor or self.actor)
 
-    def begin(self) -> AbstractContextManager[Transaction]:
+    def begin(self) -> Transaction:
         """A change that begins something new, which outdated code may not."""
         if self._outdated:
             raise SchemaMismatch(

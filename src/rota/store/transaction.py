@@ -20,13 +20,30 @@ class Transaction:
     """Collects facts and counts while statements run; writes them as one event row and a few counters at the end."""
 
     def __init__(self, database: Database, actor: str) -> None:
-        self.now: Instant = database.now()
-        self.wall: Instant = database.wall()
+        self.now: Instant = 0
+        self.wall: Instant = 0
         self.actor = actor
         self.something_to_claim = False
         self._database = database
+        self._hold = database.write()
         self._facts: list[Sequence[object]] = []
         self._tally: dict[tuple[str, str], int] = {}
+
+    def __enter__(self) -> Transaction:
+        self._hold.__enter__()
+        self.now, self.wall = self._database.now(), self._database.wall()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *problem: Any) -> None:
+        if kind is None:
+            try:
+                self._flush()
+            except BaseException as failure:
+                self._hold.__exit__(type(failure), failure, failure.__traceback__)
+                raise
+        self._hold.__exit__(kind, *problem)
+        if kind is None and self._facts:
+            self._database.ring(events_only=not self.something_to_claim)
 
     def execute(self, statement: str, /, **params: Any) -> list[Row]:
         return self._database.execute(statement, params)
@@ -73,11 +90,7 @@ class Transaction:
         kept: int = sum(n for status, n in rows if status in states)
         return kept + sum(self._tally.get((queue, status), 0) for status in states)
 
-    @property
-    def changed(self) -> bool:
-        return bool(self._facts)
-
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """Write the counts and the event; the last thing before the commit."""
         counts = [(queue, status, change) for (queue, status), change in self._tally.items() if change]
         if counts:

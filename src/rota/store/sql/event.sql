@@ -6,6 +6,10 @@ INSERT INTO event (at, actor, facts) VALUES (:at, :actor, :facts)
 -- What happened after a cursor, oldest first.
 SELECT id, at, actor, facts FROM event WHERE id > :cursor ORDER BY id LIMIT :most
 
+-- name: before
+-- What happened before a cursor, newest first.
+SELECT id, at, actor, facts FROM event WHERE id < :cursor ORDER BY id DESC LIMIT :most
+
 -- name: last
 -- The newest cursor; 0 when nothing ever happened.
 SELECT coalesce(max(id), 0) FROM event

@@ -37,6 +37,7 @@ def create(path: str | None, start: str, told: Callable[[str], None] | None) -> 
         raise StoreError(f"{parent} cannot be written ({reason}): choose another folder with --db") from problem
     finally:
         os.umask(old_mask)
+    _make_durable(parent)
     if made and told:
         told(f"made a new database at {target}")
     return target
@@ -52,10 +53,10 @@ def _create_folder(folder: str) -> bool:
         return True
     except FileExistsError:
         return False
-    except OSError as problem:
+    except OSError:
         if os.path.isdir(folder) and os.listdir(folder):
             return False
-        raise problem
+        raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -85,8 +86,16 @@ def _build(path: str) -> None:
     connection = apsw.Connection(path)
     connection.pragma("journal_mode", "wal")
     connection.close()
-    for suffix in (".lock",):
-        os.unlink(path + suffix)
+    os.unlink(f"{path}.lock")
+
+
+def _make_durable(folder: str) -> None:
+    """A new name survives a power cut only once its folder is on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class _NoClock:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from contextlib import contextmanager
 
 import apsw
 
@@ -16,7 +15,7 @@ from rota.store.statements import Statements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from rota.core.times import Instant
@@ -38,6 +37,24 @@ _JOURNAL_LIMIT = 64 * 1024 * 1024
 
 _open_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
 _forsaken: list[apsw.Connection] = []
+
+
+class _Transaction:
+    """`with` for a transaction; `contextlib` would cost a hot verb more than the transaction does."""
+
+    def __init__(self, begin: Callable[[], None], end: Callable[[], None], undo: Callable[[], None]) -> None:
+        self._begin = begin
+        self._end = end
+        self._undo = undo
+
+    def __enter__(self) -> None:
+        self._begin()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._end()
+        else:
+            self._undo()
 
 
 class SqliteDatabase:
@@ -63,22 +80,32 @@ class SqliteDatabase:
         return self._handle
 
     def _connect(self) -> None:
-        with _told(self.path):
-            if not os.path.isfile(self.path):
-                raise NotFound(f"there is no database at {self.path}: make one with `rota init`")
-            self._handle = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS)
-            self._handle.set_busy_timeout(BUSY_MS)
-            self._refuse_foreign()
-            self._connection.execute(
-                f"PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={_JOURNAL_LIMIT}"
-            )
-            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            self._connection.set_wal_hook(self._count_pages)
-            self._pages = 0
-            self._checkpoint_at = CHECKPOINT_PAGES
-            self._lock = WriteLock(f"{self.path}.lock", self._on_wait)
-            self.version: int = self._connection.pragma("user_version")
-            self._clock: Clock = self._given_clock or self._boot_clock()
+        if not os.path.isfile(self.path):
+            raise NotFound(f"there is no database at {self.path}: make one with `rota init`")
+        try:
+            self._open()
+        except apsw.Error as problem:
+            raise _explain(problem, self.path) from problem
+        except PermissionError as problem:
+            place = problem.filename or self.path
+            raise StoreError(
+                f"{place} may not be written: check its owner and mode, and those of its folder"
+            ) from problem
+        self._clock: Clock = self._given_clock or self._boot_clock()
+
+    def _open(self) -> None:
+        self._handle = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS)
+        self._handle.set_busy_timeout(BUSY_MS)
+        self._refuse_foreign()
+        self._handle.execute(
+            f"PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={_JOURNAL_LIMIT}"
+        )
+        self._handle.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self._handle.set_wal_hook(self._count_pages)
+        self._pages = 0
+        self._checkpoint_at = CHECKPOINT_PAGES
+        self._lock = WriteLock(f"{self.path}.lock", self._on_wait)
+        self.version: int = self._handle.pragma("user_version")
 
     def _refuse_foreign(self) -> None:
         found = self._connection.pragma("application_id")
@@ -90,15 +117,13 @@ class SqliteDatabase:
 
     def _boot_clock(self) -> BootClock:
         boot = boot_id()
-        known = self._connection.execute(self._statements.text("clock.offset"), {"boot": boot}).fetchall()
+        known = self.execute("clock.offset", {"boot": boot})
         if not known:
             with self.write():
                 now = since_boot()
-                params = {"boot": boot, "offset": wall() - now, "since_boot": now}
-                self._connection.execute(self._statements.text("clock.remember"), params)
-                known = self._connection.execute(self._statements.text("clock.offset"), {"boot": boot}).fetchall()
+                self.execute("clock.remember", {"boot": boot, "offset": wall() - now, "since_boot": now})
+                known = self.execute("clock.offset", {"boot": boot})
         ((offset,),) = known
-        assert isinstance(offset, int)
         return BootClock(offset)
 
     def now(self) -> Instant:
@@ -127,43 +152,18 @@ class SqliteDatabase:
 
     def script(self, text: str) -> None:
         """Run several statements; only for migrations."""
-        try:
-            self._connection.execute(text)
-        except apsw.Error as problem:
-            raise _explain(problem, self.path) from problem
+        self._say(text)
 
     def gaps(self) -> Mapping[str, str]:
         return GAPS
 
-    @contextmanager
-    def write(self) -> Iterator[None]:
+    def write(self) -> _Transaction:
         """A transaction that changes things: whole when the block ends, undone when it raises."""
-        connection = self._connection
-        self._lock.acquire()
-        try:
-            with _told(self.path):
-                connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                with _told(self.path):
-                    connection.execute("COMMIT")
-            except BaseException:
-                self._roll_back()
-                raise
-            if self._pages >= self._checkpoint_at:
-                self._checkpoint()
-        finally:
-            self._lock.release()
+        return _Transaction(self._begin_write, self._commit, self._undo)
 
-    @contextmanager
-    def read(self) -> Iterator[None]:
+    def read(self) -> _Transaction:
         """A transaction that sees one moment."""
-        with _told(self.path):
-            self._connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._roll_back()
+        return _Transaction(lambda: self._say("BEGIN"), self._roll_back, self._roll_back)
 
     def ring(self, events_only: bool = False) -> None:
         self._events_bell.ring()
@@ -191,12 +191,47 @@ class SqliteDatabase:
 
     def integrity(self) -> str:
         """SQLite's own check of the file: `ok`, or what is wrong."""
-        with _told(self.path):
+        try:
             return str(self._connection.pragma("quick_check"))
+        except apsw.Error as problem:
+            raise _explain(problem, self.path) from problem
 
     def log_pages(self) -> int:
         """Pages in the write-ahead log, as of the last commit here."""
         return self._pages
+
+    def _begin_write(self) -> None:
+        if self._handle is None:
+            self._connect()
+        self._lock.acquire()
+        try:
+            self._say("BEGIN IMMEDIATE")
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _commit(self) -> None:
+        try:
+            self._say("COMMIT")
+            if self._pages >= self._checkpoint_at:
+                self._checkpoint()
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            self._lock.release()
+
+    def _undo(self) -> None:
+        try:
+            self._roll_back()
+        finally:
+            self._lock.release()
+
+    def _say(self, text: str) -> None:
+        try:
+            self._connection.execute(text)
+        except apsw.Error as problem:
+            raise _explain(problem, self.path) from problem
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
@@ -231,18 +266,6 @@ def _forget_connections() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_connections)
-
-
-@contextmanager
-def _told(path: str) -> Iterator[None]:
-    try:
-        yield
-    except apsw.Error as problem:
-        raise _explain(problem, path) from problem
-    except PermissionError as problem:
-        raise StoreError(
-            f"{problem.filename or path} may not be written: check its owner and mode, and those of its folder"
-        ) from problem
 
 
 def _explain(problem: apsw.Error, path: str) -> StoreError:

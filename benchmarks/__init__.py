@@ -1,0 +1,1 @@
+"""Benchmarks, run by `./dev bench NAME`. Compare figures only within one run: machines differ, and so do minutes."""

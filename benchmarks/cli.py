@@ -1,0 +1,85 @@
+"""What one call of a hot verb costs a bash loop, against a Python that does nothing at all.
+
+./dev bench cli
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from benchmarks import _report
+from benchmarks._processes import BARE, output, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Call = Callable[..., float]
+
+ROTA = os.path.join(os.path.dirname(sys.executable), "rota")
+TARGET, P95_MS = 3.0, 100.0
+
+
+def play(call: Call, round: int) -> None:
+    """One life of a job and its worker, as a bash loop lives it."""
+    registered = ("worker", "register", "--name", f"bench-{round}", "--json")
+    call("worker register", *registered)
+    worker = json.loads(output(ROTA, *registered))["id"]
+    call("heartbeat", "worker", "heartbeat", worker)
+    call("ready", "ready", "--limit", "1", "--json")
+    job = str(json.loads(output(ROTA, "ready", "--limit", "1", "--json"))[0]["id"])
+    call("claim", "claim", job, worker)
+    call("claim:renew", "claim:renew", job, worker)
+    call("claim:release", "claim:release", job, worker)
+    output(ROTA, "claim", job, worker)
+    call("done", "done", job)
+    output(ROTA, "worker", "deregister", worker)
+
+
+def measure(rounds: int) -> dict[str, tuple[list[float], list[float]]]:
+    """For each verb its times and those of bare Python right before it, in milliseconds."""
+    figures: dict[str, tuple[list[float], list[float]]] = {}
+
+    def call(name: str, *arguments: str) -> float:
+        bare, verb = seconds(*BARE) * 1e3, seconds(ROTA, *arguments) * 1e3
+        times, beside = figures.setdefault(name, ([], []))
+        times.append(verb)
+        beside.append(bare)
+        return verb
+
+    for round in range(rounds):
+        output(ROTA, "add", f"job {round}")
+        play(call, round)
+    return figures
+
+
+def main() -> None:
+    options = _report.arguments("What one call of a hot verb costs, against bare Python.").parse_args()
+    with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
+        os.chdir(folder)
+        output(ROTA, "init")
+        figures = measure(options.rounds or 20)
+        os.chdir("/")
+    table: list[dict[str, _report.Cell]] = []
+    for name, (times, bare) in figures.items():
+        ratio, p95 = _report.median(times) / _report.median(bare), _report.percentile(times, 0.95)
+        table.append(
+            {
+                "verb": name,
+                "p50 ms": round(_report.median(times), 1),
+                "p95 ms": round(p95, 1),
+                "spread": _report.spread(times),
+                "bare p50": round(_report.median(bare), 1),
+                "ratio": ratio,
+                "target": TARGET,
+                "met": ratio <= TARGET and p95 < P95_MS,
+            }
+        )
+    _report.show("cli: one process per call, interleaved with bare Python", table, options.json)
+
+
+if __name__ == "__main__":
+    main()

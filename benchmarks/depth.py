@@ -1,0 +1,141 @@
+"""What a claim costs when a million jobs wait, against the same claim when a thousand do.
+
+    ./dev bench depth            up to a million; `python -m benchmarks.depth --most 5M` goes on
+
+One file grows; ready, scheduled, blocked and finished jobs are always as many. At every size each claim is measured in
+turn with one on a small file beside it, so that a slow minute of the machine hits both.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks import _report
+from benchmarks._fill import fill
+from rota.core.claim import Done
+from rota.settings import Settings
+from rota.store.adding import NewJob
+from rota.store.open import open_store
+from rota.store.orchestrators import Idle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.core.claim import Outcome
+
+SIZES = (1_000, 100_000, 1_000_000, 5_000_000)
+BATCH = 50
+TARGET = 1.5
+
+
+class Claimer:
+    """Claims from one file and puts back as many ready jobs as it took, so that the depth stays."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._store = open_store(path, Settings(), make=True)
+        if not self._store.queues.list():
+            self._store.jobs.add(NewJob("the first", queue="q"))
+        self._id = self._store.orchestrators.join()
+        self._worker = self._store.orchestrators.hire(self._id, "worker:q:0", "q")
+        self._by_hand = self._store.workers.register("by hand").id
+        self._number = 0
+        self._held: list[tuple[int, int, Outcome]] = []
+        self.exchange()
+
+    def exchange(self) -> float:
+        """Seconds for one exchange of a full batch."""
+        started = time.perf_counter()
+        answer = self._store.orchestrators.exchange(
+            self._id, self._number, self._held, [Idle(self._worker, "q", BATCH)]
+        )
+        seconds = time.perf_counter() - started
+        self._number = answer.number
+        self._held = [(claim.job_id, claim.token, Done("null")) for claim in answer.claims]
+        self._put_back(len(self._held))
+        return seconds
+
+    def take(self) -> float:
+        """Seconds for one claim by hand of whatever is best."""
+        started = time.perf_counter()
+        claim = self._store.claims.take(self._by_hand, "q")
+        seconds = time.perf_counter() - started
+        self._store.claims.settle(claim, Done("null"))
+        self._put_back(1)
+        return seconds
+
+    def renew(self) -> None:
+        """Filling and measuring take a while: keep the lease."""
+        self._store.orchestrators.renew(self._id)
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _put_back(self, count: int) -> None:
+        self._store.jobs.add_many([NewJob("one more", queue="q", priority=n % 5) for n in range(count)])
+
+
+def measure(small: Claimer, large: Claimer, rounds: int) -> dict[str, tuple[list[float], list[float]]]:
+    figures: dict[str, tuple[list[float], list[float]]] = {"exchange": ([], []), "take": ([], [])}
+    for number in range(rounds + rounds // 10):
+        if number % 20 == 0:
+            small.renew()
+            large.renew()
+        for name, (beside, samples) in figures.items():
+            pair = (getattr(small, name)(), getattr(large, name)())
+            if number >= rounds // 10:
+                beside.append(pair[0])
+                samples.append(pair[1])
+    return figures
+
+
+def row(size: int, path: str, figures: dict[str, tuple[list[float], list[float]]]) -> dict[str, _report.Cell]:
+    cells: dict[str, _report.Cell] = {"ready": f"{size:,}", "MB": os.path.getsize(path) // 1_000_000}
+    for name, (beside, samples) in figures.items():
+        here, there = _report.median(samples), _report.median(beside)
+        cells |= {
+            f"{name} ms": here * 1e3,
+            "spread" if name == "exchange" else "spread ": _report.spread(samples),
+            f"{name} p95": _report.percentile(samples, 0.95) * 1e3,
+            f"{name} at 1k": there * 1e3,
+            "ratio" if name == "exchange" else "ratio ": here / there,
+        }
+    return cells
+
+
+def run(sizes: Sequence[int], rounds: int, folder: str) -> list[dict[str, _report.Cell]]:
+    small, grown = Claimer(os.path.join(folder, "small.db")), os.path.join(folder, "grown.db")
+    fill(small.path, 0, SIZES[0], lambda _: None)
+    Claimer(grown).close()
+    table, have = [], 0
+    for size in sizes:
+        fill(grown, have, size, lambda text: print(f"  filling: {text}", file=sys.stderr))
+        have = size
+        large = Claimer(grown)
+        table.append(row(size, grown, measure(small, large, rounds)))
+        large.close()
+    small.close()
+    return table
+
+
+def main() -> None:
+    parser = _report.arguments("What a claim costs as the queue grows.")
+    parser.add_argument("--most", default="1M", help="the largest number of ready jobs: 1k, 100k, 1M or 5M")
+    options = parser.parse_args()
+    most = int(options.most.lower().replace("k", "000").replace("m", "000000"))
+    with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
+        table = run([size for size in SIZES if size <= most], options.rounds or 200, folder)
+    _report.show(
+        "depth: one claim, with as many scheduled, blocked and finished beside the ready ones", table, options.json
+    )
+    if not options.json:
+        met = all(float(str(table[-1][ratio])) <= TARGET for ratio in ("ratio", "ratio "))
+        print(f"  target: the last at most {TARGET} × the first: {'met' if met else 'NOT met'}")
+
+
+if __name__ == "__main__":
+    main()

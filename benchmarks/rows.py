@@ -1,0 +1,142 @@
+"""How many jobs a second one process moves through the store, against the same rows written by hand.
+
+    ./dev bench rows
+
+Exchange: settle a batch and claim the next in one transaction, with runs, events and counters. Enqueue: one job per
+transaction, and a thousand. Every write is synced to the disk before it counts.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks import _report
+from benchmarks._raw import RawQueue
+from rota.core.claim import Done
+from rota.settings import Settings
+from rota.store.adding import NewJob
+from rota.store.open import open_store
+from rota.store.orchestrators import Idle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.claim import Outcome
+    from rota.store.store import Store
+
+JOBS = {1: 600, 10: 5_000, 50: 20_000, 200: 20_000}
+BULK = 1_000
+PAYLOAD = {"path": "library/a.wav", "n": 1}
+PAYLOAD_TEXT = '{"path":"library/a.wav","n":1}'
+TARGETS = {"enqueue 1": 0.8, f"enqueue {BULK:,}": 0.5}
+WANTED_PER_SECOND = 20_000
+
+
+def drain_rota(folder: str, batch: int) -> float:
+    """Jobs a second through `exchange`."""
+    with _new_store(folder) as store:
+        store.jobs.add_many(_new_job(n) for n in range(JOBS[batch]))
+        id = store.orchestrators.join()
+        worker = store.orchestrators.hire(id, "worker:q:0", "q")
+        idle, number, done = [Idle(worker, "q", batch)], 0, 0
+        outcomes: list[tuple[int, int, Outcome]] = []
+        started = time.perf_counter()
+        while done < JOBS[batch]:
+            answer = store.orchestrators.exchange(id, number, outcomes, idle)
+            assert not answer.refused
+            number, done = answer.number, done + len(outcomes)
+            outcomes = [(claim.job_id, claim.token, Done("null")) for claim in answer.claims]
+        return done / (time.perf_counter() - started)
+
+
+def drain_raw(folder: str, batch: int) -> float:
+    queue = RawQueue(os.path.join(folder, "raw.db"))
+    queue.insert([PAYLOAD_TEXT] * JOBS[batch])
+    started = time.perf_counter()
+    held, done = queue.exchange([], batch), 0
+    while held:
+        done, held = done + len(held), queue.exchange(held, batch)
+    rate = done / (time.perf_counter() - started)
+    queue.close()
+    return rate
+
+
+def enqueue_rota(folder: str, batch: int) -> float:
+    """Jobs a second through `add` or `add_many`."""
+    times = _times(batch)
+    with _new_store(folder) as store:
+        store.jobs.add(_new_job(0))
+        started = time.perf_counter()
+        for _ in range(times):
+            if batch == 1:
+                store.jobs.add(_new_job(1))
+            else:
+                store.jobs.add_many([_new_job(n) for n in range(batch)])
+        return times * batch / (time.perf_counter() - started)
+
+
+def enqueue_raw(folder: str, batch: int) -> float:
+    times, queue = _times(batch), RawQueue(os.path.join(folder, "raw.db"))
+    queue.insert([PAYLOAD_TEXT])
+    started = time.perf_counter()
+    for _ in range(times):
+        queue.insert([PAYLOAD_TEXT] * batch)
+    rate = times * batch / (time.perf_counter() - started)
+    queue.close()
+    return rate
+
+
+def _times(batch: int) -> int:
+    return 500 if batch == 1 else 20
+
+
+def _new_job(n: int) -> NewJob:
+    return NewJob(f"job {n}", queue="q", kind="noop", payload=PAYLOAD)
+
+
+def _new_store(folder: str) -> Store:
+    return open_store(os.path.join(folder, "rota.db"), Settings(), make=True)
+
+
+def measure(rounds: int) -> dict[str, tuple[list[float], list[float]]]:
+    """For each measurement rota's and the raw figures, one of each per round, side by side in time."""
+    plan: list[tuple[str, int, Callable[[str, int], float], Callable[[str, int], float]]] = [
+        *((f"exchange {batch}", batch, drain_rota, drain_raw) for batch in JOBS),
+        *((f"enqueue {batch:,}", batch, enqueue_rota, enqueue_raw) for batch in (1, BULK)),
+    ]
+    figures: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name, *_ in plan}
+    for _ in range(rounds):
+        for name, batch, *pair in plan:
+            for run, samples in zip(pair, figures[name], strict=True):
+                with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
+                    samples.append(run(folder, batch))
+    return figures
+
+
+def main() -> None:
+    options = _report.arguments("Rows a second through the store, against the same rows written by hand.").parse_args()
+    table: list[dict[str, _report.Cell]] = []
+    for name, (ours, raw) in measure(options.rounds or 5).items():
+        rate, ratio = _report.median(ours), _report.median([a / b for a, b in zip(ours, raw, strict=True)])
+        met = (
+            rate >= WANTED_PER_SECOND if name == "exchange 50" else ratio >= TARGETS[name] if name in TARGETS else None
+        )
+        table.append(
+            {
+                "jobs/s": name,
+                "rota": rate,
+                "spread": _report.spread(ours),
+                "raw": _report.median(raw),
+                "ratio": ratio,
+                "target": f"{WANTED_PER_SECOND:,}/s" if name == "exchange 50" else TARGETS.get(name),
+                "met": met,
+            }
+        )
+    _report.show("rows: medians of interleaved rounds, synchronous=FULL", table, options.json)
+
+
+if __name__ == "__main__":
+    main()

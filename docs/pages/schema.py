@@ -1,0 +1,66 @@
+"""The schema page: the tables as SQLite has them after all migrations."""
+
+from __future__ import annotations
+
+import apsw
+
+from docs.pages.markdown import code, join, sentence, table
+from rota.store import rows
+from rota.store.migrate import migrations
+from rota.store.sqlite.database import GAPS
+from rota.store.statements import fill
+
+INTRODUCTION = """\
+# Schema
+
+The database is yours to read: any SQLite tool can, while workers run. Write to it only through rota, which keeps the
+counters, the event log and the checks across tables true. Instants are microseconds since 1970 UTC on the store's
+clock, durations are microseconds, JSON is text. Columns that nothing fills yet (`source`, `batch`, `schedule`,
+`trace`) stand ready, so that later versions need not rewrite rows."""
+
+MEANINGS = {
+    "boot": "the store's clock: what to add to the time since boot, fixed once per boot",
+    "certificate": "how a worker died; one per worker life",
+    "dependency": "`job` waits until `needs` is done",
+    "event": "the log: one row per transaction, telling all it changed",
+    "job": "the jobs, each with the columns of its last claim",
+    "migration": "which migrations were applied, and the oldest code that may work beside each",
+    "number": "counters that only grow: job ids, tokens, wishes, orchestrators; and one cursor",
+    "orchestrator": "orchestrators: their lease, the running number of their exchanges, the wish they last answered",
+    "pulse": "when some orchestrator last renewed; tells a store that was away from a host that was",
+    "queue": "the queues with their limits and pauses; `*` stands for all",
+    "ripple": "settled jobs with so many dependents that some are still to be looked at",
+    "run": "what each ended claim did",
+    "tally": "how many jobs of each queue are in each state",
+    "worker": "the workers, one row per life",
+}
+
+
+def page() -> str:
+    database = apsw.Connection(":memory:")
+    for _, _, text in migrations().values():
+        database.execute(fill(text, {**rows.GAPS, **GAPS}))
+    names = [
+        str(name) for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1")
+    ]
+    ours = [name for name in names if not name.startswith("sqlite_")]
+    return join(INTRODUCTION, _migrations(), *(part for name in ours for part in _table(database, name)))
+
+
+def _migrations() -> str:
+    found = [(code(f"{n:04}"), name, code(str(oldest))) for n, (name, oldest, _) in migrations().items()]
+    return table(("migration", "name", "oldest schema whose code may work beside it"), found)
+
+
+def _table(database: apsw.Connection, name: str) -> list[str]:
+    columns = []
+    for _, column, kind, required, default, key in database.execute(f"PRAGMA table_info({name})"):
+        rule = "primary key" if key else "required" if required else ""
+        columns.append((code(str(column)), str(kind), rule, code(str(default)) if default is not None else ""))
+    indexes = database.execute(
+        "SELECT sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL ORDER BY name", (name,)
+    ).fetchall()
+    parts = [f"## {name}", sentence(MEANINGS[name]), table(("column", "type", "rule", "default"), columns)]
+    if indexes:
+        parts.append("```sql\n" + "\n".join(f"{sql};" for (sql,) in indexes) + "\n```")
+    return parts

@@ -1,0 +1,223 @@
+"""`tracking install`, `uninstall`, `status` and `prune`: worker tracking in a PostgreSQL database."""
+
+from __future__ import annotations
+
+import sys
+
+from rota.cli.show import age, columns, paint
+from rota.core.errors import BadInput, Refused
+from rota.core.times import SECOND, format_instant
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from rota.cli.call import Call
+    from rota.tracking.health import DeadWorker, Health, Vectorizer
+    from rota.tracking.postgres import Connection
+
+_WIDTH = 10
+_GOOD, _FAIR = 0.99, 0.9
+_NO_VECTORIZER = "no vectorizers yet"
+
+
+def install(call: Call) -> int:
+    """Make the tables and functions where they are absent."""
+    with _connection(call) as connection:
+        from rota.tracking.schema import install
+
+        done = install(connection, call["grant"])
+    if call.json:
+        call.document({"made": done.made, "kept": done.kept, "dropped": done.dropped, "granted": call["grant"]})
+        return 0
+    call.say(f"made {', '.join(done.made)}" if done.made else "everything was there already")
+    for name in done.dropped:
+        call.say(f"dropped the older {name}")
+    if call["grant"]:
+        call.say(f"{call['grant']} may report as a worker")
+    return 0
+
+
+def uninstall(call: Call) -> int:
+    """Drop what install made, after a yes."""
+    with _connection(call) as connection:
+        from rota.tracking.health import read
+        from rota.tracking.schema import uninstall
+
+        if not call["yes"]:
+            found = read(connection, 0)
+            _ask(
+                f"drop the tracking tables, with {found.workers:,} workers and {len(found.vectorizers):,} vectorizers?"
+            )
+        done = uninstall(connection)
+    if call.json:
+        call.document({"dropped": done.dropped, "kept": done.kept})
+        return 0
+    call.say(f"dropped {', '.join(done.dropped)}" if done.dropped else "nothing here was made by rota")
+    if done.kept:
+        call.say(f"kept {', '.join(done.kept)}: they were there before")
+    return 0
+
+
+def status(call: Call) -> int:
+    """Dead workers, and how each vectorizer is doing."""
+    with _connection(call) as connection:
+        from rota.tracking.health import read
+
+        found = read(connection, call["limit"] or 20)
+    if call.json:
+        call.document(_document(found))
+    else:
+        call.lines([*_workers(call, found), "", *_vectorizers(call, found)])
+    return 0
+
+
+def prune(call: Call) -> int:
+    """Forget workers that have been dead for long."""
+    with _connection(call) as connection:
+        from rota.tracking.health import prune
+
+        older = call["older"]
+        gone = prune(connection, 7 * 86_400 * SECOND if older is None else older)
+    if call.json:
+        call.document({"workers": gone})
+    else:
+        call.say(f"forgot {gone:,} worker{'s' * (gone != 1)}")
+    return 0
+
+
+def bar(share: float, filled: str = "█", empty: str = "░") -> str:
+    """A share as a bar; full only if nothing failed, and empty only if nothing succeeded."""
+    cells = round(share * _WIDTH)
+    if 0 < share < 1:
+        cells = min(max(cells, 1), _WIDTH - 1)
+    return filled * cells + empty * (_WIDTH - cells)
+
+
+def _connection(call: Call) -> AbstractContextManager[Connection]:
+    url = call.settings().db
+    if url is None or not url.startswith(("postgresql://", "postgres://")):
+        raise BadInput("tracking needs a PostgreSQL URL: write for example --db postgresql://user@host:5432/database")
+    from rota.tracking.postgres import opened
+
+    return opened(url)
+
+
+def _ask(question: str) -> None:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise BadInput("tracking uninstall drops tables: say --yes to mean it")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Refused("nothing was changed")
+
+
+def _workers(call: Call, found: Health) -> list[str]:
+    living = found.workers - found.dead
+    lines = [f"{living:,} of {found.workers:,} workers live, {found.dead:,} dead (two beats missed)"]
+    if found.latest_dead:
+        heads = ("WORKER", "VERSION", "LAST BEAT", "DONE", "FAILED", "LAST ERROR")
+        rows = [
+            (
+                dead.id,
+                dead.version,
+                f"{_age(dead.last_heartbeat, found.now)} ago",
+                dead.success_count,
+                dead.error_count,
+                dead.last_error_message,
+            )
+            for dead in found.latest_dead
+        ]
+        lines += columns(call, heads, rows)
+    hidden = found.dead - len(found.latest_dead)
+    return [*lines, f"and {hidden:,} more"] if hidden else lines
+
+
+def _vectorizers(call: Call, found: Health) -> list[str]:
+    if not found.vectorizers:
+        return [_NO_VECTORIZER]
+    heads = ("VECTORIZER", "SOURCE", "HEALTH", "DONE", "FAILED", "UPDATED", "LAST ERROR")
+    rows = [
+        (
+            each.id,
+            each.source_table,
+            _health(each),
+            each.success_count,
+            each.error_count,
+            f"{_age(each.updated_at, found.now)} ago" if each.updated_at else "never",
+            each.last_error_message,
+        )
+        for each in found.vectorizers
+    ]
+    lines = columns(call, heads, rows)
+    if call.colour:
+        for n, each in enumerate(found.vectorizers, 1):
+            drawn = _health(each)
+            lines[n] = lines[n].replace(drawn, paint(drawn, _colour(each)), 1)
+    return lines
+
+
+def _health(each: Vectorizer) -> str:
+    if each.health is None:
+        return "-"
+    # Rounded down, so that 100% means that nothing failed.
+    percent = f"{int(each.health * 100)}%"
+    plain = not sys.stdout.encoding.lower().startswith("utf")
+    return f"{bar(each.health, '#', '.') if plain else bar(each.health)} {percent}"
+
+
+def _colour(each: Vectorizer) -> str:
+    share = 1.0 if each.health is None else each.health
+    return "32" if share >= _GOOD else "33" if share >= _FAIR else "31"
+
+
+def _document(found: Health) -> dict[str, object]:
+    return {
+        "workers": found.workers,
+        "live": found.workers - found.dead,
+        "dead": found.dead,
+        "dead_workers": [_dead(each) for each in found.latest_dead],
+        "vectorizers": [_vectorizer(each) for each in found.vectorizers],
+    }
+
+
+def _dead(each: DeadWorker) -> dict[str, object]:
+    return {
+        "id": each.id,
+        "version": each.version,
+        "started": _moment(each.started),
+        "expected_heartbeat_interval": each.expected_heartbeat_interval.total_seconds(),
+        "last_heartbeat": _moment(each.last_heartbeat),
+        "heartbeat_count": each.heartbeat_count,
+        "success_count": each.success_count,
+        "error_count": each.error_count,
+        "last_error_at": _moment(each.last_error_at),
+        "last_error_message": each.last_error_message,
+    }
+
+
+def _vectorizer(each: Vectorizer) -> dict[str, object]:
+    return {
+        "id": each.id,
+        "source_table": each.source_table,
+        "success_count": each.success_count,
+        "error_count": each.error_count,
+        "health": each.health,
+        "last_success_at": _moment(each.last_success_at),
+        "last_error_at": _moment(each.last_error_at),
+        "last_error_message": each.last_error_message,
+        "updated_at": _moment(each.updated_at),
+    }
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else format_instant(_instant(moment))
+
+
+def _age(then: datetime, now: datetime) -> str:
+    return age(_instant(then), _instant(now))
+
+
+def _instant(moment: datetime) -> int:
+    return round(moment.timestamp() * SECOND)

@@ -1,0 +1,106 @@
+"""Connections to PostgreSQL that notice a dead link, and its errors in our words."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cache
+from os.path import dirname, join
+from typing import TYPE_CHECKING
+
+from rota.core.errors import BadInput, Conflict, NotFound, RotaError, StoreError
+from rota.store.statements import read_statements
+from rota.tracking.driver import psycopg
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Connection = psycopg.Connection[tuple[object, ...]]
+
+SCHEMES = ("postgresql://", "postgres://")
+_FOLDER = join(dirname(__file__), "sql")
+# A link that was cut is noticed in seconds, not after the hours that TCP allows. The URL may say otherwise.
+_DEFAULTS = {
+    "client_encoding": "utf8",
+    "connect_timeout": "5",
+    "fallback_application_name": "rota tracking",
+    "keepalives_idle": "10",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+
+
+def check_url(url: str) -> str:
+    """Refuse what is no PostgreSQL URL. The message never repeats it: it may hold a password."""
+    if not url.startswith(SCHEMES):
+        raise BadInput("tracking needs a PostgreSQL URL: write for example postgresql://user@host:5432/database")
+    try:
+        ports = str(psycopg.conninfo.conninfo_to_dict(url).get("port") or "5432").split(",")
+    except psycopg.Error:
+        ports = ["unreadable"]
+    if not all(port.isdigit() for port in ports if port):
+        raise BadInput(
+            "this is not a PostgreSQL URL: write for example postgresql://user@host:5432/database,"
+            " with % codes for special characters in a password"
+        )
+    return url
+
+
+def connect(url: str) -> Connection:
+    """A connection on which every statement is a transaction of its own unless `transaction()` says otherwise."""
+    given = psycopg.conninfo.conninfo_to_dict(check_url(url))
+    # Without prepared statements it also works through a pooler that hands out connections per transaction.
+    settings = psycopg.conninfo.make_conninfo("", **{**_DEFAULTS, **given})
+    connection = psycopg.connect(settings, autocommit=True, prepare_threshold=None)
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    return connection
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Connection]:
+    """A connection for one command; whatever PostgreSQL refuses is raised as an error of ours, in one line."""
+    try:
+        with connect(url) as connection:
+            yield connection
+    except psycopg.Error as problem:
+        raise explain(problem) from None
+
+
+def explain(problem: psycopg.Error) -> RotaError:
+    """The error of ours that says the same."""
+    errors = psycopg.errors
+    text = problem.diag.message_primary or in_one_line(problem)
+    match problem:
+        case errors.InvalidSchemaName() | errors.UndefinedTable() | errors.UndefinedFunction():
+            return NotFound("there is no tracking in this database: `rota tracking install` makes it")
+        case errors.InsufficientPrivilege():
+            return StoreError(f"{text}: the owner gives a worker's rights with `rota tracking install --grant ROLE`")
+        case errors.DependentObjectsStillExist():
+            return Conflict(f"{text}: {in_one_line(problem.diag.message_detail or 'drop that first')}")
+        case psycopg.OperationalError() if problem.sqlstate is None:
+            return StoreError(f"PostgreSQL is out of reach: {in_one_line(problem)}")
+    return StoreError(f"PostgreSQL refused: {text}")
+
+
+def in_one_line(problem: object) -> str:
+    """The text of an error without its line ends, and not endless."""
+    text = " ".join(str(problem).split())
+    return text if len(text) <= 400 else f"{text[:399]}…"
+
+
+@cache
+def texts(noun: str) -> dict[str, str]:
+    """The statements of `sql/NOUN.sql` by name."""
+    return read_statements(join(_FOLDER, f"{noun}.sql"))
+
+
+def statement(name: str) -> bytes:
+    """`statement("client.beat")` is `beat` in `sql/client.sql`."""
+    noun, _, verb = name.partition(".")
+    return texts(noun)[verb].encode()
+
+
+def composed(name: str, /, **parts: psycopg.sql.Composable) -> psycopg.sql.Composed:
+    """A statement whose `{gaps}` are filled with names or literals, quoted as they need."""
+    noun, _, verb = name.partition(".")
+    return psycopg.sql.SQL(texts(noun)[verb]).format(**parts)

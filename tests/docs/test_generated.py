@@ -1,0 +1,85 @@
+"""Pages that come from the code are fresh, and say all there is to say."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.generate import PAGES, outdated
+from docs.pages import errors as error_page
+from docs.pages import schema, states
+from rota.cli.table import COMMANDS, GLOBAL
+from rota.core import claim, job, orchestrator, worker
+from rota.settings import MEANINGS, Settings
+from tests.docs.pages import ROOT
+
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def read(page: str) -> str:
+    return (REFERENCE / page).read_text(encoding="utf-8")
+
+
+def test_every_generated_page_is_fresh() -> None:
+    assert outdated() == [], "run ./dev docs"
+
+
+def test_the_check_fails_when_a_page_is_out_of_date_and_names_it(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    page = tmp_path / "docs" / next(iter(PAGES))
+    page.write_text("stale\n", encoding="utf-8")
+    command = [sys.executable, str(tmp_path / "docs" / "generate.py"), "--check"]
+    checked = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+
+    assert checked.returncode == 1
+    assert page.name in checked.stdout
+    assert page.read_text(encoding="utf-8") == "stale\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_a_command_is_documented_with_its_arguments_options_and_example(command: object) -> None:
+    known = next(each for each in COMMANDS if each is command)
+    section = read("cli.md").split(f"### rota {known.name}\n", 1)[1].split("\n### ")[0]
+
+    assert known.example in section
+    for argument in known.arguments:
+        assert f"| `{argument.name}" in section
+    for option in known.options:
+        assert f"| `{option.flag}" in section
+        assert len(option.help) > 5, f"{option.flag} says nothing about itself"
+
+
+def test_the_options_of_every_command_are_documented() -> None:
+    for option in GLOBAL:
+        assert f"| `{option.flag}" in read("cli.md")
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    assert set(MEANINGS) == set(Settings.__match_args__)
+    for name in MEANINGS:
+        assert f"| `{name}` | `ROTA_{name.upper()}` |" in read("settings.md")
+
+
+def test_every_state_has_a_meaning() -> None:
+    assert tuple(states.JOB) == job.STATES
+    assert tuple(states.CLAIM) == claim.STATES
+    assert tuple(states.WORKER) == worker.STATES
+    assert (*states.WORKER, *states.SHOWN) == worker.SHOWN
+    assert tuple(states.ORCHESTRATOR) == orchestrator.STATES
+
+
+def test_every_error_and_exit_code_is_documented() -> None:
+    classes = error_page.classes()
+
+    assert {each.exit_code for each in classes} == set(error_page.CODES) - {0}
+    for each in classes:
+        assert f"| `{each.__name__}` |" in read("errors.md")
+
+
+def test_every_table_of_the_schema_has_a_meaning() -> None:
+    headings = [line.removeprefix("## ") for line in read("schema.md").splitlines() if line.startswith("## ")]
+    assert headings == sorted(schema.MEANINGS)

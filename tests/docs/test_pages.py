@@ -1,0 +1,112 @@
+"""Pages written by hand: their links lead somewhere, their examples run, and their shapes are the real ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rota
+from tests.docs.pages import ROOT, anchors, blocks, links, name, pages, rows, texts
+
+BIN = Path(sys.executable).parent
+# Folders of a home or a machine, and the host of a package index or mirror. What this file says itself is in pieces.
+MACHINE = re.compile("|".join((r"/ho" r"me/\w", r"/ro" r"ot/", r"/wo" r"rk/", r"/Us" r"ers/\w")))
+REGISTRY = re.compile(
+    "|".join((r"pythonhost" r"ed", r"registry\.n" r"pmjs", r"index-" r"url =", r"pypi\.(?!org/project)"))
+)
+
+
+def bash(script: str, folder: Path) -> str:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ROTA_")}
+    environment["PATH"] = f"{BIN}:{environment['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for link in links(page):
+        if "://" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_the_runnable_blocks_of_a_page_run_one_after_another_in_an_empty_folder(page: str, tmp_path: Path) -> None:
+    scripts = blocks(ROOT / page, "bash", "runnable")
+    assert scripts, "nothing to run"
+    bash("\n".join(scripts), tmp_path)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/reference/python.md"])
+def test_the_python_blocks_of_a_page_run_one_after_another(page: str, tmp_path: Path) -> None:
+    script = "\n".join(blocks(ROOT / page, "python"))
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
+def test_what_the_tutorial_shows_is_what_a_reader_sees(tmp_path: Path) -> None:
+    shown = bash("\n".join(blocks(ROOT / "docs/tutorial.md", "bash", "runnable")), tmp_path)
+    for block in blocks(ROOT / "docs/tutorial.md", "text"):
+        for line in block.splitlines():
+            assert _loosely(line) in _loosely(shown), line
+
+
+def _loosely(text: str) -> str:
+    """Without ages, which depend on the moment, and without alignment, which depends on them."""
+    return " ".join(re.sub(r"\b\d+(\.\d+)?m?s\b", "", text).split())
+
+
+@pytest.mark.parametrize(
+    ("heading", "script"),
+    [
+        ("Job", "rota show 1 --json"),
+        ("Claim", "rota claim 1 --json"),
+        ("Run", "rota claim 1 > claimed; rota done 1 > ended; rota runs 1 --json | jq '.[0]'"),
+        ("Worker", "rota worker register --name w --json"),
+        ("Queue", "rota queue list --json | jq '.[0]'"),
+        ("Reconcile", "rota reconcile --plan --json"),
+    ],
+)
+def test_a_documented_shape_has_exactly_the_fields_that_rota_prints(heading: str, script: str, tmp_path: Path) -> None:
+    printed: dict[str, Any] = json.loads(bash(f"rota add one > added; {script}", tmp_path))
+    documented = [cells[0].strip("`") for cells in rows(ROOT / "docs/reference/json.md", heading)]
+
+    assert documented == list(printed)
+
+
+def test_every_public_name_is_documented() -> None:
+    text = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
+    for public in dir(rota):
+        assert re.search(rf"\b{public}\b", text) or public == "__version__", public
+
+
+def test_no_text_names_a_machines_folder_or_a_package_index() -> None:
+    for path in texts():
+        text = path.read_bytes().decode("utf-8", "replace")
+        for pattern in (MACHINE, REGISTRY):
+            assert pattern.findall(text) == [], name(path)
+
+
+def test_no_placeholder_is_left() -> None:
+    for page in pages():
+        assert not re.search(r"@[A-Z]+@|\bTODO\b|\bFIXME\b", page.read_text(encoding="utf-8")), name(page)

