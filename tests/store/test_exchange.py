@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from rota.core.claim import Done, Failed, Released, Snoozed
-from rota.core.errors import NotFound, Stale
+from rota.core.errors import Conflict, NotFound, Refused, Stale, UnknownWorker
 from rota.core.job import ACTIVE, FAILED, READY, SCHEDULED
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
@@ -202,6 +202,33 @@ def test_leaving_gives_everything_back_unspent_and_stops_its_workers(store: Stor
 
 
 def test_nobody_is_hired_by_an_orchestrator_that_is_not_there(store: Store) -> None:
-    with pytest.raises(NotFound, match="there is no orchestrator 9"):
+    with pytest.raises(NotFound, match="there is no running orchestrator 9"):
         store.orchestrators.hire(9, "worker:default:0", "default")
     assert rows(store, "SELECT * FROM worker") == []
+
+
+def test_reporting_an_outcome_again_is_no_refusal_and_changes_nothing(store: Store) -> None:
+    job, crew = add(store), Crew(store)
+    (handout,) = crew.exchange().claims
+    outcome = (job, handout.token, Done("1"))
+    assert crew.exchange([outcome]).refused == []
+    before = last_event(store)
+    assert crew.exchange([outcome]).refused == []
+    assert crew.exchange([(job, handout.token, Failed("no"))]).refused == [handout.token]
+    assert store.events.after(before) == []
+    assert store.jobs.get(job).result == 1
+
+
+def test_nobody_claims_or_renews_by_hand_for_a_watched_worker_and_no_beat_revives_it(store: Store) -> None:
+    held, other = add_many(store, 2)
+    crew = Crew(store)
+    (worker,) = crew.workers
+    crew.exchange()
+    with pytest.raises(Conflict, match="is watched by an orchestrator"):
+        claim(store, other, worker)
+    with pytest.raises(Refused, match="its orchestrator renews it"):
+        store.claims.renew(store.claims.held(held, worker))
+    store.orchestrators.bury(worker, Dead("signaled", "killed"))
+    with pytest.raises(UnknownWorker):
+        store.workers.heartbeat(worker)
+    assert store.workers.get(worker).status == "dead"

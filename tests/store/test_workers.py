@@ -273,3 +273,12 @@ def test_a_failure_of_the_past_stays_in_the_workers_row(store: Store) -> None:
     job = add(store)
     fail(store, job, "it broke")
     assert store.workers.get(store.workers.implicit_id()).last_error_message == "it broke"
+
+
+def test_a_person_who_deregistered_can_claim_again(store: Store) -> None:
+    first, second = add(store), add(store)
+    me = claim(store, first).worker_id
+    store.workers.deregister(me)
+    assert store.workers.get(me).status == "stopped"
+    assert claim(store, second).worker_id == me
+    assert (status(store, first), status(store, second)) == (READY, ACTIVE)

@@ -171,6 +171,19 @@ def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
             return End(jobs.CANCEL, jobs.CANCELLED, spent=0, reason=CANCEL, error=f"cancelled by {by}")
 
 
+def verb_of(outcome: Outcome) -> str:
+    """The move that an outcome makes."""
+    match outcome:
+        case Done():
+            return jobs.FINISH
+        case Failed():
+            return jobs.FAIL
+        case Snoozed():
+            return jobs.SNOOZE
+        case Released():
+            return jobs.RELEASE
+
+
 def renewed(job: Job, lease: Duration, now: Instant) -> Instant:
     """Until when a renewal by hand reaches: never shorter than it was, never past the job's time-out."""
     until = now + lease if job.deadline is None else min(now + lease, job.deadline)

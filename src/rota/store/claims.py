@@ -62,6 +62,8 @@ class Claims:
             until = claims.renewed(job, self._lease(job.lease if lease is None else lease), tx.now)
             row = tx.one("claim.renew", id=claim.job_id, token=claim.token, until=until, now=tx.now)
             if row is None:
+                if job.token == claim.token and job.orchestrator is not None:
+                    raise Refused(f"job {job.id} is held by a watched worker: its orchestrator renews it")
                 if job.token == claim.token and job.is_lapsed(tx.now):
                     ended = format_instant(job.lease_expires_at or 0)
                     raise Stale(f"the lease on job {job.id} ran out at {ended}: settle it while nobody takes it")
@@ -83,9 +85,8 @@ class Claims:
             if held and ending.end_claim(tx, job, outcome, store.settings.backoff, store.chance()):
                 self._beat(tx, claim.worker_id)
                 return
-            verb = claims.end(job, outcome, store.settings.backoff, 0).verb
             row = tx.one("claim.run", token=claim.token)
-            if row is None or to_run(row).job_id != job.id or to_run(row).verb != verb:
+            if row is None or to_run(row).job_id != job.id or to_run(row).verb != claims.verb_of(outcome):
                 raise _lost(tx, claim)
 
     def held(self, job_id: int, worker_id: str | None = None, token: int | None = None) -> Claim:

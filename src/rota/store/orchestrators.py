@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 
 from rota.core import job as jobs
+from rota.core import orchestrator as orchestrators
 from rota.core import worker as workers
-from rota.core.claim import Done, Released
+from rota.core.claim import Done, Released, verb_of
 from rota.core.errors import NotFound, Stale
 from rota.core.orchestrator import LEASE
 from rota.core.queue import allow
 from rota.core.record import Record
 from rota.store import ending, tend
 from rota.store.host import host_id
-from rota.store.rows import to_job
+from rota.store.rows import to_job, to_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,8 +94,9 @@ class Orchestrators:
         """A worker life that this orchestrator watches; its id."""
         worker = self._store.new_worker_id()
         with self._store.write() as tx:
-            if not tx.one("orchestrator.get", id=id):
-                raise NotFound(f"there is no orchestrator {id}")
+            row = tx.one("orchestrator.get", id=id)
+            if row is None or row[1] == orchestrators.STOPPED:
+                raise NotFound(f"there is no running orchestrator {id}")
             place = {"hostname": os.uname().nodename, "host": host_id(), "pid": pid, "version": None, "metadata": None}
             watched = {"orchestrator": id, "slot": slot, "queue": queue, "check_at": None, "heartbeat_interval": None}
             tx.execute("worker.insert", id=worker, name=slot, status=workers.IDLE, now=tx.now, **place, **watched)
@@ -130,7 +132,7 @@ class Orchestrators:
                 self._give_back(tx, id, holdings)
             claims = self._claim(tx, id, idle)
             _mirror(tx, finished, claims)
-            return Exchange(claims, [token for _, token, _ in outcomes if token not in settled], number + 1)
+            return Exchange(claims, self._refused(tx, outcomes, settled), number + 1)
 
     def leave(self, id: int) -> None:
         """An orchestrator ends: what still hangs on it goes back unspent, its workers are stopped."""
@@ -162,6 +164,17 @@ class Orchestrators:
                 ending.end_claim(tx, job, outcome, self._store.settings.backoff, self._store.chance())
                 settled.add(token)
         return settled, finished
+
+    def _refused(self, tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) -> list[int]:
+        """The tokens that no longer held; settling again with the token that settled is no error."""
+        refused = []
+        for job_id, token, outcome in outcomes:
+            if token not in settled:
+                row = tx.one("claim.run", token=token)
+                ended = to_run(row) if row else None
+                if ended is None or ended.job_id != job_id or ended.verb != verb_of(outcome):
+                    refused.append(token)
+        return refused
 
     def _give_back(self, tx: Transaction, id: int, holdings: Collection[int]) -> None:
         for row in tx.execute("orchestrator.held", id=id):

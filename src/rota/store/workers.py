@@ -6,7 +6,7 @@ import os
 import pwd
 
 from rota.core import worker as workers
-from rota.core.errors import BadInput, NotFound, UnknownWorker
+from rota.core.errors import BadInput, Conflict, NotFound, UnknownWorker
 from rota.core.ids import base36, queue_name
 from rota.core.jsontext import encode
 from rota.core.record import Record
@@ -61,7 +61,7 @@ class Workers:
     def heartbeat(self, id: str, metrics: dict[str, float] | None = None) -> str:
         """A sign of life; the answer is what to do: `continue`, `stop` or `pause`; an unknown one must register."""
         with self._store.write() as tx:
-            _revive(tx, id)
+            _revive(tx, id, workers.DEAD)
             row = tx.one("worker.beat", id=id, now=tx.now, counted=1, metadata=encode(metrics) if metrics else None)
             if row is None:
                 raise UnknownWorker(f"worker {id} is not registered (any more): register again")
@@ -132,20 +132,24 @@ def present(store: Store, tx: Transaction, id: str | None) -> str:
         id = store.workers.implicit_id()
         if tx.one("worker.lock", id=id) is None:
             _insert(tx, id, implicit_name(), pid=None, queue=None, interval=None)
-    _revive(tx, id)
+        _revive(tx, id, workers.STOPPED)
+    _revive(tx, id, workers.DEAD)
+    row = tx.one("worker.lock", id=id)
+    if row is not None and to_worker(row).orchestrator is not None:
+        raise Conflict(f"worker {id} is watched by an orchestrator, which claims for it")
     if not tx.execute("worker.beat", id=id, now=tx.now, counted=0, metadata=None):
         raise UnknownWorker(f"worker {id} is not registered (any more): register again")
     return id
 
 
-def _revive(tx: Transaction, id: str) -> None:
-    """A dead worker that speaks is alive, and holds nothing: its tokens fence its past."""
+def _revive(tx: Transaction, id: str, old: str) -> None:
+    """A worker that speaks is alive, and holds nothing: its tokens fence its past. A watched one stays dead."""
     row = tx.one("worker.lock", id=id)
-    if row is None or row[4] != workers.DEAD:
+    if row is None or row[4] != old:
         return
     interval = to_worker(row).heartbeat_interval
     check_at = None if interval is None else tx.now + workers.MISSED_BEATS * interval
-    if tx.execute("worker.revive", id=id, now=tx.now, check_at=check_at):
+    if tx.execute("worker.revive", id=id, old=old, now=tx.now, check_at=check_at):
         tx.tell("worker", workers.BEAT, id, status=workers.IDLE)
 
 

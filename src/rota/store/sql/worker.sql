@@ -29,9 +29,9 @@ UPDATE worker SET last_beat_at = :now, beat_count = beat_count + :counted, metad
 WHERE id = :id AND status NOT IN ('stopped', 'dead') RETURNING desired, queue
 
 -- name: revive
--- A dead worker turns out to live; it holds nothing.
+-- A worker that was given up turns out to live; it holds nothing.
 UPDATE worker SET status = 'idle', last_beat_at = :now, check_at = :check_at, current_job = NULL
-WHERE id = :id AND status = 'dead' RETURNING id
+WHERE id = :id AND status = :old AND orchestrator IS NULL RETURNING id
 
 -- name: claimed
 -- A worker took a job, which is a beat.
