@@ -18,6 +18,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 from uuid import uuid4
 
 import psycopg
@@ -64,8 +65,23 @@ def with_parts(url: str, **parts: str) -> str:
     """The same URL with another database, user, host or port."""
     known = {**psycopg.conninfo.conninfo_to_dict(url), **parts}
     place = f"{known.get('host', '127.0.0.1')}:{known.get('port', 5432)}"
-    secret = f":{known['password']}" if known.get("password") else ""
-    return f"postgresql://{known.get('user', 'postgres')}{secret}@{place}/{known['dbname']}"
+    secret = f":{quote(str(known['password']), safe='')}" if known.get("password") else ""
+    return f"postgresql://{quote(str(known.get('user', 'postgres')), safe='')}{secret}@{place}/{known['dbname']}"
+
+
+@contextmanager
+def login_role(url: str) -> Iterator[str]:
+    """A role that may log in, with the password in `url` if there is one, and do nothing; gone afterwards."""
+    text = f"Worker {uuid4().hex}"
+    name = psycopg.sql.Identifier(text)
+    password = psycopg.sql.Literal(psycopg.conninfo.conninfo_to_dict(url).get("password"))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(psycopg.sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(name, password))
+        try:
+            yield text
+        finally:
+            connection.execute(psycopg.sql.SQL("DROP OWNED BY {}").format(name))
+            connection.execute(psycopg.sql.SQL("DROP ROLE {}").format(name))
 
 
 @contextmanager

@@ -14,14 +14,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
 from rota.tracking.driver import psycopg
-from rota.tracking.parcel import Doubt, Parcel
+from rota.tracking.parcel import Doubt, Parcel, Progress
 from rota.tracking.postgres import in_one_line, statement
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from rota.core.times import Duration
-    from rota.tracking.parcel import Progress
     from rota.tracking.postgres import Connection
 
 log = logging.getLogger("rota.tracking")
@@ -59,7 +58,9 @@ class Account:
                 if worker is None:
                     worker = self._register(connection)
                 self._send(connection, worker, taken)
-                taken = taken.but(progress=self._report(connection, worker, taken.progress))
+                sent, refused = _report(connection, worker, taken.progress)
+                taken = taken.but(progress=sent)
+                self._put_back(Parcel(progress=refused))
                 self._doubt = Doubt(worker, before, taken)  # from here on only the count can tell
         except BaseException:
             if taken is not None and self._doubt is None:
@@ -100,26 +101,31 @@ class Account:
         values = {"worker": worker, "successes": parcel.successes, "errors": parcel.errors, "message": parcel.message}
         connection.execute(statement("client.beat"), values)
 
-    def _report(self, connection: Connection, worker: UUID, progress: tuple[Progress, ...]) -> tuple[Progress, ...]:
-        """Send progress beside the beat, which it never fails; what was sent. What was refused waits for the next."""
-        sent: list[Progress] = []
-        for place, each in enumerate(progress):
-            try:
-                with connection.transaction():
-                    _call(connection, worker, each)
-                sent.append(each)
-            except psycopg.errors.ForeignKeyViolation:
-                log.info("vectorizer %s was dropped: its progress is forgotten", each.vectorizer)
-            except psycopg.Error as problem:
-                if connection.closed:
-                    raise
-                log.warning("progress of vectorizer %s was refused: %s", each.vectorizer, in_one_line(problem))
+
+Reports = tuple[Progress, ...]
+
+
+def _report(connection: Connection, worker: UUID, progress: Reports) -> tuple[Reports, Reports]:
+    """Send progress beside the beat, which it never fails; what was sent, and what was refused and waits."""
+    sent: list[Progress] = []
+    refused: list[Progress] = []
+    for place, each in enumerate(progress):
+        try:
+            with connection.transaction():
+                _call(connection, worker, each)
+            sent.append(each)
+        except psycopg.errors.ForeignKeyViolation:
+            log.info("vectorizer %s was dropped: its progress is forgotten", each.vectorizer)
+        except psycopg.Error as problem:
+            if connection.closed:
+                raise
+            log.warning("progress of vectorizer %s was refused: %s", each.vectorizer, in_one_line(problem))
+            if isinstance(problem, psycopg.OperationalError):
                 # Behind a lock the others may wait as long; the beat must not wait for all of them.
-                blocked = isinstance(problem, psycopg.OperationalError)
-                self._put_back(Parcel(progress=progress[place:] if blocked else (each,)))
-                if blocked:
-                    break
-        return tuple(sent)
+                refused += progress[place:]
+                break
+            refused.append(each)
+    return tuple(sent), tuple(refused)
 
 
 def _call(connection: Connection, worker: UUID, progress: Progress) -> None:

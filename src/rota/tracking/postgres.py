@@ -69,7 +69,7 @@ def opened(url: str) -> Iterator[Connection]:
 def explain(problem: psycopg.Error) -> RotaError:
     """The error of ours that says the same."""
     errors = psycopg.errors
-    text = problem.diag.message_primary or in_one_line(problem)
+    text = in_one_line(problem)
     match problem:
         case errors.InvalidSchemaName() | errors.UndefinedTable() | errors.UndefinedFunction():
             return NotFound("there is no tracking in this database: `rota tracking install` makes it")
@@ -83,8 +83,9 @@ def explain(problem: psycopg.Error) -> RotaError:
 
 
 def in_one_line(problem: object) -> str:
-    """The text of an error without its line ends, and not endless."""
-    text = " ".join(str(problem).split())
+    """The text of an error without its line ends, and not endless; of a server's error its first sentence."""
+    primary = problem.diag.message_primary if isinstance(problem, psycopg.Error) else None
+    text = " ".join((primary or str(problem)).split())
     return text if len(text) <= 400 else f"{text[:399]}…"
 
 
