@@ -31,6 +31,7 @@ MEANINGS = {
     "queue": "the queues with their limits and pauses; `*` stands for all",
     "ripple": "settled jobs with so many dependents that some are still to be looked at",
     "run": "what each ended claim did",
+    "slot": "the places that workers fill, with the history of their restarts",
     "tally": "how many jobs of each queue are in each state",
     "worker": "the workers, one row per life",
 }

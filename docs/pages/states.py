@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from docs.pages.markdown import code, join, sentence, table
-from rota.core import claim, job, orchestrator, worker
+from rota.core import claim, health, job, orchestrator, slot, worker
 from rota.core.machine import diagram
 
 if TYPE_CHECKING:
@@ -47,6 +47,21 @@ SHOWN = {
     worker.PAUSED: "an idle worker whose queue, or everything, is paused",
     worker.LATE: "an unseen worker that has missed a beat and may yet be heard",
 }
+SLOT = {
+    slot.EMPTY: "no worker is in it",
+    slot.STARTING: "a worker was started and has not said yet that it is well",
+    slot.UP: "its worker is well, and gets jobs",
+    slot.BACKOFF: "its worker died; the next one starts after a while",
+    slot.STOPPING: "its worker finishes what it holds, then leaves",
+    slot.FAILED: "given up after too many restarts; `rota reset` fills it again",
+}
+HEALTH = {
+    health.PENDING: "started, and has not said yet that it is well",
+    health.HEALTHY: "said so lately",
+    health.LATE: "silent for more than nine seconds",
+    health.RECOVERING: "asked for time, which it gets once",
+    health.DEAD: "gone; a late word revives nobody",
+}
 ORCHESTRATOR = {
     orchestrator.STOPPED: "gone, or given up because its lease lapsed",
     orchestrator.STARTING: "about to take up its slots",
@@ -65,6 +80,8 @@ def page() -> str:
         *_machine("Worker", "One life of one process.", WORKER, worker.MOVES),
         "Two more are shown to people and never stored:",
         _meanings(SHOWN),
+        *_machine("Slot", "The lasting place that a worker fills.", SLOT, slot.MOVES),
+        *_machine("Health", "An orchestrator's opinion of a worker that it watches.", HEALTH, health.MOVES),
         *_machine("Orchestrator", "As the store knows it.", ORCHESTRATOR, orchestrator.MOVES),
     )
 

@@ -10,6 +10,7 @@ from rota.core.errors import BadInput
 from rota.core.job import NewJob
 from rota.core.times import SECOND, parse_duration
 from rota.settings import load
+from rota.worker.handler import CONTEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,6 +41,7 @@ class App:
         self._url = url or self.settings.db
         self._own = threading.local()
         self._opened: list[Store] = []
+        self._setups: dict[str, list[Callable[[], None]]] = {}
         self.tasks: dict[str, Task[Any, Any]] = {}
 
     @property
@@ -94,6 +96,20 @@ class App:
 
         return declare
 
+    def setup(self, queue: str = "default") -> Callable[[Callable[[], None]], Callable[[], None]]:
+        """Declare what a worker of this queue does once in its life, before its first job: models load here."""
+
+        def declare(function: Callable[[], None]) -> Callable[[], None]:
+            self._setups.setdefault(queue, []).append(function)
+            return function
+
+        return declare
+
+    def prepare(self, queue: str) -> None:
+        """Run what was declared for workers of this queue."""
+        for function in self._setups.get(queue, []):
+            function()
+
     def enqueue(self, new: NewJob, wait: str | None = None) -> Enqueued:
         """Make a job durable; a full queue is waited for up to `wait`."""
         (id,) = self.jobs.add_many([new], _duration(wait))
@@ -125,7 +141,9 @@ class Task(Generic[P, R]):
 
     def __init__(self, app: App, function: Callable[P, R], template: NewJob) -> None:
         self._app = app
-        self._signature = inspect.signature(function)
+        whole = inspect.signature(function)
+        named = [parameter for name, parameter in whole.parameters.items() if name != CONTEXT]
+        self._signature = whole.replace(parameters=named)
         self._template = template
         self.function = function
         self.__doc__ = function.__doc__

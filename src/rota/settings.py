@@ -6,6 +6,7 @@ import os
 
 from rota.core.errors import BadSetting, RotaError
 from rota.core.record import Record
+from rota.core.restart import RestartPolicy
 from rota.core.retry import Backoff
 from rota.core.times import DAY, MINUTE, SECOND, parse_duration
 
@@ -27,12 +28,22 @@ class Settings(Record):
     max_attempts: int = 3
     backoff_first: Duration = 2 * SECOND
     backoff_most: Duration = 10 * MINUTE
+    restart_backoff: Duration = SECOND
+    restart_limit: int = 5
+    restart_window: Duration = 5 * MINUTE
+    restart_lifetime: int = 20
     keep_for: Duration = 7 * DAY
     keep_jobs: int = 1_000_000
 
     @property
     def backoff(self) -> Backoff:
         return Backoff(self.backoff_first, self.backoff_most)
+
+    @property
+    def restarts(self) -> RestartPolicy:
+        return RestartPolicy(
+            self.restart_window, self.restart_limit, self.restart_lifetime, first_backoff=self.restart_backoff
+        )
 
 
 MEANINGS = {
@@ -43,11 +54,15 @@ MEANINGS = {
     "max_attempts": "how often a job is tried before it has failed",
     "backoff_first": "the longest wait after a first failure; it doubles with each further one",
     "backoff_most": "the longest wait after any failure",
+    "restart_backoff": "how long a slot waits after a first death; it doubles with each further one, up to a minute",
+    "restart_limit": "how many restarts of a slot within `restart_window` are allowed; the next death gives it up",
+    "restart_window": "the sliding window of `restart_limit`",
+    "restart_lifetime": "how many restarts of a slot are allowed in all, until it is reset",
     "keep_for": "how long `rota prune` keeps final jobs, runs, events and workers that are gone",
     "keep_jobs": "how many final jobs per queue `rota prune` keeps at most",
 }
 _TEXTS = ("db",)
-_COUNTS = ("max_attempts", "keep_jobs")
+_COUNTS = ("max_attempts", "keep_jobs", "restart_limit", "restart_lifetime")
 _FILES = ("rota.toml", "pyproject.toml")
 
 
@@ -73,7 +88,15 @@ def load(
 
 def check(settings: Settings) -> Settings:
     """Refuse settings that cannot work together."""
-    for name in ("lease", "heartbeat_interval", "poll_interval", "backoff_first", "backoff_most"):
+    for name in (
+        "lease",
+        "heartbeat_interval",
+        "poll_interval",
+        "backoff_first",
+        "backoff_most",
+        "restart_backoff",
+        "restart_window",
+    ):
         if getattr(settings, name) <= 0:
             raise BadSetting(f"{name} must be longer than nothing")
     if settings.heartbeat_interval < SECOND // 10:

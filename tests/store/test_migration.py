@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from contextlib import ExitStack
@@ -129,8 +130,8 @@ def test_eight_programs_that_migrate_at_once_apply_each_migration_once(tmp_path:
         assert [line(program) for program in programs] == ["open"] * 8, "each has seen that there is no schema yet"
         for program in programs:
             say(program)
-        applied = sorted(output(program) for program in programs)
-    assert applied == ["[1]"] + ["[]"] * 7
+        applied = [number for program in programs for number in json.loads(output(program))]
+    assert sorted(applied) == list(range(1, LATEST + 1))
     assert is_whole(path)
 
 
@@ -155,7 +156,8 @@ def test_killed_before_any_statement_of_a_migration_it_is_whole_or_undone(tmp_pa
         if out.strip() == "whole":
             break
         assert program.returncode == -9
-        assert tables(path) == set()
+        found = tables(path)
+        assert ("job" in found, "slot" in found) in {(False, False), (True, False)}, "each is whole or undone"
     assert statement > 30, "every statement had its turn"
     assert is_whole(path)
 

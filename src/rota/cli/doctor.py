@@ -53,7 +53,7 @@ def doctor(call: Call) -> int:
 
 
 def _look(store: Store) -> Iterator[Finding]:
-    path: str = store.database.path  # type: ignore[attr-defined]
+    path: str = store.database.path
     yield Finding("database", OK, f"{path}, {os.path.getsize(path):,} bytes")
     yield _permissions(path)
     yield _file_system(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.cli.command import Argument, Command, Option
+from rota.cli.crew_table import CREW
 from rota.core.job import STATES
 
 DB = Option("--db", "the database: a path or sqlite:///path", "URL", env="ROTA_DB")
@@ -317,6 +318,7 @@ SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Jobs", _JOBS),
     ("Claims", _CLAIMS),
     ("Workers", _WORKERS),
+    ("Crew", CREW),
     ("Queues", _QUEUES),
     ("Store", _STORE),
     ("Tracking", _TRACKING),

@@ -26,7 +26,7 @@ def init(call: Call) -> int:
     if settings.db is None and not os.path.lexists(FOLDER):
         create(None, os.getcwd(), told.append)
     with open_store(settings.db, settings, make=True, told=told.append) as store:
-        path, version = store.database.path, store.database.version  # type: ignore[attr-defined]
+        path, version = store.database.path, store.database.version
     if call.json:
         for text in told:
             aside(text)

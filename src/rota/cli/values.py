@@ -95,6 +95,22 @@ def _refuse_negative(text: str) -> None:
         raise BadInput(f"{text!r} is less than nothing: write for example 90s, 30m or 2h")
 
 
+def _pool(text: str) -> tuple[str, int]:
+    queue, _, count = text.partition("=")
+    try:
+        return queue_name(queue), _count(count)
+    except BadInput:
+        raise BadInput(f"{text!r} is not a pool: write for example tag=2") from None
+
+
+def _scale(text: str) -> tuple[str, int]:
+    queue, _, count = text.partition("=")
+    try:
+        return queue_name(queue), _whole(count)
+    except BadInput:
+        raise BadInput(f"{text!r} is no size: write for example tag=4") from None
+
+
 def _limit(text: str) -> int | str:
     """A number, or the word that removes a limit."""
     return text if text == NO_LIMIT else _count(text)
@@ -139,5 +155,7 @@ KINDS: dict[str, Callable[[str], Any]] = {
     "duration": _duration,
     "lease": _lease,
     "limit": _limit,
+    "pool": _pool,
+    "scale": _scale,
     "json": _json,
 }

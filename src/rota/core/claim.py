@@ -105,6 +105,10 @@ class Released(Record):
     reason: str | None = None
 
 
+class Returned(Record):
+    """Taken back before it was started: nothing was spent, and there is nothing to tell."""
+
+
 class Lapsed(Record):
     """The lease ran out and someone noticed."""
 
@@ -123,7 +127,7 @@ class Cancelled(Record):
 
 
 if TYPE_CHECKING:
-    Outcome = Done | Failed | Snoozed | Released
+    Outcome = Done | Failed | Snoozed | Released | Returned
     Ending = Outcome | Lapsed | Died | Cancelled
 
 
@@ -157,6 +161,8 @@ def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
             return End(jobs.SNOOZE, spent=0, delay=delay, note=note)
         case Released(note, reason):
             return End(jobs.RELEASE, spent=0, note=note, reason=reason)
+        case Returned():
+            return End(jobs.RELEASE, spent=0, leaves_run=False)
         case Lapsed():
             error = f"the lease of {job.worker_id} ran out"
             return End(jobs.EXPIRE, None if left else jobs.FAILED, reason=LAPSE, error=error, lapsed=1)
@@ -180,7 +186,7 @@ def verb_of(outcome: Outcome) -> str:
             return jobs.FAIL
         case Snoozed():
             return jobs.SNOOZE
-        case Released():
+        case Released() | Returned():
             return jobs.RELEASE
 
 

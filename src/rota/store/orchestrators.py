@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Outcome
     from rota.core.queue import Queue
+    from rota.core.restart import RestartPolicy
     from rota.core.times import Duration, Instant
+    from rota.store.deaths import Death
     from rota.store.rows import Row
+    from rota.store.slots import Slot
     from rota.store.store import Store
     from rota.store.transaction import Transaction
 
@@ -52,6 +55,15 @@ class Handout(Record):
     max_attempts: int
     timeout: Duration | None
     checkpoint_json: str | None
+
+
+class Wishes(Record):
+    """What people wish of an orchestrator, numbered so that it can answer, and what such a wish may touch."""
+
+    number: int
+    slots: list[Slot]
+    held: frozenset[int]
+    to_stop: frozenset[str]
 
 
 class Exchange(Record):
@@ -108,6 +120,16 @@ class Orchestrators:
         with self._store.write() as tx:
             tend.bury(self._store, tx, worker, verdict)
 
+    def record_death(
+        self, death: Death, outcomes: Sequence[Settled], policy: RestartPolicy
+    ) -> tuple[Duration | None, str | None]:
+        """A watched worker is gone: see `rota.store.deaths`. After how long its slot starts again, or None and why."""
+        from rota.store.deaths import record
+
+        with self._store.write() as tx:
+            self._settle(tx, outcomes)
+            return record(self._store, tx, death, policy)
+
     def exchange(
         self,
         id: int,
@@ -133,6 +155,14 @@ class Orchestrators:
             claims = self._claim(tx, id, idle)
             _mirror(tx, finished, claims)
             return Exchange(claims, self._refused(tx, outcomes, settled), number + 1)
+
+    def wishes(self, id: int, crew: str) -> Wishes:
+        """The last wish, with the crew's slots, the tokens that still hold and the workers that should stop."""
+        database = self._store.database
+        ((number,),) = database.execute("number.get", {"name": "wish"})
+        held = frozenset(to_job(row).token or 0 for row in database.execute("orchestrator.held", {"id": id}))
+        to_stop = frozenset(row[0] for row in database.execute("worker.to_stop", {"orchestrator": id}))
+        return Wishes(number, self._store.slots.of_crew(crew, host_id()), held, to_stop)
 
     def leave(self, id: int) -> None:
         """An orchestrator ends: what still hangs on it goes back unspent, its workers are stopped."""

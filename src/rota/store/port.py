@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
         dialect: str
         version: int
+        path: str
 
         def now(self) -> Instant: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.core import claim, job, orchestrator, worker
+from rota.core import claim, job, orchestrator, slot, worker
 from rota.core.claim import Claim, Run
 from rota.core.job import Job
 from rota.core.queue import Queue
@@ -23,6 +23,8 @@ _WORKER = """id, name, hostname, pid, status, desired, orchestrator, slot, queue
     metadata"""
 _QUEUE = """name, paused_at, paused_by, pause_reason, max_depth, rate, rate_next_at, concurrency, per_key, breaker,
     failures, fence"""
+_SLOT = """name, queue, n, crew, host, status, worker, wanted, start_at, restarts, lifetime, failed_at,
+    failure_reason"""
 _RUN = "token, job, worker, attempt, claimed_at, ended_at, verb, reason, error, note, renewed_count"
 
 
@@ -35,10 +37,12 @@ GAPS = {
     "worker_columns": _WORKER,
     "queue_columns": _QUEUE,
     "run_columns": _RUN,
+    "slot_columns": _SLOT,
     "job_state": _one_of("status", job.STATES),
     "job_blocker": _one_of("blocked_on", job.BLOCKERS),
     "worker_state": _one_of("status", worker.STATES),
     "orchestrator_state": _one_of("status", orchestrator.STATES),
+    "slot_state": _one_of("status", slot.STATES),
     "claim_verb": _one_of("verb", (verb for state, verb in claim.MOVES if state)),
 }
 

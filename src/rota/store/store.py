@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rota.store.port import Database
     from rota.store.queues import Queues
     from rota.store.reconcile import Reconciled
+    from rota.store.slots import Slots
     from rota.store.workers import Workers
 
 
@@ -75,6 +76,12 @@ class Store:
         from rota.store.orchestrators import Orchestrators
 
         return Orchestrators(self)
+
+    @property
+    def slots(self) -> Slots:
+        from rota.store.slots import Slots
+
+        return Slots(self)
 
     @property
     def events(self) -> Events:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rota.core.claim import Ending
     from rota.core.job import Job
     from rota.core.times import Instant
+    from rota.store.deaths import Death
     from rota.store.store import Store
     from rota.store.transaction import Transaction
 
@@ -94,7 +95,7 @@ def _grace(tx: Transaction) -> Instant:
 def _lost_orchestrators(store: Store, tx: Transaction, grace_from: Instant) -> int:
     """Hosts that stopped renewing: their workers are lost, and so are their claims. The number of workers."""
     count = 0
-    for id, _, lease_expires_at, _, _, hostname, pid in tx.execute("orchestrator.live"):
+    for id, _, lease_expires_at, _, _, hostname, pid, *_ in tx.execute("orchestrator.live"):
         if not orchestrators.is_lapsed(lease_expires_at, grace_from, tx.now):
             continue
         tx.execute("orchestrator.end", id=id)
@@ -127,15 +128,25 @@ def _holding(held: list[Job]) -> Holding | None:
     return Holding(newest.claimed_at, newest.lease_expires_at or 0)
 
 
-def bury(store: Store, tx: Transaction, worker: str, verdict: Dead) -> None:
+def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death | None = None) -> None:
     """Mark a worker dead, certify it and take its claims back; the oldest was in hand, the rest unstarted."""
     tx.execute("worker.lock", id=worker)
     if not tx.execute("worker.end", id=worker, status=workers.DEAD):
         return
     held = [to_job(row) for row in tx.execute("claim.held_by", worker=worker)]
     in_hand = held[0].id if held else None
-    certificate = {"exit_code": None, "signal": None, "sent_by": None, "slot": None, "job": in_hand}
-    tx.execute("worker.certify", worker=worker, now=tx.now, reason=verdict.reason, text=verdict.text, **certificate)
+    names = ("slot", "exit_code", "signal", "stderr_tail")
+    certificate = {name: getattr(death, name) if death else None for name in names}
+    tx.execute(
+        "worker.certify",
+        worker=worker,
+        now=tx.now,
+        reason=verdict.reason,
+        text=verdict.text,
+        sent_by=None,
+        job=in_hand,
+        **certificate,
+    )
     tx.tell("worker", workers.DIE, worker, reason=verdict.reason, text=verdict.text)
     for job in held:
         seen = job.orchestrator is not None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import traceback
+from functools import cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from rota.core.claim import Done, Failed, Snoozed
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from rota.core.times import Duration
 
 LARGEST_RESULT = 256 * 1024
+CONTEXT = "ctx"
 
 
 class Snooze(Exception):
@@ -32,10 +35,10 @@ class GiveUp(Exception):
     """Raised by a handler to fail its job for good: no further attempt would help."""
 
 
-def run(function: Callable[..., Any], payload_json: str | None) -> Outcome:
+def run(function: Callable[..., Any], payload_json: str | None, context: object = None) -> Outcome:
     """Call the handler with the payload's members as keyword arguments; whatever it raises is an outcome too."""
     try:
-        result = _call(function, payload_json)
+        result = _call(function, payload_json, context)
         text = json.dumps(result, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except Snooze as asked:
         return Snoozed(asked.after, asked.note)
@@ -48,11 +51,17 @@ def run(function: Callable[..., Any], payload_json: str | None) -> Outcome:
     return Done(None if result is None else text)
 
 
-def _call(function: Callable[..., Any], payload_json: str | None) -> Any:
+def _call(function: Callable[..., Any], payload_json: str | None, context: object) -> Any:
     payload = None if payload_json is None else json.loads(payload_json)
+    extra = {CONTEXT: context} if _wants_context(function) else {}
     if payload is None:
-        return function()
-    return function(**payload) if isinstance(payload, dict) else function(payload)
+        return function(**extra)
+    return function(**{**payload, **extra}) if isinstance(payload, dict) else function(payload, **extra)
+
+
+@cache
+def _wants_context(function: Callable[..., Any]) -> bool:
+    return CONTEXT in signature(function).parameters
 
 
 def _told(problem: BaseException) -> str:

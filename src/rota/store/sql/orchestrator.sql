@@ -24,7 +24,8 @@ SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid FROM
 
 -- name: live
 -- Those that are not gone.
-SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid FROM orchestrator WHERE status <> 'stopped' ORDER BY id
+SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid, started_at, last_reconcile_at FROM orchestrator
+WHERE status <> 'stopped' ORDER BY id
 
 -- name: held
 -- The live claims that hang on it.

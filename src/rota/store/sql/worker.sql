@@ -74,8 +74,8 @@ UPDATE worker SET check_at = :check_at WHERE id = :id
 
 -- name: certify
 -- The death certificate of one worker life.
-INSERT INTO certificate (worker, slot, died_at, reason, text, exit_code, signal, sent_by, job)
-VALUES (:worker, :slot, :now, :reason, :text, :exit_code, :signal, :sent_by, :job)
+INSERT INTO certificate (worker, slot, died_at, reason, text, exit_code, signal, sent_by, job, stderr_tail)
+VALUES (:worker, :slot, :now, :reason, :text, :exit_code, :signal, :sent_by, :job, :stderr_tail)
 ON CONFLICT (worker) DO UPDATE SET died_at = excluded.died_at, reason = excluded.reason, text = excluded.text, job = excluded.job
 
 -- name: certificate
@@ -85,6 +85,10 @@ SELECT died_at, reason, text, exit_code, signal, sent_by, job FROM certificate W
 -- name: of_orchestrator
 -- The living workers of one orchestrator.
 SELECT id FROM worker WHERE orchestrator = :orchestrator AND status NOT IN ('stopped', 'dead') ORDER BY id
+
+-- name: to_stop
+-- The living workers of one orchestrator that should stop.
+SELECT id FROM worker WHERE orchestrator = :orchestrator AND status NOT IN ('stopped', 'dead') AND desired = 'stop'
 
 -- name: stale
 -- Workers whose state does not fit what they hold.

@@ -1,0 +1,81 @@
+"""Frames on a worker's pipe: text lines `KIND|{json}` that any language can speak. Bytes in, values out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROTOCOL = 1
+HELLO, HEALTH, PROGRESS, LOG, DONE, CHECKPOINT, RETURNED = (
+    "HELLO",
+    "HEALTH",
+    "PROGRESS",
+    "LOG",
+    "DONE",
+    "CHECKPOINT",
+    "RETURNED",
+)
+RUN, RECALL, CANCEL, STOP, LOST, RENEWED = "RUN", "RECALL", "CANCEL", "STOP", "LOST", "RENEWED"
+DROPPABLE = frozenset({HEALTH, PROGRESS, LOG})
+LARGEST_REPORT, LARGEST = 64 * 1024, 1024 * 1024
+_KINDS = frozenset({HELLO, HEALTH, PROGRESS, LOG, DONE, CHECKPOINT, RETURNED, RUN, RECALL, CANCEL, STOP, LOST, RENEWED})
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+class Frame(NamedTuple):
+    """One message."""
+
+    kind: str
+    body: dict[str, Any]
+
+
+def encode(kind: str, body: Mapping[str, Any]) -> bytes:
+    return f"{kind}|{_encode(body)}\n".encode()
+
+
+class Decoder:
+    """Cuts a stream of bytes into frames. Whatever is no frame is counted and ignored; nothing raises."""
+
+    def __init__(self) -> None:
+        self.rubbish = 0
+        self._rest = b""
+        self._skipping = False
+
+    def feed(self, data: bytes) -> list[Frame]:
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        if self._skipping and lines:
+            self._skipping = False
+            del lines[0]
+        if len(self._rest) > LARGEST:
+            if not self._skipping:
+                self.rubbish += 1
+            self._rest, self._skipping = b"", True
+        frames = []
+        for line in lines:
+            frame = parse(line)
+            if frame is None:
+                self.rubbish += 1
+            else:
+                frames.append(frame)
+        return frames
+
+
+def parse(line: bytes) -> Frame | None:
+    """One line as a frame; None when it is none."""
+    kind, bar, body = line.partition(b"|")
+    name = kind.decode("ascii", "replace")
+    if not bar or name not in _KINDS or len(line) > (LARGEST_REPORT if name in DROPPABLE else LARGEST):
+        return None
+    try:
+        value = json.loads(body, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return Frame(name, value) if isinstance(value, dict) else None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

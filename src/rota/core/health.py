@@ -1,0 +1,94 @@
+"""The orchestrator's opinion of a worker that it watches, from frames and from silence."""
+
+from __future__ import annotations
+
+from rota.core.record import Record
+from rota.core.times import SECOND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.machine import Moves
+    from rota.core.times import Duration, Instant
+
+PENDING, HEALTHY, LATE, RECOVERING, DEAD = "pending", "healthy", "late", "recovering", "dead"
+STATES = (PENDING, HEALTHY, LATE, RECOVERING, DEAD)
+FRAME, SILENCE, RECOVER, DIE = "healthy frame", "silence", "recovering frame", "die"
+MOVES: Moves = {
+    (None, "start"): frozenset({PENDING}),
+    **{(state, FRAME): frozenset({HEALTHY}) for state in (PENDING, HEALTHY, LATE, RECOVERING)},
+    **{(state, SILENCE): frozenset({LATE}) for state in (HEALTHY, LATE)},
+    **{(state, RECOVER): frozenset({RECOVERING}) for state in (PENDING, HEALTHY, LATE)},
+    **{(state, DIE): frozenset({DEAD}) for state in (PENDING, HEALTHY, LATE, RECOVERING)},
+}
+
+STARTUP_TIMEOUT, HEARTBEAT_TIMEOUT = "startup_timeout", "heartbeat_timeout"
+RECOVERY_TIMEOUT, INVALID_FRAMES = "recovery_timeout", "invalid_frames"
+SHORTEST_RECOVERY, LONGEST_RECOVERY = 5 * SECOND, 120 * SECOND
+
+
+class HealthPolicy(Record):
+    """How long silence is borne."""
+
+    startup: Duration = 60 * SECOND
+    silent: Duration = 9 * SECOND
+    misses: int = 3
+    busy_silence: Duration = 120 * SECOND
+
+
+class InHand(Record):
+    """What is known of a suspect: its job, that job's deadline, and whether its process is stopped."""
+
+    job: int | None = None
+    deadline: Instant | None = None
+    stopped: bool = False
+
+
+class Health(Record):
+    """One watched worker. `heard_at` is its last healthy frame, or its start."""
+
+    state: str
+    heard_at: Instant
+    recover_until: Instant | None = None
+    recovered: bool = False
+    rubbish: int = 0
+
+    def healthy(self, now: Instant) -> Health:
+        """A healthy frame clears everything; the dead stay dead."""
+        return self if self.state == DEAD else Health(HEALTHY, now)
+
+    def recovering(self, seconds: float | None, now: Instant) -> Health:
+        """The worker asks for time. Granted once; further asking never moves the deadline."""
+        if self.state == DEAD or self.recovered:
+            return self
+        wanted = LONGEST_RECOVERY if seconds is None else round(seconds * SECOND)
+        until = now + min(max(wanted, SHORTEST_RECOVERY), LONGEST_RECOVERY)
+        return self.but(state=RECOVERING, recover_until=until, recovered=True)
+
+    def babble(self) -> Health:
+        """Something came that is no frame."""
+        return self.but(rubbish=self.rubbish + 1)
+
+    def look(self, policy: HealthPolicy, in_hand: InHand, now: Instant) -> tuple[Health, str | None]:
+        """The opinion after looking at the clock, and the reason to end the worker, if there is one."""
+        silence = now - self.heard_at
+        match self.state:
+            case "pending":
+                return (self, STARTUP_TIMEOUT) if silence >= policy.startup else (self, None)
+            case "recovering":
+                over = self.recover_until is not None and now >= self.recover_until
+                return (self, RECOVERY_TIMEOUT) if over else (self, None)
+            case "healthy" | "late" if silence >= policy.silent:
+                late = self.but(state=LATE)
+                if silence < policy.silent * policy.misses or self._is_excused(policy, in_hand, now):
+                    return late, None
+                return late, INVALID_FRAMES if self.rubbish else HEARTBEAT_TIMEOUT
+            case _:
+                return self, None
+
+    def _is_excused(self, policy: HealthPolicy, in_hand: InHand, now: Instant) -> bool:
+        """A suspect with a job in hand may hold the interpreter in a long call; a stopped process has no excuse."""
+        if in_hand.job is None or in_hand.stopped:
+            return False
+        if in_hand.deadline is not None:
+            return now < in_hand.deadline
+        return now - self.heard_at < policy.busy_silence

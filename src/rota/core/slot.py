@@ -1,0 +1,52 @@
+"""The slot: the lasting place that a worker fills, and what a death there means."""
+
+from __future__ import annotations
+
+from rota.core.record import Record
+from rota.core.restart import GiveUp, Restart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.death import Charge
+    from rota.core.machine import Moves
+    from rota.core.restart import RestartPolicy
+    from rota.core.times import Instant
+
+EMPTY, STARTING, UP, BACKOFF, STOPPING, FAILED = "empty", "starting", "up", "backoff", "stopping", "failed"
+STATES = (EMPTY, STARTING, UP, BACKOFF, STOPPING, FAILED)
+FILL, HEALTHY, STOP, GONE, DIE, RESET, CANCEL = "fill", "healthy", "stop", "gone", "die", "reset", "cancel"
+MOVES: Moves = {
+    (None, "make"): frozenset({EMPTY}),
+    (EMPTY, FILL): frozenset({STARTING}),
+    (BACKOFF, FILL): frozenset({STARTING}),
+    (STARTING, HEALTHY): frozenset({UP}),
+    (STARTING, STOP): frozenset({STOPPING}),
+    (UP, STOP): frozenset({STOPPING}),
+    (STOPPING, GONE): frozenset({EMPTY}),
+    (STARTING, DIE): frozenset({BACKOFF, EMPTY, FAILED}),
+    (UP, DIE): frozenset({BACKOFF, EMPTY, FAILED}),
+    (BACKOFF, CANCEL): frozenset({EMPTY}),
+    (FAILED, RESET): frozenset({EMPTY}),
+    (BACKOFF, RESET): frozenset({EMPTY}),
+}
+
+
+class History(Record):
+    """What persists of a slot: when it was restarted, how often in all, and whether it was given up."""
+
+    restarts: tuple[Instant, ...] = ()
+    lifetime: int = 0
+    failed_at: Instant | None = None
+    failure_reason: str | None = None
+
+    def after_death(self, policy: RestartPolicy, charge: Charge, now: Instant) -> tuple[History, Instant | None]:
+        """The history after a death, and when to start again; None when the slot is given up."""
+        if not charge.counts:
+            return self, now + (policy.first_backoff if charge.backs_off else 0)
+        decided = policy.decide(self.restarts, self.lifetime, now)
+        match decided:
+            case Restart(after):
+                kept = (*policy.within(self.restarts, now), now)
+                return History(kept, self.lifetime + 1), now + after
+            case GiveUp(reason):
+                return self.but(failed_at=now, failure_reason=reason), None

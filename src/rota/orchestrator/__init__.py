@@ -1,0 +1,1 @@
+"""The orchestrator keeps slots filled, hands out work and watches health."""

@@ -1,0 +1,21 @@
+"""A slot in an orchestrator's hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rota.core.times import Instant
+    from rota.orchestrator.child import Child
+
+
+class Place:
+    """How a slot stands, the worker in it, when the next one starts, and whether it was scaled away."""
+
+    def __init__(self, name: str, queue: str, state: str) -> None:
+        self.name = name
+        self.queue = queue
+        self.state = state
+        self.child: Child | None = None
+        self.start_at: Instant | None = None
+        self.wanted = True

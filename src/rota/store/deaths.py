@@ -1,0 +1,52 @@
+"""The death of a watched worker: its certificate, its claims back, and its slot's next start, in one transaction."""
+
+from __future__ import annotations
+
+from rota.core import slot
+from rota.core import worker as workers
+from rota.core.claim import TIMEOUT, Failed
+from rota.core.death import DEADLINE, charge
+from rota.core.record import Record
+from rota.store import ending, slots, tend
+from rota.store.rows import to_job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.restart import RestartPolicy
+    from rota.core.times import Duration
+    from rota.store.store import Store
+    from rota.store.transaction import Transaction
+
+
+class Death(Record):
+    """What the orchestrator saw of a worker's end. `asked`: it was told to stop."""
+
+    worker_id: str
+    slot: str
+    reason: str
+    text: str
+    exit_code: int | None
+    signal: int | None
+    asked: bool
+    stderr_tail: str
+
+
+def record(store: Store, tx: Transaction, death: Death, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
+    """Write it down and decide: after how long the slot starts again, or None and why it does not."""
+    if death.asked:
+        tend.deregister(store, tx, death.worker_id, "stop")
+        slots.move(tx, death.slot, slot.EMPTY, None, None)
+        return 0, None
+    held = [to_job(row) for row in tx.execute("claim.held_by", worker=death.worker_id)]
+    if held and death.reason == DEADLINE:
+        timed_out = Failed("ran past its time-out", reason=TIMEOUT)
+        ending.end_claim(tx, held[0], timed_out, store.settings.backoff, store.chance())
+    tend.bury(store, tx, death.worker_id, workers.Dead(death.reason, death.text), death)
+    row = tx.one("slot.get", name=death.slot)
+    if row is None:
+        return None, "the slot was removed"
+    charged = charge(death.reason, bool(held), held[0].deaths if held else 0)
+    history, start_at = slots.to_slot(row).history.after_death(policy, charged, tx.now)
+    slots.remember(tx, death.slot, history)
+    slots.move(tx, death.slot, slot.FAILED if start_at is None else slot.BACKOFF, None, start_at)
+    return (None if start_at is None else start_at - tx.now), history.failure_reason

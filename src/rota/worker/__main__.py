@@ -1,0 +1,5 @@
+"""`python -m rota.worker` is what an orchestrator starts."""
+
+from rota.worker.runtime import main
+
+main()

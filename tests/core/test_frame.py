@@ -1,0 +1,71 @@
+"""Frames: bytes in, values out, and nothing raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.core import frame as frames
+from rota.core.frame import Decoder, Frame, encode, parse
+
+BODIES = st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
+
+
+@given(st.sampled_from([frames.HEALTH, frames.DONE, frames.RUN]), BODIES, st.integers(1, 40))
+def test_what_is_written_is_read_however_it_is_cut(kind: str, body: dict[str, Any], step: int) -> None:
+    data, decoder, found = encode(kind, body) * 3, Decoder(), []
+    for start in range(0, len(data), step):
+        found += decoder.feed(data[start : start + step])
+    assert found == [Frame(kind, body)] * 3
+    assert decoder.rubbish == 0
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_raise_nothing_and_leave_the_next_frame_whole(noise: bytes) -> None:
+    decoder = Decoder()
+    decoder.feed(noise)
+    decoder.feed(b"\n")
+    assert decoder.feed(encode(frames.HEALTH, {"status": "healthy"})) == [Frame(frames.HEALTH, {"status": "healthy"})]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"HEALTH",
+        b"HEALTH|",
+        b"HEALTH|[1,2]",
+        b"HEALTH|null",
+        b'HEALTH|{"a":NaN}',
+        b'HEALTH|{"a":',
+        b'SHOUT|{"a":1}',
+        b'health|{"a":1}',
+        b'HEALTH|{"a":"\xff"}',
+        b'HEALTH|{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'HEALTH|{"a":"' + b"x" * frames.LARGEST_REPORT + b'"}',
+        b'DONE|{"a":"' + b"x" * frames.LARGEST + b'"}',
+    ],
+    ids=lambda line: repr(line[:24]),
+)
+def test_what_is_no_frame_is_counted_and_ignored(line: bytes) -> None:
+    assert parse(line) is None
+    decoder = Decoder()
+    assert decoder.feed(line + b"\n" + encode(frames.DONE, {"token": 1})) == [Frame(frames.DONE, {"token": 1})]
+    assert decoder.rubbish == 1
+
+
+def test_an_outcome_may_be_larger_than_a_report() -> None:
+    body = {"result": "x" * (2 * frames.LARGEST_REPORT)}
+    assert parse(encode(frames.DONE, body).rstrip(b"\n")) == Frame(frames.DONE, body)
+
+
+def test_an_endless_line_keeps_no_memory_and_ends_with_its_line() -> None:
+    decoder = Decoder()
+    for _ in range(64):
+        assert decoder.feed(b"x" * 65536) == []
+        assert len(decoder._rest) <= frames.LARGEST + 65536
+    assert decoder.rubbish >= 1
+    assert decoder.feed(b"\n" + encode(frames.DONE, {"token": 2})) == [Frame(frames.DONE, {"token": 2})]

@@ -1,0 +1,145 @@
+"""A real orchestrator with real workers, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+from rota.app import App
+from rota.core.job import NewJob
+from rota.settings import Settings
+from tests.support.shell import ROTA, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHOP = '''
+import os, pathlib, signal, time
+from rota import App
+
+app = App()
+here = pathlib.Path(__file__).parent
+
+
+def note(text):
+    with open(here / "ledger", "a") as ledger:
+        ledger.write(f"{text}\\n")
+
+
+@app.task(queue="tag")
+def tag(n: int) -> int:
+    note(n)
+    return n
+
+
+@app.task(queue="tag")
+def hold(name: str) -> int:
+    """Run until the test lets it go."""
+    note(f"hold {name} {os.getpid()}")
+    while not (here / f"go-{name}").exists():
+        time.sleep(0.005)
+    return os.getpid()
+
+
+@app.task(queue="tag")
+def die() -> None:
+    note("die")
+    os.kill(os.getpid(), signal.SIGKILL)
+'''
+
+
+class Crew:
+    """One orchestrator at a time over one database."""
+
+    def __init__(self, folder: Path, **env: str) -> None:
+        self.folder = folder
+        self.env = env
+        (folder / "shop.py").write_text(SHOP)
+        self.call("init")
+        self.call("queue", "set", "tag", "--fence", "tell")
+        self.app = App(f"{folder}/.rota/rota.db", Settings())
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = folder / "log"
+
+    def start(self, pools: str = "tag=2") -> None:
+        words = [ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", pools]
+        with self.log.open("ab") as log:
+            env = environment(**self.env)
+            self._process = subprocess.Popen(words, cwd=self.folder, env=env, stderr=log, stdin=subprocess.DEVNULL)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop, and wait; its exit code."""
+        os.kill(self.pid, number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait until it has stopped; its exit code."""
+        assert self._process is not None
+        code = self._process.wait(60)
+        self._process = None
+        return code
+
+    def end(self) -> None:
+        """Leave nothing behind, whatever the test did."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self.app.close()
+
+    def call(self, *words: str, code: int = 0) -> str:
+        answer = subprocess.run(
+            [ROTA, *words], check=False, cwd=self.folder, env=environment(**self.env), capture_output=True, text=True
+        )
+        assert answer.returncode == code, (answer.returncode, answer.stdout, answer.stderr)
+        return answer.stdout + answer.stderr
+
+    def add(self, kind: str, **payload: object) -> int:
+        return self.app.enqueue(self.new(kind, **payload)).id
+
+    @staticmethod
+    def new(kind: str, **payload: object) -> NewJob:
+        return NewJob(kind, queue="tag", kind=kind, payload=payload or None)
+
+    def ledger(self) -> list[str]:
+        path = self.folder / "ledger"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def held_by(self, name: str) -> int:
+        """The process that runs the latest `hold` of this name."""
+        lines = [line for line in self.ledger() if line.startswith(f"hold {name} ")]
+        return int(lines[-1].split()[2]) if lines else 0
+
+    def let_go(self, name: str) -> None:
+        (self.folder / f"go-{name}").touch()
+
+    def slot(self, n: int) -> str:
+        found = [slot.status for slot in self.app.store.slots.all() if slot.n == n]
+        return found[0] if found else "none"
+
+    def up(self, count: int) -> bool:
+        return sum(slot.status == "up" for slot in self.app.store.slots.all()) == count
+
+
+def children(pid: int) -> list[int]:
+    """The living children of a process."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(child) for child in file.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"

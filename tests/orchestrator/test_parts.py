@@ -1,0 +1,96 @@
+"""The orchestrator's parts on their own."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from rota.core.errors import Conflict, StoreFull
+from rota.core.times import MILLISECOND, SECOND
+from rota.orchestrator.exclusive import Exclusive, holder
+from rota.orchestrator.handout import MOST, Window
+from rota.orchestrator.ledger import DEATH, WORK, Ledger
+from rota.settings import Settings
+from rota.store.open import open_store
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rota.store.store import Store
+
+
+def answered(ledger: Ledger, fact: Callable[[], bool]) -> None:
+    """Carry on with answers, as the loop does, until this is so."""
+
+    def look() -> bool:
+        ledger.carry_on()
+        return fact()
+
+    eventually(look)
+
+
+def test_a_window_grows_while_jobs_are_short_and_a_long_one_ends_it_at_once() -> None:
+    window = Window()
+    assert window.size == 1
+    sizes = []
+    for _ in range(30):
+        window = window.after(50, 1)
+        sizes.append(window.size)
+    assert sizes == sorted(sizes) and sizes[-1] == MOST
+    assert window.after(SECOND, 1).size == 1
+    assert window.after(10 * MILLISECOND, 1).size == 3
+
+
+def test_one_may_be_the_orchestrator_and_the_next_when_it_is_gone(tmp_path: Path) -> None:
+    path = str(tmp_path / "rota.db.orchestrator")
+    first, second = Exclusive(path), Exclusive(path)
+    assert holder(path) is None
+    assert first.take() is None
+    pid = second.take()
+    assert pid is not None and pid == holder(path)
+    first.release()
+    assert holder(path) is None
+    assert not (tmp_path / "rota.db.orchestrator").exists()
+    assert second.take() is None
+    second.release()
+
+
+def test_the_ledger_answers_the_most_urgent_first_and_a_refusal_is_an_answer(tmp_path: Path) -> None:
+    begun, gate, order = threading.Event(), threading.Event(), []
+
+    def hold(_: Store) -> None:
+        begun.set()
+        gate.wait(30)
+
+    ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), lambda _: None)
+    ledger.ask(WORK, hold, lambda _: order.append("first"))
+    assert begun.wait(30)
+    ledger.ask(WORK, lambda _: None, lambda _: order.append("work"))
+    ledger.ask(DEATH, lambda _: None, lambda _: order.append("death"))
+
+    def refuse(_: Store) -> None:
+        raise Conflict("no")
+
+    ledger.ask(WORK, refuse, lambda answer: order.append(str(answer)))
+    gate.set()
+    answered(ledger, lambda: len(order) == 4)
+    assert order == ["first", "death", "work", "no"]
+    assert ledger.close(30)
+
+
+def test_the_ledger_tries_again_while_the_store_is_away(tmp_path: Path) -> None:
+    troubles: list[str] = []
+    answers: list[int] = []
+
+    def full_at_first(_: Store) -> int:
+        if not troubles:
+            raise StoreFull("the disk is full")
+        return 5
+
+    ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), troubles.append)
+    ledger.ask(WORK, full_at_first, answers.append)
+    answered(ledger, lambda: answers == [5])
+    assert troubles == ["the disk is full"]
+    assert ledger.close(30)
