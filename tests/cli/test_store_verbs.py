@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from rota.store.migrate import LATEST
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def test_init_makes_a_database_once(bare: Shell) -> None:
     assert bare.say("init") == f"made a new database at {bare.path}"
     assert bare.say("init") == f"there is a database at {bare.path} already"
-    assert bare.ask("init") == {"path": str(bare.path), "made": False, "schema": 1}
+    assert bare.ask("init") == {"path": str(bare.path), "made": False, "schema": LATEST}
     assert bare.path.stat().st_mode & 0o777 == 0o600
     assert bare.path.parent.stat().st_mode & 0o777 == 0o700
 
@@ -26,7 +27,7 @@ def test_init_makes_one_here_even_below_another(shell: Shell) -> None:
     below = shell.folder / "below"
     below.mkdir()
     shell.folder = below
-    assert shell.ask("init") == {"path": str(below / ".rota" / "rota.db"), "made": True, "schema": 1}
+    assert shell.ask("init") == {"path": str(below / ".rota" / "rota.db"), "made": True, "schema": LATEST}
 
 
 def test_events_are_one_line_per_fact(shell: Shell) -> None:
@@ -113,8 +114,8 @@ def test_prune_forgets_what_is_over(shell: Shell) -> None:
 
 
 def test_migrate_reports_the_schema_and_what_was_applied(shell: Shell) -> None:
-    assert shell.say("migrate") == "schema 1: nothing to apply"
-    assert shell.ask("migrate") == {"schema": 1, "before": 1, "applied": []}
+    assert shell.say("migrate") == f"schema {LATEST}: nothing to apply"
+    assert shell.ask("migrate") == {"schema": LATEST, "before": LATEST, "applied": []}
 
 
 def test_a_schema_of_the_future_is_refused(shell: Shell) -> None:
