@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
-from rota.core.jsontext import Raw, encode
+from rota.core.jsontext import Raw, compact, encode
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -58,3 +58,8 @@ def test_what_has_no_json_form_is_refused(value: object) -> None:
 def test_a_number_that_json_cannot_hold_is_refused(value: float) -> None:
     with pytest.raises(BadInput, match="has no JSON form"):
         encode({"cpu": value})
+
+
+@given(VALUES)
+def test_the_compact_form_is_the_same_whichever_encoder_writes_it(value: object) -> None:
+    assert compact(value) == encode(value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rota.core.jsontext import encoder
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -22,7 +24,7 @@ RUN, RECALL, CANCEL, STOP, LOST, RENEWED = "RUN", "RECALL", "CANCEL", "STOP", "L
 DROPPABLE = frozenset({HEALTH, PROGRESS, LOG})
 LARGEST_REPORT, LARGEST = 64 * 1024, 1024 * 1024
 _KINDS = frozenset({HELLO, HEALTH, PROGRESS, LOG, DONE, CHECKPOINT, RETURNED, RUN, RECALL, CANCEL, STOP, LOST, RENEWED})
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_encode = encoder()
 
 
 class Frame(NamedTuple):

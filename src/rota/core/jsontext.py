@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from rota.core.errors import BadInput
 
 try:
@@ -11,9 +13,10 @@ except ImportError:  # an interpreter without the C scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _INFINITE = float("inf")
+_made: list[Callable[[object], str]] = []
 
 
 class Raw(str):
@@ -23,6 +26,20 @@ class Raw(str):
 def encode(value: object, indent: int | None = None) -> str:
     """`value` as JSON text: None, booleans, numbers, strings, `Raw`, and lists, tuples and dicts of these."""
     return "".join(_pieces(value, "\n" if indent else "", " " * (indent or 0)))
+
+
+def compact(value: object) -> str:
+    """The same without `Raw`, by the encoder in C where the program has loaded it anyway: an orchestrator has."""
+    return encoder()(value) if "json" in sys.modules else encode(value)
+
+
+def encoder() -> Callable[[object], str]:
+    """The encoder in C, made once: making one costs more than using it."""
+    if not _made:
+        from json import JSONEncoder
+
+        _made.append(JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode)
+    return _made[0]
 
 
 def _pieces(value: object, line: str, step: str) -> Iterator[str]:

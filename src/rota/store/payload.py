@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from rota.core.errors import BadInput, TooLarge
-from rota.core.jsontext import Raw
+from rota.core.jsontext import Raw, encoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 LARGEST = 256 * 1024
-_made: list[Callable[[Any], str]] = []
 
 
 def encode(value: Any, what: str) -> str | None:
@@ -24,20 +22,11 @@ def encode(value: Any, what: str) -> str | None:
         check(text, what)
         return text
     try:
-        text = _encoder()(value)
+        text = encoder()(value)
     except (TypeError, ValueError, RecursionError) as problem:
         raise BadInput(f"the {what} cannot be written as JSON: {problem}") from None
     _refuse_large(text, what)
     return text
-
-
-def _encoder() -> Callable[[Any], str]:
-    """Made once: making one costs more than using it."""
-    if not _made:
-        from json import JSONEncoder
-
-        _made.append(JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode)
-    return _made[0]
 
 
 def check(text: str, what: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.core import job
-from rota.core.jsontext import encode
+from rota.core.jsontext import compact
 from rota.core.machine import check
 
 TYPE_CHECKING = False
@@ -96,4 +96,4 @@ class Transaction:
         if counts:
             self.many("tally.add", counts)
         if self._facts:
-            self.execute("event.append", at=self.now, actor=self.actor, facts=encode(self._facts))
+            self.execute("event.append", at=self.now, actor=self.actor, facts=compact(self._facts))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.errors import RotaError
+from rota.core.jsontext import encoder
 from rota.core.times import parse_duration
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def run(function: Callable[..., Any], payload_json: str | None, context: object 
     """Call the handler with the payload's members as keyword arguments; whatever it raises is an outcome too."""
     try:
         result = _call(function, payload_json, context)
-        text = json.dumps(result, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = encoder()(result)
     except Snooze as asked:
         return Snoozed(asked.after, asked.note)
     except GiveUp as problem:
