@@ -14,6 +14,7 @@ from rota.core import frame as frames
 from rota.core.death import Exit
 from rota.core.health import PENDING, Health
 from rota.orchestrator.handout import Window
+from rota.store.deaths import Death
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,9 +62,7 @@ class Child:
         self.started_at = now
         self.job_started_at = now
         self.stopping = False
-        self.closed = False
         self.errors_closed = False
-        self.tokens: set[int] = set()
         self.ending: str | None = None
         self.tail = b""
         self._decoder = frames.Decoder()
@@ -92,7 +91,6 @@ class Child:
         if not self.held:
             self.job_started_at = now
         self.held += claims
-        self.tokens.update(claim.token for claim in claims)
         jobs: list[dict[str, object]] = []
         size = 0
         for claim in claims:
@@ -143,6 +141,22 @@ class Child:
         """How it ended; call it once its pidfd is readable."""
         code = self._process.wait()
         return Exit(None, -code) if code < 0 else Exit(code, None)
+
+    def last_frames(self) -> list[frames.Frame]:
+        """What it said before it died."""
+        said: list[frames.Frame] = []
+        while True:
+            found, closed = self.read()
+            said += found
+            if closed or not found:
+                return said
+
+    def death(self, ended: Exit) -> Death:
+        """Its end as it is written down: what we ended it for, or how it ended by itself."""
+        tail = self.tail.decode(errors="replace")
+        asked = self.stopping and self.ending is None
+        reason = self.ending or ended.reason
+        return Death(self.worker_id, self.slot, reason, ended.text, ended.code, ended.signal, asked, tail)
 
     def is_stopped(self) -> bool:
         """Whether the process is stopped, as by SIGSTOP."""

@@ -8,25 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
 from rota.core import health, slot
-from rota.core.claim import Done, Failed, Released, Returned, Snoozed
+from rota.core.claim import Returned
 from rota.core.death import DEADLINE, OPERATOR
 from rota.core.errors import RotaError
 from rota.core.health import HealthPolicy, InHand
 from rota.core.ids import run_id
 from rota.core.times import SECOND, format_duration
 from rota.orchestrator import ledger as urgency
+from rota.orchestrator import report
 from rota.orchestrator.child import Child
 from rota.orchestrator.place import Place
 from rota.orchestrator.stopping import Stopping
 from rota.orchestrator.work import Work
-from rota.store.deaths import Death
 from rota.store.host import host_id
 from rota.store.orchestrators import Idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rota.core.claim import Outcome
     from rota.core.restart import RestartPolicy
     from rota.core.times import Instant
     from rota.orchestrator.ledger import Ledger
@@ -205,15 +204,14 @@ class Crew:
         for frame in found:
             self._take(place, child, frame)
         if closed:
-            self._loop.forget(child.pipe.fileno())
-            child.closed = True
+            self._loop.forget_all(child.pipe.fileno())
 
     def _hear_errors(self, child: Child) -> None:
         data = child.read_errors()
         for line in data.decode(errors="replace").splitlines():
             self._say(child.slot, line)
         if not data:
-            self._loop.forget(child.errors.fileno())
+            self._loop.forget_all(child.errors.fileno())
             child.errors_closed = True
 
     def _take(self, place: Place, child: Child, frame: frames.Frame) -> None:
@@ -221,17 +219,16 @@ class Crew:
         body = frame.body
         match frame.kind:
             case frames.HEALTH if body.get("status") == "recovering":
-                seconds = body.get("recover_for_s")
-                child.health = child.health.recovering(seconds if isinstance(seconds, int | float) else None, now())
+                child.health = child.health.recovering(report.seconds(body), now())
             case frames.HEALTH:
                 self._is_well(place, child)
             case frames.DONE:
                 self._settle(child, body)
             case frames.RETURNED:
-                tokens = set(body["tokens"]) if isinstance(body.get("tokens"), list) else set()
+                tokens = report.tokens(body)
                 for held in [held for held in child.held if held.token in tokens]:
                     child.held.remove(held)
-                    self._work.report(held.job_id, held.token, Returned())
+                    self._work.report(child.worker_id, (held.job_id, held.token, Returned()))
                 self._answer_recall(child)
             case frames.LOG:
                 self._say(child.slot, str(body.get("message", ""))[:2000])
@@ -255,46 +252,25 @@ class Crew:
         held, at = child.held.popleft(), now()
         child.window = child.window.after(at - child.job_started_at, 1)
         child.job_started_at = at
-        self._work.report(held.job_id, held.token, _outcome(body))
+        self._work.report(child.worker_id, (held.job_id, held.token, report.outcome(body)))
 
     def _died(self, place: Place, child: Child) -> None:
         """Reap, hear it out, end what is left of its session, then write it down and release what it held."""
         ended = child.reap()
-        if not child.closed:
-            while True:
-                found, closed = child.read()
-                for frame in found:
-                    self._take(place, child, frame)
-                if closed or not found:
-                    break
-            self._loop.forget(child.pipe.fileno())
+        for frame in child.last_frames():
+            self._take(place, child, frame)
         if not child.errors_closed:
             self._hear_errors(child)
-            if not child.errors_closed:
-                self._loop.forget(child.errors.fileno())
-        self._loop.forget(child.pidfd)
+        self._loop.forget_all(child.pidfd, child.pipe.fileno(), child.errors.fileno())
         child.signal(signal.SIGKILL)
         place.child = None
-        reason = child.ending or ended.reason
-        asked = child.stopping and child.ending is None
-        own = self._work.take(child.tokens)
-        death = Death(
-            child.worker_id,
-            place.name,
-            reason,
-            ended.text,
-            ended.code,
-            ended.signal,
-            asked,
-            child.tail.decode(errors="replace"),
-        )
+        death, own = child.death(ended), self._work.take(child.worker_id)
         child.close()
-        if not asked:
-            self._say(
-                place.name, f"{child.worker_id} {ended.text}" + (f" ({reason})" if reason != ended.reason else "")
-            )
+        if not death.asked:
+            why = f" ({death.reason})" if death.reason != ended.reason else ""
+            self._say(place.name, f"{child.worker_id} {ended.text}{why}")
         self._answer_recall(child)
-        place.state = slot.EMPTY if asked else slot.BACKOFF
+        place.state = slot.EMPTY if death.asked else slot.BACKOFF
         if not place.wanted:
             del self._places[place.name]
         self._ledger.ask(
@@ -416,17 +392,3 @@ class Crew:
     def _renew(self) -> None:
         id, answered = self._id, 0 if self._recalled else self._wish
         self._ledger.ask(urgency.RENEWAL, lambda store: store.orchestrators.renew(id, answered), self._renewed)
-
-
-def _outcome(body: dict[str, Any]) -> Outcome:
-    """What a worker reported, taken with care: it may be any program."""
-    match body.get("outcome"):
-        case "done":
-            result = body.get("result")
-            return Done(result if isinstance(result, str) else None)
-        case "snoozed" if isinstance(body.get("delay"), int):
-            return Snoozed(max(1, body["delay"]), body.get("note"))
-        case "released":
-            return Released(body.get("note"))
-        case _:
-            return Failed(str(body.get("error") or "failed, and did not say why"), bool(body.get("again", True)))

@@ -78,3 +78,5 @@ class Ledger:
                 self._closing.wait(RETRY_AFTER)
             except RotaError as problem:
                 return problem
+            except Exception as problem:  # a bug: the loop stops in good order rather than wait for ever
+                return RotaError(f"the store thread stumbled: {type(problem).__name__}: {problem}")

@@ -28,8 +28,11 @@ class Loop:
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, callback)
 
-    def forget(self, descriptor: int) -> None:
-        self._selector.unregister(descriptor)
+    def forget_all(self, *descriptors: int) -> None:
+        """Watch these no longer; those that are not watched are no error."""
+        for descriptor in descriptors:
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
 
     def on_signal(self, number: signal.Signals, callback: Callable[[], None]) -> None:
         """A signal leaves a note; the loop acts on it."""

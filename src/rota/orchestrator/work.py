@@ -9,11 +9,10 @@ from rota.core.errors import RotaError
 from rota.orchestrator import ledger as urgency
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
-    from rota.core.claim import Outcome
     from rota.orchestrator.ledger import Ledger
-    from rota.store.orchestrators import Exchange, Handout, Idle
+    from rota.store.orchestrators import Exchange, Handout, Idle, Settled
 
 
 class Work:
@@ -30,19 +29,19 @@ class Work:
         self._deliver = deliver
         self._refused = refused
         self._lost = lost
-        self._outcomes: deque[tuple[int, int, Outcome]] = deque()
+        self._outcomes: deque[tuple[str, Settled]] = deque()
         self._number = 0
         self._under_way = False
         self._hungry = True
 
-    def report(self, job: int, token: int, outcome: Outcome) -> None:
-        """A job ended; it is settled with the next exchange."""
-        self._outcomes.append((job, token, outcome))
+    def report(self, worker: str, settled: Settled) -> None:
+        """A job of this worker ended; it is settled with the next exchange."""
+        self._outcomes.append((worker, settled))
 
-    def take(self, tokens: Collection[int]) -> list[tuple[int, int, Outcome]]:
-        """The reports of these claims that no exchange has carried yet, to be settled elsewhere."""
-        mine = [outcome for outcome in self._outcomes if outcome[1] in tokens]
-        self._outcomes = deque(outcome for outcome in self._outcomes if outcome[1] not in tokens)
+    def take(self, worker: str) -> list[Settled]:
+        """The reports of this worker that no exchange has carried yet, to be settled elsewhere."""
+        mine = [settled for by, settled in self._outcomes if by == worker]
+        self._outcomes = deque((by, settled) for by, settled in self._outcomes if by != worker)
         return mine
 
     def wake(self) -> None:
@@ -58,7 +57,7 @@ class Work:
         """Begin an exchange if there is something to settle, or perhaps something to claim."""
         if self._under_way or not (self._outcomes or (self._hungry and idle)):
             return
-        outcomes, number = list(self._outcomes), self._number
+        outcomes, number = [settled for _, settled in self._outcomes], self._number
         self._outcomes.clear()
         self._under_way, self._hungry = True, False
         room = sum(each.room for each in idle)

@@ -1,0 +1,54 @@
+"""Reports of any program on the pipe become outcomes; none of them raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.core.claim import Done, Failed, Released, Snoozed
+from rota.orchestrator import report
+
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists)
+BODIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "outcome": st.sampled_from(["done", "failed", "snoozed", "released", "?"]) | JSON,
+        "result": JSON,
+        "error": JSON,
+        "again": JSON,
+        "delay": JSON,
+        "note": JSON,
+        "tokens": JSON,
+        "recover_for_s": JSON,
+    },
+)
+
+
+@given(BODIES)
+def test_nothing_that_json_can_hold_raises(body: dict[str, Any]) -> None:
+    assert isinstance(report.outcome(body), Done | Failed | Snoozed | Released)
+    assert all(type(token) in (int, bool) for token in report.tokens(body))
+    assert report.seconds(body) is None or isinstance(report.seconds(body), float)
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ({"outcome": "done", "result": '{"a":1}'}, Done('{"a":1}')),
+        ({"outcome": "done"}, Done(None)),
+        ({"outcome": "done", "result": "not json"}, Failed("the result is not JSON", again=False)),
+        ({"outcome": "done", "result": 5}, Failed("the result is not text of at most 262,144 bytes", again=False)),
+        ({"outcome": "failed", "error": "no file", "again": False}, Failed("no file", again=False)),
+        ({"outcome": "failed"}, Failed("failed, and did not say why")),
+        ({"outcome": "snoozed", "delay": 5, "note": "x"}, Snoozed(5, "x")),
+        ({"outcome": "snoozed", "delay": 10**30}, Snoozed(report.LONGEST_SNOOZE)),
+        ({"outcome": "released", "note": 7}, Released(None)),
+        ({}, Failed("reported no outcome that rota knows: None")),
+    ],
+    ids=repr,
+)
+def test_each_report_is_taken_for_what_it_is(body: dict[str, Any], outcome: object) -> None:
+    assert report.outcome(body) == outcome
