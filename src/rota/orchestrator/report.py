@@ -42,7 +42,7 @@ def tokens(body: dict[str, Any]) -> set[int]:
 def seconds(body: dict[str, Any]) -> float | None:
     """How long a worker asks to recover; None when it does not say."""
     asked = body.get("recover_for_s")
-    return min(float(asked), 1e6) if isinstance(asked, int | float) else None
+    return max(0.0, min(asked, 1e6)) if isinstance(asked, int | float) else None
 
 
 def _done(result: object) -> Outcome:

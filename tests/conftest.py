@@ -1,4 +1,4 @@
-"""Loads the Hypothesis profile before any test is read."""
+"""For all tests: how hard Hypothesis tries."""
 
 from __future__ import annotations
 
