@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
-from rota.core.ids import job_id, printable, queue_name, run_id, run_token, worker_id
+from rota.core.ids import job_id, printable, queue_name, run_id, worker_id
 
 
 @given(st.integers(0, 2**62))
 def test_a_run_id_names_its_token(token: int) -> None:
-    assert run_token(run_id(token)) == token
+    assert int(run_id(token).removeprefix("run-"), 36) == token
 
 
 @given(st.integers(0, 36**8 - 1), st.integers(0, 36**8 - 1))
@@ -26,12 +26,6 @@ def test_run_ids_sort_as_their_tokens_do(one: int, other: int) -> None:
 @given(st.binary(min_size=6, max_size=16))
 def test_a_worker_id_has_eight_letters_or_digits(entropy: bytes) -> None:
     assert re.fullmatch("worker-[a-z0-9]{8}", worker_id(entropy))
-
-
-@pytest.mark.parametrize("text", ["", "run-", "run-1", "0000002s", "run-0000002S", "run-0000002-", "worker-0000002s"])
-def test_what_is_not_a_run_id_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="they look like run-0000002s"):
-        run_token(text)
 
 
 @given(st.integers(0, 10**18 - 1))

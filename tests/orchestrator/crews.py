@@ -44,6 +44,11 @@ def hold(name: str) -> int:
 
 
 @app.task(queue="tag")
+def broken(n: int) -> None:
+    raise ValueError(n)
+
+
+@app.task(queue="tag")
 def die() -> None:
     note("die")
     os.kill(os.getpid(), signal.SIGKILL)

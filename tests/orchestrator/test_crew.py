@@ -178,3 +178,13 @@ def test_workers_leave_when_their_orchestrator_is_gone_and_their_job_runs_again(
     done = crew.app.jobs.wait([id], "done", 60_000_000)[0]
     assert (done.attempts, done.deaths) == (2, 1)
     assert [run.verb for run in crew.app.claims.runs(id)] == ["die", "finish"]
+
+
+def test_a_worker_leaves_after_ten_errors_in_a_row_and_no_job_is_charged_for_it(crew: Crew) -> None:
+    jobs = crew.app.enqueue_many(crew.new("broken", n=n).but(max_attempts=1) for n in range(25))
+    crew.start("tag=1")
+    ended = crew.app.jobs.wait([job.id for job in jobs], "final", 60_000_000)
+    assert {(job.status, job.attempts, job.deaths) for job in ended} == {("failed", 1, 0)}
+    gone = [crew.app.workers.certificate(worker.id) for worker in crew.app.workers.list(gone_too=True)]
+    assert [death.reason for death in gone if death is not None] == ["too_many_errors"] * 2
+    assert crew.app.store.slots.all()[0].history.lifetime == 0

@@ -21,14 +21,6 @@ def run_id(token: int) -> str:
     return f"run-{base36(token)}"
 
 
-def run_token(text: str) -> int:
-    """The token that a run id names."""
-    digits = text.removeprefix("run-")
-    if len(digits) < 8 or not text.startswith("run-") or not set(digits) <= set(_DIGITS):
-        raise BadInput(f"{text!r} is not a run id: they look like run-0000002s")
-    return int(digits, 36)
-
-
 def worker_id(entropy: bytes) -> str:
     """A worker id made of at least six random bytes."""
     return f"worker-{base36(int.from_bytes(entropy, 'big') % 36**8)}"

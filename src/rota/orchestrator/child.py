@@ -59,7 +59,6 @@ class Child:
         self.health = Health(PENDING, now)
         self.window = Window()
         self.held: deque[Handout] = deque()
-        self.started_at = now
         self.job_started_at = now
         self.stopping = False
         self.errors_closed = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rota.core import slot
 from rota.core import worker as workers
-from rota.core.claim import TIMEOUT, Failed
-from rota.core.death import DEADLINE, charge
+from rota.core.claim import TIMEOUT, Failed, Returned
+from rota.core.death import DEADLINE, RECYCLED, TOO_MANY_ERRORS, charge
 from rota.core.record import Record
 from rota.store import ending, slots, tend
 from rota.store.rows import to_job
@@ -38,6 +38,10 @@ def record(store: Store, tx: Transaction, death: Death, policy: RestartPolicy) -
         slots.move(tx, death.slot, slot.EMPTY, None, None)
         return 0, None
     held = [to_job(row) for row in tx.execute("claim.held_by", worker=death.worker_id)]
+    if death.reason in (TOO_MANY_ERRORS, RECYCLED):  # it left between two jobs: none was in hand
+        for job in held:
+            ending.end_claim(tx, job, Returned(), store.settings.backoff, store.chance())
+        held = []
     if held and death.reason == DEADLINE:
         timed_out = Failed("ran past its time-out", reason=TIMEOUT)
         ending.end_claim(tx, held[0], timed_out, store.settings.backoff, store.chance())

@@ -39,7 +39,3 @@ class Context:
     def log(self, message: str) -> None:
         """Say something in the orchestrator's log."""
         self._reporter.report(frames.LOG, {"message": message, "run": self.run_id})
-
-    def progress(self, done: int, total: int | None = None, note: str | None = None) -> None:
-        """Tell how far the job is."""
-        self._reporter.report(frames.PROGRESS, {"job": self.job_id, "done": done, "total": total, "note": note})

@@ -12,6 +12,7 @@ import select
 import socket
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
@@ -39,7 +40,7 @@ class Runtime:
         self._worker_id = worker_id
         self._queue = queue_name
         self._reporter = Reporter(pipe)
-        self._inbox: queue.SimpleQueue[list[dict[str, Any]] | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._recall = threading.Lock()
         self._waiting: list[dict[str, Any]] = []
         self._context: Context | None = None
@@ -105,11 +106,13 @@ class Runtime:
 
     def _listen(self) -> None:
         """Read until the orchestrator is gone; beat on the way."""
-        decoder = frames.Decoder()
+        decoder, beat_at = frames.Decoder(), time.monotonic() + FRAME_INTERVAL
         while True:
-            readable, _, _ = select.select([self._pipe], [], [], FRAME_INTERVAL)
-            if not readable:
+            readable, _, _ = select.select([self._pipe], [], [], max(0.0, beat_at - time.monotonic()))
+            if time.monotonic() >= beat_at:
                 self._tell_health()
+                beat_at = time.monotonic() + FRAME_INTERVAL
+            if not readable:
                 continue
             try:
                 data = self._pipe.recv(1 << 18)
@@ -119,6 +122,8 @@ class Runtime:
                 data = b""
             if not data:
                 self._stopping = True
+                with self._recall:
+                    self._waiting.clear()
                 self._inbox.put(None)
                 return
             for frame in decoder.feed(data):

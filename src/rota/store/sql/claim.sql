@@ -63,8 +63,3 @@ SELECT $job_columns FROM job
 WHERE status = 'active' AND worker IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM worker WHERE worker.id = job.worker AND worker.status NOT IN ('stopped', 'dead'))
 ORDER BY token LIMIT :most
-
--- name: usual_time
--- How long the last runs of a queue took.
-SELECT run.ended_at - run.claimed_at FROM run JOIN job ON job.id = run.job
-WHERE run.verb = 'finish' AND job.queue = :queue AND run.token > :after ORDER BY run.token DESC LIMIT 100

@@ -6,11 +6,3 @@ SELECT EXISTS (SELECT 1 FROM job WHERE status = 'scheduled' AND due_wall = 0 AND
     OR EXISTS (SELECT 1 FROM worker WHERE check_at IS NOT NULL AND check_at <= :now)
     OR EXISTS (SELECT 1 FROM orchestrator WHERE status <> 'stopped' AND lease_expires_at <= :now)
     OR EXISTS (SELECT 1 FROM ripple)
-
--- name: next
--- When the next thing falls due, on the store's clock.
-SELECT min(at) FROM (
-    SELECT min(due_at) AS at FROM job WHERE status = 'scheduled' AND due_wall = 0
-    UNION ALL SELECT min(lease_expires_at) FROM job WHERE status = 'active' AND lease_expires_at IS NOT NULL
-    UNION ALL SELECT min(check_at) FROM worker WHERE check_at IS NOT NULL
-) AS soonest
