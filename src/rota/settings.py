@@ -32,6 +32,13 @@ class Settings(Record):
     restart_limit: int = 5
     restart_window: Duration = 5 * MINUTE
     restart_lifetime: int = 20
+    frame_interval: Duration = 3 * SECOND
+    silent_interval: Duration = 9 * SECOND
+    startup_timeout: Duration = 60 * SECOND
+    shutdown_timeout: Duration = 20 * SECOND
+    max_jobs: int = 0
+    max_rss: int = 0
+    health_history: Duration = 0
     keep_for: Duration = 7 * DAY
     keep_jobs: int = 1_000_000
 
@@ -58,11 +65,22 @@ MEANINGS = {
     "restart_limit": "how many restarts of a slot within `restart_window` are allowed; the next death gives it up",
     "restart_window": "the sliding window of `restart_limit`",
     "restart_lifetime": "how many restarts of a slot are allowed in all, until it is reset",
+    "frame_interval": "how often a watched worker says on its pipe that it lives",
+    "silent_interval": "how long it may be silent before it counts as late; after three such it is ended",
+    "startup_timeout": "how long a worker may take until it is ready: its imports and its setup",
+    "shutdown_timeout": "how long a stop waits for the jobs in hand before it ends them",
+    "max_jobs": "after how many jobs a worker is replaced by a fresh one; 0 is never",
+    "max_rss": "beyond how many megabytes of resident memory a worker is replaced after its job; 0 is never",
+    "health_history": "how often the health of every slot is written to the event log, such as `1m`; 0 is never",
     "keep_for": "how long `rota prune` keeps final jobs, runs, events and workers that are gone",
     "keep_jobs": "how many final jobs per queue `rota prune` keeps at most",
 }
 _TEXTS = ("db",)
-_COUNTS = ("max_attempts", "keep_jobs", "restart_limit", "restart_lifetime")
+_COUNTS = ("max_attempts", "keep_jobs", "restart_limit", "restart_lifetime", "max_jobs", "max_rss")
+_ABOVE_NOTHING = (
+    "lease", "heartbeat_interval", "poll_interval", "backoff_first", "backoff_most", "restart_backoff",
+    "restart_window", "frame_interval", "silent_interval", "startup_timeout", "shutdown_timeout",
+)  # fmt: skip
 _FILES = ("rota.toml", "pyproject.toml")
 
 
@@ -88,19 +106,13 @@ def load(
 
 def check(settings: Settings) -> Settings:
     """Refuse settings that cannot work together."""
-    for name in (
-        "lease",
-        "heartbeat_interval",
-        "poll_interval",
-        "backoff_first",
-        "backoff_most",
-        "restart_backoff",
-        "restart_window",
-    ):
+    for name in _ABOVE_NOTHING:
         if getattr(settings, name) <= 0:
             raise BadSetting(f"{name} must be longer than nothing")
     if settings.heartbeat_interval < SECOND // 10:
         raise BadSetting("heartbeat_interval must be at least 100ms: every beat is a write")
+    if settings.silent_interval < 2 * settings.frame_interval:
+        raise BadSetting("silent_interval must leave room for a late frame: at least twice frame_interval")
     if settings.backoff_most < settings.backoff_first:
         raise BadSetting("backoff_most must be at least backoff_first")
     if settings.max_attempts < 1:
@@ -118,6 +130,8 @@ def _read(source: str, name: str, value: object) -> object:
         if isinstance(value, bool) or not str(value).isascii() or not str(value).isdigit():
             raise BadSetting(f"{where} must be a whole number, not {value!r}")
         return int(str(value))
+    if str(value) == "0" and name == "health_history":
+        return 0
     try:
         return parse_duration(str(value), MINUTE if name == "lease" else None)
     except RotaError as problem:
