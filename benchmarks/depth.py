@@ -19,8 +19,8 @@ from benchmarks._fill import fill
 from rota.core.claim import Done
 from rota.settings import Settings
 from rota.store.adding import NewJob
+from rota.store.exchange import Idle, Report
 from rota.store.open import open_store
-from rota.store.orchestrators import Idle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Claimer:
         """Seconds for one exchange of a full batch."""
         started = time.perf_counter()
         answer = self._store.orchestrators.exchange(
-            self._id, self._number, self._held, [Idle(self._worker, "q", BATCH)]
+            self._id, self._number, Report(self._held, [Idle(self._worker, "q", BATCH)])
         )
         seconds = time.perf_counter() - started
         self._number = answer.number

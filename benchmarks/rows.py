@@ -18,8 +18,8 @@ from benchmarks._raw import RawQueue
 from rota.core.claim import Done
 from rota.settings import Settings
 from rota.store.adding import NewJob
+from rota.store.exchange import Idle, Report
 from rota.store.open import open_store
-from rota.store.orchestrators import Idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def drain_rota(folder: str, batch: int) -> float:
         outcomes: list[tuple[int, int, Outcome]] = []
         started = time.perf_counter()
         while done < JOBS[batch]:
-            answer = store.orchestrators.exchange(id, number, outcomes, idle)
+            answer = store.orchestrators.exchange(id, number, Report(outcomes, idle))
             assert not answer.refused
             number, done = answer.number, done + len(outcomes)
             outcomes = [(claim.job_id, claim.token, Done("null")) for claim in answer.claims]

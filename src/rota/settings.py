@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from rota.core.errors import BadSetting, RotaError
+from rota.core.health import HealthPolicy
 from rota.core.record import Record
 from rota.core.restart import RestartPolicy
 from rota.core.retry import Backoff
@@ -47,6 +48,10 @@ class Settings(Record):
         return Backoff(self.backoff_first, self.backoff_most)
 
     @property
+    def health(self) -> HealthPolicy:
+        return HealthPolicy(self.startup_timeout, self.silent_interval)
+
+    @property
     def restarts(self) -> RestartPolicy:
         return RestartPolicy(
             self.restart_window, self.restart_limit, self.restart_lifetime, first_backoff=self.restart_backoff
@@ -82,6 +87,11 @@ _ABOVE_NOTHING = (
     "restart_window", "frame_interval", "silent_interval", "startup_timeout", "shutdown_timeout",
 )  # fmt: skip
 _FILES = ("rota.toml", "pyproject.toml")
+
+
+def is_duration(name: str) -> bool:
+    """Whether a setting is a time, in microseconds here."""
+    return name not in _TEXTS and name not in _COUNTS
 
 
 def load(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rota.core.claim import Claim, Outcome
-    from rota.store.orchestrators import Exchange
+    from rota.store.exchange import Exchange
 
     Report = tuple[int, int, Outcome]
 

@@ -17,7 +17,7 @@ from tests.model.machine import StoreMachine
 
 if TYPE_CHECKING:
     from rota.core.claim import Claim, Outcome
-    from rota.store.orchestrators import Exchange
+    from rota.store.exchange import Exchange, Report
 
 
 def run() -> None:
@@ -55,11 +55,9 @@ def test_it_fails_when_settling_does_not_check_the_token(monkeypatch: pytest.Mon
 def test_it_fails_when_an_exchange_does_not_check_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Orchestrators.exchange
 
-    def exchange(
-        self: Orchestrators, id: int, number: int, outcomes: list[tuple[int, int, Outcome]], *rest: Any
-    ) -> Exchange:
-        current = {job: (job, self._store.jobs.get(job).token or 0, outcome) for job, _, outcome in outcomes}
-        return right(self, id, number, list(current.values()), *rest)
+    def exchange(self: Orchestrators, id: int, number: int, report: Report) -> Exchange:
+        current = {job: (job, self._store.jobs.get(job).token or 0, outcome) for job, _, outcome in report.outcomes}
+        return right(self, id, number, report.but(outcomes=list(current.values())))
 
     monkeypatch.setattr(Orchestrators, "exchange", exchange)
     with pytest.raises(AssertionError, match=r"I[26]"):

@@ -147,6 +147,7 @@ def test_a_busy_crew_finishes_the_job_in_hand_before_it_stops(crew: Crew) -> Non
     id = crew.add("hold", name="e")
     eventually(lambda: crew.held_by("e"))
     os.kill(crew.pid, signal.SIGTERM)
+    eventually(lambda: "stopping" in crew.log.read_text())
     late = crew.add("tag", n=1)
     crew.let_go("e")
     assert crew.wait() == 0

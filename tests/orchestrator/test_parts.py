@@ -92,5 +92,5 @@ def test_the_ledger_tries_again_while_the_store_is_away(tmp_path: Path) -> None:
     ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), troubles.append)
     ledger.ask(WORK, full_at_first, answers.append)
     answered(ledger, lambda: answers == [5])
-    assert troubles == ["the disk is full"]
+    assert troubles == ["the disk is full; trying again until it answers", "the store answers again"]
     assert ledger.close(30)

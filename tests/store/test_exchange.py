@@ -8,15 +8,18 @@ import apsw
 import pytest
 
 from rota.core.claim import Done, Failed, Released, Snoozed
-from rota.core.errors import Conflict, NotFound, Refused, Stale, UnknownWorker
-from rota.core.job import ACTIVE, FAILED, READY, SCHEDULED
+from rota.core.errors import Conflict, NotFound, Refused, Stale, StoreError, UnknownWorker
+from rota.core.job import ACTIVE, DONE, FAILED, READY, SCHEDULED
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
-from rota.store.orchestrators import Idle
+from rota.orchestrator.work import Holdings
+from rota.store.exchange import Idle, Report
+from rota.store.host import host_id
 from tests.support.stores import path_of, rows
 from tests.support.work import Crew, add, add_many, claim, last_event, status
 
 if TYPE_CHECKING:
+    from rota.store.exchange import Exchange
     from rota.store.store import Store
     from tests.support.clock import FakeClock
 
@@ -71,7 +74,7 @@ def test_rooms_of_different_size_are_filled_and_not_more(store: Store) -> None:
     crew = Crew(store, 3)
     one, two, three = crew.workers
     idle = [Idle(one, "default", 1), Idle(two, "default", 3), Idle(three, "default", 0)]
-    answer = store.orchestrators.exchange(crew.id, 0, [], idle)
+    answer = store.orchestrators.exchange(crew.id, 0, Report([], idle))
     assert [each.worker_id for each in answer.claims] == [one, two, two, two]
 
 
@@ -151,11 +154,11 @@ def test_holdings_release_only_what_hangs_on_this_orchestrator(store: Store) -> 
 
 @pytest.mark.parametrize("there", ["nothing", "another queue", "paused", "nobody idle"])
 def test_an_empty_exchange_writes_nothing(store: Store, there: str) -> None:
-    crew = Crew(store, 2)
+    crew = Crew(store, 2, "tag")
     if there == "another queue":
         add(store, queue="other")
     elif there != "nothing":
-        add(store)
+        add(store, queue="tag")
     if there == "paused":
         store.queues.pause()
     watcher = apsw.Connection(path_of(store))
@@ -171,7 +174,7 @@ def test_nobody_who_is_not_there_is_handed_a_job(store: Store) -> None:
     gone, here = crew.workers
     store.workers.deregister(gone)
     idle = [Idle(gone, "default"), Idle("worker-zzzzzzzz", "default"), Idle(here, "default")]
-    answer = store.orchestrators.exchange(crew.id, 0, [], idle)
+    answer = store.orchestrators.exchange(crew.id, 0, Report([], idle))
     assert [(each.job_id, each.worker_id) for each in answer.claims] == [(job, here)]
 
 
@@ -232,3 +235,81 @@ def test_nobody_claims_or_renews_by_hand_for_a_watched_worker_and_no_beat_revive
     with pytest.raises(UnknownWorker):
         store.workers.heartbeat(worker)
     assert store.workers.get(worker).status == "dead"
+
+
+def test_the_pool_default_serves_every_queue_without_a_pool_in_turn(store: Store) -> None:
+    for queue in ("a", "b", "tag"):
+        add_many(store, 3, queue=queue)
+    store.slots.take("main", host_id(), {"tag": 1})
+    crew = Crew(store)
+    served: list[str] = []
+    for _ in range(7):
+        last = served[-1] if served else ""
+        report = Report([], [Idle(crew.workers[0], "default")], served=last)
+        answer = store.orchestrators.exchange(crew.id, crew.number, report)
+        crew.number = answer.number
+        served += [claim.queue for claim in answer.claims]
+    assert served == ["a", "b", "a", "b", "a", "b"], "a queue with a pool of its own is left to it"
+    store.slots.scale("main", host_id(), "tag", 0)
+    assert [claim.queue for claim in crew.exchange().claims] == ["tag"], "nobody has a pool for it any more"
+
+
+def test_a_window_of_the_pool_default_is_shared_between_its_queues(store: Store) -> None:
+    add_many(store, 8, queue="a")
+    add_many(store, 2, queue="b")
+    dealt = [claim.queue for claim in Crew(store).exchange(room=6).claims]
+    assert sorted(dealt) == ["a"] * 4 + ["b"] * 2
+
+
+@pytest.mark.parametrize("limit", [{"concurrency": 9}, {"rate": "1000/s"}, {"per_key": 9}, {"fence": "end"}])
+def test_a_queue_with_a_limit_is_handed_out_one_by_one(store: Store, limit: dict[str, object]) -> None:
+    store.queues.set("tag", **limit)
+    add_many(store, 5, queue="tag")
+    crew = Crew(store, 2, "tag")
+    first = crew.exchange(room=4).claims
+    assert [claim.worker_id for claim in first] == crew.workers
+    assert [claim.fenced for claim in first] == ["fence" in limit] * 2
+    busy = [Idle(worker, "tag", 3, held=1) for worker in crew.workers]
+    assert store.orchestrators.exchange(crew.id, crew.number, Report([], busy)).claims == []
+
+
+def test_a_checkpoint_and_earlier_runs_reach_the_next_attempt(store: Store) -> None:
+    job, crew = add(store), Crew(store)
+    (first,) = crew.exchange().claims
+    assert (first.checkpoint_json, first.previous_runs) == (None, ())
+    stale, kept = ('{"n":9}', job, first.token - 1), ('{"n":4}', job, first.token)
+    report = Report([(job, first.token, Failed("broke"))], checkpoints=[kept, stale])
+    crew.number = store.orchestrators.exchange(crew.id, crew.number, report).number
+    store.jobs.cancel(job)
+    store.jobs.retry(job)
+    (second,) = crew.exchange().claims
+    assert second.checkpoint_json == '{"n":4}'
+    assert [(run.status, run.error) for run in second.previous_runs] == [("failed", "broke")]
+
+
+def test_an_orchestrator_that_lost_an_answer_brings_all_it_holds(store: Store) -> None:
+    known, unknown = add_many(store, 2)
+    crew = Crew(store)
+    holdings = Holdings(crew.id)
+    idle = [Idle(crew.workers[0], "default")]
+    (first,) = holdings.exchange(store, [], idle, []).claims
+    right, settled = store.orchestrators.exchange, [(known, first.token, Done())]
+
+    class Deaf:
+        """A store whose next exchange is committed, and its answer lost on the way."""
+
+        orchestrators = store.orchestrators
+
+        def __init__(self) -> None:
+            self.orchestrators.exchange = self.lose  # type: ignore[method-assign]
+
+        def lose(self, id: int, number: int, report: Report) -> Exchange:
+            right(id, number, report)
+            raise StoreError("the connection broke")
+
+    with pytest.raises(StoreError):
+        holdings.exchange(Deaf(), settled, idle, [])  # type: ignore[arg-type]
+    assert status(store, unknown) == ACTIVE
+    answer = holdings.exchange(store, settled, [], [])
+    assert (answer.refused, status(store, known), status(store, unknown)) == ([], DONE, READY)
+    assert store.jobs.get(unknown).attempts == 0

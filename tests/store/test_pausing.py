@@ -22,13 +22,13 @@ def counts(store: Store) -> list[dict[str, int]]:
 
 
 def test_nothing_new_is_claimed_from_a_paused_queue(store: Store) -> None:
-    job, other = add(store), add(store, queue="other")
-    crew = Crew(store)
-    assert store.queues.pause("default", "deploying") == ["default"]
-    with pytest.raises(Refused, match="queue default is paused"):
+    job, other = add(store, queue="tag"), add(store, queue="other")
+    crew = Crew(store, queue="tag")
+    assert store.queues.pause("tag", "deploying") == ["tag"]
+    with pytest.raises(Refused, match="queue tag is paused"):
         claim(store, job)
     with pytest.raises(NothingReady):
-        store.claims.take(queue="default")
+        store.claims.take(queue="tag")
     assert crew.exchange().claims == []
     assert [each.id for each in store.jobs.ready()] == [other]
     assert store.claims.take().job_id == other

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.claim import Done, Failed
 from rota.store.adding import NewJob
-from rota.store.orchestrators import Idle
+from rota.store.exchange import Idle, Report
 
 if TYPE_CHECKING:
     from rota.core.claim import Claim
-    from rota.store.orchestrators import Exchange
+    from rota.store.exchange import Exchange
     from rota.store.store import Store
 
 
@@ -64,7 +64,9 @@ class Crew:
     ) -> Exchange:
         """Settle these and claim for every worker with that much room; `late` repeats an older running number."""
         idle = [Idle(worker, self.queue, room) for worker in self.workers if room]
-        answer = self.store.orchestrators.exchange(self.id, self.number - late, outcomes or [], idle, holdings)
+        answer = self.store.orchestrators.exchange(
+            self.id, self.number - late, Report(outcomes or [], idle, holdings=holdings)
+        )
         self.number = answer.number
         return answer
 

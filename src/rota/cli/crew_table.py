@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from rota.cli.command import Argument, Command, Option
 
+_APP = Option("--app", "the application whose tasks they run", "MODULE:APP", required=True)
+_LOG_FORMAT = Option("--log-format", "how its log lines are written", "FORM", default="text", choices=("text", "json"))
+_CREW = Option("--crew", "the crew; main is that of `orchestrator start`", "NAME", default="main")
+
 CREW = (
     Command(
         "orchestrator start",
-        "keep a crew of workers alive, in the foreground, until a signal says stop",
+        "keep a crew of workers alive until a signal says stop",
         "orchestrator:start",
         "rota orchestrator start --app shop:app --pool tag=2",
         options=(
-            Option("--app", "the application whose tasks they run", "MODULE:APP", required=True),
+            _APP,
             Option("--pool", "so many workers for a queue; may be repeated", "Q=N", "pool", many=True),
-            Option("--workers", "so many for the queue default", "N", "count", default="1"),
+            Option("--workers", "so many for all queues that have no pool", "N", "count"),
+            Option("--daemon", "in the background; returns when the first worker is up"),
+            _LOG_FORMAT,
+        ),
+    ),
+    Command(
+        "worker start",
+        "keep workers alive in a crew of their own, beside any orchestrator, until a signal says stop",
+        "orchestrator:start_beside",
+        "rota worker start --app shop:app --queue tag",
+        options=(
+            _APP,
+            Option("--queue", "their queue; default serves all that have no pool", "Q", "queue", default="default"),
+            Option("--workers", "how many", "N", "count", default="1"),
+            Option("--name", "the crew's name; without one, the first free of beside, beside-2 …", "NAME", "queue"),
+            _LOG_FORMAT,
         ),
     ),
     Command(
@@ -38,6 +57,14 @@ CREW = (
         "orchestrator:scale",
         "rota scale tag=4",
         (Argument("Q=N", "the queue and the number; 0 is none", "scale", many=True),),
+        (_CREW,),
+    ),
+    Command(
+        "drain",
+        "let the crew finish what it holds, however long that takes, and end",
+        "orchestrator:drain",
+        "rota drain",
+        options=(_CREW,),
     ),
     Command(
         "reset",

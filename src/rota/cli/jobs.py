@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota import wire
 from rota.cli.show import columns, job_table, moment, page
-from rota.core.ids import run_id
+from rota.core.ids import job_id, run_id
 from rota.core.job import ACTIVE, FINAL
 from rota.core.times import format_duration, parse_instant
 
@@ -79,11 +79,12 @@ def runs(call: Call) -> int:
 
 
 def why(call: Call) -> int:
-    """One sentence."""
+    """One sentence about a job, or about a slot."""
+    what = call["id"]
     with call.store() as store:
-        sentence = store.jobs.why(call["id"])
+        sentence = store.slots.why(what) if ":" in what else store.jobs.why(job_id(what))
     if call.json:
-        call.document({"id": call["id"], "why": sentence})
+        call.document({"id": what if ":" in what else job_id(what), "why": sentence})
     else:
         call.say(sentence)
     return 0
@@ -102,9 +103,15 @@ def unblock(call: Call) -> int:
 
 
 def cancel(call: Call) -> int:
-    """Call a job off."""
+    """Call a job off, and wait until nobody runs it any more."""
+    from rota.cli.heed import until_heeded
+
     with call.store() as store:
-        return _answer(call, store.jobs.cancel(call["id"]))
+        was = store.jobs.get(call["id"])
+        code = _answer(call, store.jobs.cancel(call["id"]))
+        if was.orchestrator is not None:
+            until_heeded(store, f"job {was.id} is cancelled")
+        return code
 
 
 def retry(call: Call) -> int:

@@ -1,4 +1,4 @@
-"""`orchestrator start`, `stop`, `status` and `reset`."""
+"""The crew: `orchestrator start`, `stop` and `status`, `worker start`, `scale`, `drain` and `reset`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from rota.cli.call import aside
 from rota.cli.show import columns
 from rota.core.errors import BadInput, Refused
-from rota.core.times import format_duration, format_instant
+from rota.core.queue import DEFAULT
+from rota.core.times import SECOND, format_duration, format_instant
+from rota.settings import is_duration
+from rota.store.host import host_id
 
 if TYPE_CHECKING:
     from rota.cli.call import Call
+    from rota.orchestrator.run import Start
+    from rota.settings import Settings
     from rota.store.slots import Slot
     from rota.store.store import Store
 
@@ -19,15 +25,43 @@ STOP_WITHIN = 40.0
 
 
 def start(call: Call) -> int:
-    """Keep a crew alive in the foreground until a signal says stop."""
-    from rota.orchestrator.run import run
+    """Keep a crew alive until a signal says stop: here, or in the background."""
+    from rota.orchestrator.run import Start, run
 
     pools = dict(call["pool"] or [])
     if call["workers"] is not None:
-        if "default" in pools:
+        if DEFAULT in pools:
             raise BadInput("--workers N is the pool default: leave one of the two out")
-        pools["default"] = call["workers"]
-    return run(call.settings(), call["app"], pools or {"default": 1})
+        pools[DEFAULT] = call["workers"]
+    wanted = Start(call["app"], pools or {DEFAULT: 1}, log_format=call["log_format"] or "text")
+    if call["daemon"]:
+        return _start_daemon(call, wanted)
+    return run(call.settings(), wanted)
+
+
+def start_beside(call: Call) -> int:
+    """Keep workers of a crew of their own alive, beside any orchestrator."""
+    from rota.orchestrator.run import Start, run
+
+    pools = {call["queue"] or DEFAULT: call["workers"] or 1}
+    return run(call.settings(), Start(call["app"], pools, call["name"], call["log_format"] or "text"))
+
+
+def _start_daemon(call: Call, wanted: Start) -> int:
+    from rota.orchestrator.daemon import start_daemon
+
+    with call.store(make=True) as store:
+        path = store.database.path
+    log = os.path.join(os.path.dirname(path), "orchestrator.log")
+    started = start_daemon(call.settings().but(db=path), wanted, log)
+    if started.problem is not None:
+        aside(f"{started.problem.strip()}\nthe orchestrator did not stay; its log is {log}")
+        return started.code or 1
+    if call.json:
+        call.document({"pid": started.pid, "log": log})
+    else:
+        call.say(f"orchestrator {started.pid} is up; its log is {log}")
+    return 0
 
 
 def stop(call: Call) -> int:
@@ -35,14 +69,16 @@ def stop(call: Call) -> int:
     import signal
 
     from rota.orchestrator.exclusive import holder
-    from rota.orchestrator.run import lock_path
+    from rota.orchestrator.run import MAIN, lock_path
 
     with call.store() as store:
         path = lock_path(store.database.path)
-    pid = holder(path)
-    if pid is None:
-        raise Refused("no orchestrator is running here")
-    for _ in range(2 if call["now"] else 1):
+        pid = holder(path)
+        if pid is None:
+            raise Refused("no orchestrator is running here")
+        if call["graceful"]:
+            store.orchestrators.drain(MAIN, host_id())
+    for _ in range(0 if call["graceful"] else 2 if call["now"] else 1):
         os.kill(pid, signal.SIGTERM)
         time.sleep(0.05 if call["now"] else 0)
     deadline = time.monotonic() + STOP_WITHIN
@@ -51,6 +87,20 @@ def stop(call: Call) -> int:
             raise Refused(f"orchestrator {pid} has not stopped within {STOP_WITHIN:g}s: `--now` ends its jobs")
         time.sleep(0.02)
     call.say(f"orchestrator {pid} stopped")
+    return 0
+
+
+def drain(call: Call) -> int:
+    """Ask the crew to finish what it holds, however long that takes, and to end."""
+    crew = call["crew"] or "main"
+    with call.store() as store:
+        asked = store.orchestrators.drain(crew, host_id())
+    if not asked:
+        raise Refused(f"no orchestrator of crew {crew} is running here")
+    if call.json:
+        call.document({"draining": [each.pid for each in asked]})
+    else:
+        call.say(f"orchestrator {asked[0].pid} finishes what it holds, then ends")
     return 0
 
 
@@ -71,11 +121,9 @@ def status(call: Call) -> int:
 
 def scale(call: Call) -> int:
     """How many workers a queue should have; the running orchestrator follows at once."""
-    from rota.store.host import host_id
-
     with call.store() as store:
         for queue, count in call["q=n"]:
-            store.slots.scale("main", host_id(), queue, count)
+            store.slots.scale(call["crew"] or "main", host_id(), queue, count)
             call.say(f"{queue} scaled to {count}")
     return 0
 
@@ -89,22 +137,27 @@ def reset(call: Call) -> int:
 
 
 def _document(store: Store, pid: int | None) -> dict[str, Any]:
-    live = [row for row in store.database.execute("orchestrator.live", {}) if row[6] == pid]
+    live = next((each for each in store.orchestrators.live() if each.pid == pid), None)
     slots = store.slots.all()
     pools: dict[str, int] = {}
     for slot in slots:
         if slot.wanted:
             pools[slot.queue] = pools.get(slot.queue, 0) + 1
     return {
-        "status": live[0][1] if live else "stopped",
+        "status": live.status if live else "stopped",
         "pid": pid,
-        "host": live[0][5] if live else None,
-        "started_at": format_instant(live[0][7]) if live else None,
-        "last_reconcile_at": format_instant(live[0][8]) if live and live[0][8] else None,
+        "host": live.hostname if live else None,
+        "started_at": format_instant(live.started_at) if live else None,
+        "last_reconcile_at": format_instant(live.last_reconcile_at) if live and live.last_reconcile_at else None,
         "pools": pools,
         "slots": [_slot(slot, store) for slot in slots],
-        "settings": {name: getattr(store.settings, name) for name in store.settings._fields},
+        "settings": {name: _setting(store.settings, name) for name in store.settings._fields},
     }
+
+
+def _setting(settings: Settings, name: str) -> object:
+    value = getattr(settings, name)
+    return value / SECOND if is_duration(name) else value
 
 
 def _slot(slot: Slot, store: Store) -> dict[str, Any]:
@@ -112,7 +165,10 @@ def _slot(slot: Slot, store: Store) -> dict[str, Any]:
     wait = slot.start_at - store.now() if slot.start_at is not None else None
     return {
         "name": slot.name,
+        "queue": slot.queue,
+        "crew": slot.crew,
         "status": slot.status,
+        "health": slot.health,
         "worker_id": slot.worker,
         "restarts": len(history.restarts),
         "lifetime_restarts": history.lifetime,
@@ -128,5 +184,5 @@ def _page(call: Call, document: dict[str, Any]) -> list[str]:
         wait = format_duration(round(slot["starts_in"] * 1e6)) if slot["starts_in"] else ""
         about = slot["failure_reason"] or (f"starts in {wait}" if wait else "")
         restarts = f"{slot['restarts']} now, {slot['lifetime_restarts']} in all"
-        rows.append((slot["name"], slot["status"], slot["worker_id"] or "", restarts, about))
-    return [head, *columns(call, ("SLOT", "STATUS", "WORKER", "RESTARTS", "ABOUT"), rows)]
+        rows.append((slot["name"], slot["status"], slot["health"] or "", slot["worker_id"] or "", restarts, about))
+    return [head, *columns(call, ("SLOT", "STATUS", "HEALTH", "WORKER", "RESTARTS", "ABOUT"), rows)]

@@ -47,9 +47,13 @@ def set_limits(call: Call) -> int:
 
 def pause(call: Call) -> int:
     """Let nothing new be claimed."""
+    from rota.cli.heed import until_heeded
+
     with call.store() as store:
         changed = store.queues.pause(call["q"], call["reason"])
-    return _answer(call, "paused", changed)
+        code = _answer(call, "paused", changed)
+        until_heeded(store, f"{call['q'] or 'everything'} is paused")
+        return code
 
 
 def resume(call: Call) -> int:

@@ -71,7 +71,13 @@ _JOBS = (
             Option("--before", "only older ones than this job", "ID", "job"),
         ),
     ),
-    Command("why", "why a job is not running, in one sentence", "jobs:why", "rota why 5", (_JOB,)),
+    Command(
+        "why",
+        "why a job is not running, or a slot is empty, in one sentence",
+        "jobs:why",
+        "rota why 5",
+        (Argument("ID", "the job, or a slot such as worker:tag:0", env="ROTA_JOB_ID"),),
+    ),
     Command("block", "let a job wait for another", "jobs:block", "rota block 5 4", _PAIR),
     Command("unblock", "let a job no longer wait for another", "jobs:unblock", "rota unblock 5 4", _PAIR),
     Command(

@@ -37,18 +37,22 @@ class Exit(Record):
 
 
 class Charge(Record):
-    """Whom a death is charged to: the slot's restart limits, its backoff alone, or nobody."""
+    """Whom a death is charged to: the slot's restart limits, its backoff alone, or nobody.
+
+    `unstarted`: the worker was never ready.
+    """
 
     counts: bool
     backs_off: bool
+    unstarted: bool = False
 
 
 def charge(reason: str, job_in_hand: bool, job_deaths: int) -> Charge:
     """A death with a job in hand is the job's fault, and the slot's too unless that job has cost a worker before."""
-    if reason in (DEADLINE, RECYCLED, OPERATOR):
+    if reason in (DEADLINE, RECYCLED, OPERATOR, LOST):
         return Charge(counts=False, backs_off=False)
     if reason == TOO_MANY_ERRORS:
         return Charge(counts=False, backs_off=True)
     if job_in_hand and job_deaths > 0:
         return Charge(counts=False, backs_off=False)
-    return Charge(counts=True, backs_off=True)
+    return Charge(counts=True, backs_off=True, unstarted=reason == STARTUP_TIMEOUT)

@@ -64,6 +64,11 @@ class Health(Record):
         until = now + min(max(wanted, SHORTEST_RECOVERY), LONGEST_RECOVERY)
         return self.but(state=RECOVERING, recover_until=until, recovered=True)
 
+    def moved(self, by: Duration) -> Health:
+        """The watcher itself stood still for so long: that time does not count against the worker."""
+        until = None if self.recover_until is None else self.recover_until + by
+        return self.but(heard_at=self.heard_at + by, recover_until=until)
+
     def babble(self) -> Health:
         """Something came that is no frame."""
         return self.but(rubbish=self.rubbish + 1)

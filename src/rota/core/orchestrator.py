@@ -24,6 +24,10 @@ MOVES: Moves = {
 
 LEASE: Duration = 15 * SECOND
 RENEW_EVERY: Duration = 4 * SECOND
+TELL_AFTER: Duration = 10 * SECOND
+END_AFTER: Duration = 12 * SECOND
+DRAIN = "drain"
+HELD, LOST, ENDED = "held", "lost", "ended"
 
 
 class Pulse(Record):
@@ -40,3 +44,12 @@ class Pulse(Record):
 
 def is_lapsed(lease_expires_at: Instant, grace_from: Instant, now: Instant) -> bool:
     return now >= max(lease_expires_at, grace_from + LEASE)
+
+
+def standing(renewed_at: Instant, now: Instant) -> str:
+    """How claims stand that hang on a lease: held; lost, so handlers are told; or so old that a fenced queue's end.
+
+    `renewed_at` is when the last good renewal began, on a clock that also counts while the host sleeps.
+    """
+    age = now - renewed_at
+    return HELD if age < TELL_AFTER else LOST if age < END_AFTER else ENDED

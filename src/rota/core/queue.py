@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.core.times import Duration, Instant
 
-ALL = "*"
+ALL, DEFAULT = "*", "default"
 BREAKER = "breaker"
 _PERIODS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 _BURST = 50 * MILLISECOND
@@ -36,6 +36,11 @@ class Queue(Record):
     def is_limited(self) -> bool:
         """Whether claims from it must be counted one by one."""
         return self.rate is not None or self.concurrency is not None
+
+    @property
+    def is_one_by_one(self) -> bool:
+        """Whether a worker gets one job of it at a time, never a window: an unstarted one would use up a limit."""
+        return self.is_limited or self.per_key is not None or self.fence == "end"
 
 
 class Allowance(Record):

@@ -31,22 +31,33 @@ MOVES: Moves = {
 }
 
 
+MOST_UNSTARTED = 5
+
+
 class History(Record):
-    """What persists of a slot: when it was restarted, how often in all, and whether it was given up."""
+    """What persists of a slot: when it was restarted, how often in all, and whether it was given up.
+
+    `unstarted` counts the starts in a row that ran out of time before the worker was ready.
+    """
 
     restarts: tuple[Instant, ...] = ()
     lifetime: int = 0
     failed_at: Instant | None = None
     failure_reason: str | None = None
+    unstarted: int = 0
 
     def after_death(self, policy: RestartPolicy, charge: Charge, now: Instant) -> tuple[History, Instant | None]:
         """The history after a death, and when to start again; None when the slot is given up."""
         if not charge.counts:
             return self, now + (policy.first_backoff if charge.backs_off else 0)
-        decided = policy.decide(self.restarts, self.lifetime, now)
+        unstarted = self.unstarted + 1 if charge.unstarted else 0
+        if unstarted >= MOST_UNSTARTED:
+            decided: Restart | GiveUp = GiveUp(f"was not ready in time, {unstarted} starts in a row")
+        else:
+            decided = policy.decide(self.restarts, self.lifetime, now)
         match decided:
             case Restart(after):
                 kept = (*policy.within(self.restarts, now), now)
-                return History(kept, self.lifetime + 1), now + after
+                return History(kept, self.lifetime + 1, unstarted=unstarted), now + after
             case GiveUp(reason):
-                return self.but(failed_at=now, failure_reason=reason), None
+                return self.but(failed_at=now, failure_reason=reason, unstarted=unstarted), None

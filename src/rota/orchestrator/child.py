@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,17 +14,23 @@ from typing import TYPE_CHECKING
 from rota.core import frame as frames
 from rota.core.death import Exit
 from rota.core.health import PENDING, Health
+from rota.core.ids import run_id
 from rota.orchestrator.handout import Window
+from rota.orchestrator.system import is_stopped, open_process
 from rota.store.deaths import Death
+from rota.store.host import process_start
+from rota.store.orchestrators import Process
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from rota.core.times import Instant
-    from rota.store.orchestrators import Handout
+    from rota.store.exchange import Handout
 
 TAIL = 4096
 LARGEST_WINDOW = 256 * 1024
+LONGEST_ERROR = 2000
+BY_US = "orchestrator"
 
 
 class Child:
@@ -38,34 +45,55 @@ class Child:
             "ROTA_QUEUE": queue,
             "ROTA_WORKER_ID": worker_id,
         }
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "rota.worker"],
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-                env={**environment, **told},
-            )
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "rota.worker"],
+                    stdin=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                    env={**environment, **told},
+                )
+        except BaseException:
+            ours.close()
+            raise
         assert self._process.stderr is not None
         os.set_blocking(self._process.stderr.fileno(), False)
         self.slot = slot
         self.queue = queue
         self.worker_id = worker_id
         self.pid = self._process.pid
-        self.pidfd = os.pidfd_open(self.pid)
+        self.pidfd = open_process(self.pid)
         self.pipe = ours
         self.errors = self._process.stderr
         self.health = Health(PENDING, now)
         self.window = Window()
         self.held: deque[Handout] = deque()
         self.job_started_at = now
-        self.stopping = False
-        self.errors_closed = False
+        self.settled: int | None = None
+        self.stopping = False  # it takes no more jobs: it was asked to leave, or said that it does
+        self.cut = False
+        self.recalled = False
+        self.lost = False
         self.ending: str | None = None
+        self.report: dict[str, object] = {}
+        self.errors_closed = False
         self.tail = b""
+        self.last_frame = ""
         self._decoder = frames.Decoder()
         self._outbox = b""
+        self._has_backlog = False
+        self.on_backlog: Callable[[bool], None] = lambda _: None
+
+    @property
+    def process(self) -> Process:
+        return Process(self.worker_id, self.pid, process_start(self.pid), self.slot)
+
+    @property
+    def names(self) -> tuple[str, str, str | None]:
+        """What a log line about it carries: its slot, its id and the run in hand."""
+        return self.slot, self.worker_id, run_id(self.held[0].token) if self.held else None
 
     def read(self) -> tuple[list[frames.Frame], bool]:
         """Frames that have come, and whether the pipe is closed."""
@@ -79,46 +107,64 @@ class Child:
         found = self._decoder.feed(data)
         if self._decoder.rubbish > before:
             self.health = self.health.babble()
+        if found:
+            self.last_frame = found[-1].kind
         return found, not data
 
     def send(self, kind: str, body: Mapping[str, object]) -> None:
         self._outbox += frames.encode(kind, body)
         self.flush()
 
-    def hand(self, claims: list[Handout], now: Instant) -> None:
+    def hand(self, claims: Sequence[Handout], now: Instant, renewed_at: Instant) -> None:
         """Hand out jobs, in order; a frame holds at most so many bytes of payload, or one job."""
         if not self.held:
-            self.job_started_at = now
+            self.job_started_at, self.recalled = now, False
         self.held += claims
         jobs: list[dict[str, object]] = []
         size = 0
+        known = {"settled": self.settled, "renewed_at": renewed_at}
         for claim in claims:
-            size += len(claim.payload_json or "")
-            if jobs and size > LARGEST_WINDOW:
-                self.send(frames.RUN, {"jobs": jobs})
-                jobs, size = [], len(claim.payload_json or "")
-            jobs.append(_told(claim))
-        self.send(frames.RUN, {"jobs": jobs})
+            job, weight = _told(claim), _weight(claim)
+            if jobs and size + weight > LARGEST_WINDOW:
+                self.send(frames.RUN, {"jobs": jobs, **known})
+                jobs, size = [], 0
+            jobs.append(job)
+            size += weight
+        self.send(frames.RUN, {"jobs": jobs, **known})
+
+    def recall(self) -> None:
+        """Ask for what it has not started; it answers which that is."""
+        self.recalled = True
+        self.send(frames.RECALL, {})
 
     def ask_to_stop(self) -> None:
         """Give back what is not started, finish the job in hand, and leave."""
         if not self.stopping:
             self.stopping = True
-            self.send(frames.RECALL, {})
-            self.send(frames.STOP, {})
+            self.recall()
+            self.send(frames.STOP, {"now": False})
 
-    def flush(self) -> bool:
-        """Write what waits; true when all is written."""
+    def cut_short(self, number: signal.Signals) -> None:
+        """Its time to finish is over: what it still holds goes back."""
+        self.stopping = self.cut = True
+        if number != signal.SIGKILL:
+            self.send(frames.STOP, {"now": True})
+        self.signal(number)
+
+    def flush(self) -> None:
+        """Write what waits, as far as there is room; `on_backlog` hears when something must wait, and when no more."""
         while self._outbox:
             try:
                 sent = self.pipe.send(self._outbox)
             except BlockingIOError:
-                return False
+                break
             except OSError:
                 self._outbox = b""
-                return True
+                break
             self._outbox = self._outbox[sent:]
-        return True
+        if bool(self._outbox) != self._has_backlog:
+            self._has_backlog = bool(self._outbox)
+            self.on_backlog(self._has_backlog)
 
     def read_errors(self) -> bytes:
         """What the worker wrote to stderr; its tail is kept for the certificate."""
@@ -133,13 +179,16 @@ class Child:
         """Signal the whole session; the child is reaped only by us, so its number is still its own."""
         try:
             os.killpg(self.pid, number)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
             pass
 
-    def reap(self) -> Exit:
-        """How it ended; call it once its pidfd is readable."""
-        code = self._process.wait()
-        return Exit(None, -code) if code < 0 else Exit(code, None)
+    def reap(self) -> tuple[Exit, str]:
+        """How it ended and what it used; call it once its pidfd is readable."""
+        _, status, usage = os.wait4(self.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        self._process.returncode = code
+        spent = {"cpu_s": round(usage.ru_utime + usage.ru_stime, 3), "peak_mb": round(usage.ru_maxrss / 1024, 1)}
+        return (Exit(None, -code) if code < 0 else Exit(code, None)), json.dumps(spent)
 
     def last_frames(self) -> list[frames.Frame]:
         """What it said before it died."""
@@ -150,20 +199,26 @@ class Child:
             if closed or not found:
                 return said
 
-    def death(self, ended: Exit) -> Death:
+    def death(self, ended: Exit, usage: str) -> Death:
         """Its end as it is written down: what we ended it for, or how it ended by itself."""
-        tail = self.tail.decode(errors="replace")
-        asked = self.stopping and self.ending is None
-        reason = self.ending or ended.reason
-        return Death(self.worker_id, self.slot, reason, ended.text, ended.code, ended.signal, asked, tail)
+        return Death(
+            self.worker_id,
+            self.slot,
+            self.ending or ended.reason,
+            ended.text,
+            ended.code,
+            ended.signal,
+            asked=self.stopping and self.ending is None and ended.reason != "recycled",
+            cut=self.cut,
+            sent_by=BY_US if self.cut or self.ending else None,
+            usage=usage,
+            last_frame=self.last_frame or None,
+            stderr_tail=self.tail.decode(errors="replace"),
+        )
 
     def is_stopped(self) -> bool:
         """Whether the process is stopped, as by SIGSTOP."""
-        try:
-            with open(f"/proc/{self.pid}/stat", "rb") as file:
-                return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
-        except OSError:
-            return False
+        return is_stopped(self.pid)
 
     def close(self) -> None:
         os.close(self.pidfd)
@@ -171,16 +226,42 @@ class Child:
         self.errors.close()
 
 
+def _weight(claim: Handout) -> int:
+    """About how many bytes a claim takes in a frame."""
+    runs = sum(min(len(run.error or ""), LONGEST_ERROR) + len(run.note or "") for run in claim.previous_runs)
+    return len(claim.payload_json or "") + len(claim.checkpoint_json or "") + runs
+
+
 def _told(claim: Handout) -> dict[str, object]:
-    return {
+    """A job as its worker reads it; what is not set is left out."""
+    job: dict[str, object] = {
         "id": claim.job_id,
         "token": claim.token,
         "queue": claim.queue,
         "kind": claim.kind,
         "title": claim.title,
         "payload": claim.payload_json,
+        "priority": claim.priority,
         "attempt": claim.attempt,
         "max_attempts": claim.max_attempts,
-        "timeout": claim.timeout,
-        "checkpoint": claim.checkpoint_json,
     }
+    if claim.timeout is not None:
+        job["timeout"] = claim.timeout
+    if claim.checkpoint_json is not None:
+        job["checkpoint"] = claim.checkpoint_json
+    if claim.fenced:
+        job["fence"] = "end"
+    if claim.previous_runs:
+        job["previous_runs"] = [
+            {
+                "run_id": run.id,
+                "worker_id": run.worker_id,
+                "attempt": run.attempt,
+                "status": run.status,
+                "reason": run.reason,
+                "error": run.error and run.error[:LONGEST_ERROR],
+                "note": run.note,
+            }
+            for run in claim.previous_runs
+        ]
+    return job

@@ -2,112 +2,158 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import time
 from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
 from rota.core import health, slot
+from rota.core import orchestrator as orchestrators
 from rota.core.claim import Returned
-from rota.core.death import DEADLINE, OPERATOR
-from rota.core.errors import RotaError
-from rota.core.health import HealthPolicy, InHand
-from rota.core.ids import run_id
+from rota.core.death import DEADLINE, EXITED, INVALID_FRAMES, LOST
+from rota.core.errors import RotaError, Stale
+from rota.core.health import InHand
+from rota.core.ids import run_id, worker_id
 from rota.core.times import SECOND, format_duration
+from rota.core.worker import Dead
 from rota.orchestrator import ledger as urgency
-from rota.orchestrator import report
+from rota.orchestrator import report, strays
 from rota.orchestrator.child import Child
+from rota.orchestrator.handout import STUCK
+from rota.orchestrator.lease import Lease
 from rota.orchestrator.place import Place
 from rota.orchestrator.stopping import Stopping
+from rota.orchestrator.upkeep import Upkeep, now
+from rota.orchestrator.watch import Watch, is_alive
+from rota.orchestrator.wishes import Wishes
 from rota.orchestrator.work import Work
+from rota.store.exchange import Idle, Report
 from rota.store.host import host_id
-from rota.store.orchestrators import Idle
+from rota.store.sqlite.clock import since_boot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from rota.core.restart import RestartPolicy
-    from rota.core.times import Instant
+    from rota.core.times import Duration, Instant
     from rota.orchestrator.ledger import Ledger
+    from rota.orchestrator.log import Say
     from rota.orchestrator.loop import Loop
-    from rota.store.orchestrators import Handout, Wishes
+    from rota.settings import Settings
+    from rota.store.exchange import Exchange, Handout
+    from rota.store.orchestrators import Process
     from rota.store.slots import Slot
     from rota.store.store import Store
 
-RENEW_EVERY = 4 * SECOND
-POLL_EVERY = 2 * SECOND
-
-
-def now() -> Instant:
-    """The loop's clock: it only measures durations."""
-    return time.monotonic_ns() // 1000
+LOOK_EVERY = SECOND
+TOLD_BEFORE_ENDED = SECOND
 
 
 class Crew:
-    """One orchestrator's slots and workers."""
+    """One orchestrator's slots and workers. `news` hears once whether the first workers came up, and if not, why."""
 
     def __init__(
         self,
         loop: Loop,
         ledger: Ledger,
-        policy: RestartPolicy,
+        settings: Settings,
         environment: Mapping[str, str],
-        say: Callable[[str, str], None],
+        say: Say,
+        news: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         self._loop = loop
         self._ledger = ledger
+        self._settings = settings
         self._environment = environment
         self._say = say
-        self._id = 0
+        self._news: Callable[[str | None], None] | None = news
         self._places: dict[str, Place] = {}
-        self._work = Work(ledger, self._deliver, self._refused, self._give_up)
+        self._lease = Lease(ledger, self._children, say, self._given_up)
+        self._work = Work(ledger, self._deliver, self._given_up)
+        self._wishes = Wishes(self._places, self._fill, self._end, self._drain, self._answer_wish)
+        self._upkeep = Upkeep(ledger, settings, say, self._looked_after)
+        self._orphans = Watch(loop, self._orphan_ended)
+        self._registered = Watch(loop, self._registered_ended)
+        self._id = 0
         self._crew = ""
-        self._wish = 0
-        self._asking = False
-        self._recalled: set[str] = set()
-        self._renew_at: Instant = 0
-        self._poll_at: Instant = 0
+        self._look_at: Instant = 0
+        self._end_lost_at: Instant | None = None
         self._stopping: Stopping | None = None
-        self._policy = policy
-        self._health = HealthPolicy()
+        self._is_leaving = False
+        self._leaks: set[int] = set()
         self.gone = False
         self.exit_code = 0
 
     # beginning and end
 
-    def begin(self, crew: str, pools: Mapping[str, int]) -> None:
-        """Join the store, take the crew's slots and fill them."""
+    def begin(self, crew: str, pools: Mapping[str, int] | None) -> None:
+        """Join the store, take over from whoever was killed here, take the crew's slots and fill them.
+
+        `pools` None: the slots as they are, after this orchestrator was given up and begins anew.
+        """
         self._crew = crew
 
-        def join(store: Store) -> tuple[int, list[Slot], Any]:
-            return store.orchestrators.join(crew), store.slots.take(crew, host_id(), pools), store.database.listen()
+        def join(store: Store) -> tuple[int, Instant, list[Process], list[Slot], Any]:
+            began = since_boot()
+            id = store.orchestrators.join(crew)
+            orphans = store.orchestrators.take_over(id, crew, is_alive)
+            if pools is not None:
+                store.slots.take(crew, host_id(), pools)
+            slots = [each for each in store.slots.of_crew(crew, host_id()) if each.wanted]
+            return id, began, orphans, slots, store.database.listen() if pools is not None else None
 
-        def joined(answer: tuple[int, list[Slot], Any]) -> None:
-            self._id, slots, listener = answer
+        self._ledger.ask(urgency.DEATH, join, self._joined)
+
+    def _joined(self, answer: tuple[int, Instant, list[Process], list[Slot], Any] | RotaError) -> None:
+        if isinstance(answer, RotaError):
+            self._say(str(answer))
+            self._report_news(str(answer))
+            self.exit_code, self.gone = 1, True
+            return
+        self._id, began, orphans, slots, listener = answer
+        self._lease.begin(self._id, began, now())
+        self._work.begin(self._id)
+        self._upkeep.begin(self._id, self._crew)
+        if listener is not None:
             self._loop.watch(listener.fileno(), lambda: self._wake(listener))
-            for each in slots:
-                place = self._places[each.name] = Place(each.name, each.queue, slot.EMPTY)
-                if each.history.failed_at is not None:
-                    place.state = slot.FAILED
-                    self._say(each.name, f"failed: {each.history.failure_reason}; `rota reset {each.name}` starts it")
-                else:
-                    self._fill(place)
-            self._renew_at = now() + RENEW_EVERY
-            self._ask_wishes()
+        by_slot = {orphan.slot: orphan for orphan in orphans}
+        for each in slots:
+            place = self._places.setdefault(each.name, Place(each.name, each.queue, slot.EMPTY))
+            self._take_up(place, each, by_slot.get(each.name))
+        self._orphans.add(orphans)
+        self._wishes.number = -1
 
-        self._ledger.ask(urgency.WORK, join, joined)
+    def _take_up(self, place: Place, known: Slot, orphan: Process | None) -> None:
+        """Fill a slot, unless it failed, or an orphan of a killed orchestrator still works there."""
+        if orphan is not None:
+            place.state, place.orphan = slot.UP, orphan.worker_id
+            self._say(f"works on alone as process {orphan.pid}: it is let finish", place.name, orphan.worker_id)
+        elif known.history.failed_at is not None:
+            place.state = slot.FAILED
+            self._say(f"failed: {known.history.failure_reason}; `rota reset {place.name}` starts it", place.name)
+            self._report_news(f"{place.name} has failed: {known.history.failure_reason}")
+        elif self._stopping is None:
+            self._fill(place)
 
     def stop(self) -> None:
         """Finish what is held, then leave; asked a second time, leave now."""
         if self._stopping is not None:
             self._stopping.hurry(now())
             return
-        self._stopping = Stopping(now())
-        self._say("orchestrator", "stopping: what is in hand is finished first; once more means now")
+        self._begin_stop(self._settings.shutdown_timeout)
+        self._say("stopping: what is in hand is finished first; once more means now")
+
+    def _drain(self) -> None:
+        if self._stopping is None:
+            self._begin_stop(None)
+            self._say("draining: what is in hand is finished, however long it takes")
+
+    def _begin_stop(self, patience: Duration | None) -> None:
+        self._stopping = Stopping(now(), patience)
+        self._lease.status = orchestrators.STOPPING
+        self._lease.renew(now())
         for place in self._places.values():
-            if place.child is None:
-                place.state, place.start_at = slot.EMPTY, None
-            else:
+            place.start_at = None
+            if place.child is not None:
                 place.state = slot.STOPPING
                 place.child.ask_to_stop()
 
@@ -116,88 +162,190 @@ class Crew:
     def tick(self) -> float:
         """Do what is due; the moment of the monotonic clock at which to come again."""
         at = now()
-        for place in self._places.values():
-            if place.child is not None:
-                self._look(place, place.child, at)
-            elif place.start_at is not None and at >= place.start_at and self._stopping is None:
-                place.start_at = None
-                self._fill(place)
-        if self._id and at >= self._renew_at:
-            self._renew_at = at + RENEW_EVERY
-            self._renew()
-        if at >= self._poll_at:
-            self._poll_at = at + POLL_EVERY
-            self._work.wake()
-            self._ask_wishes()
+        if at >= self._look_at:
+            self._look_at = self._look_round(at)
+        self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
         if self._stopping is not None:
             self._step_stop(self._stopping, at)
+        elif self._end_lost_at is not None:
+            self._step_anew(at)
+        else:
+            self._upkeep.tick(at, self._wishes.number)
         if self._id:
-            self._work.turn(self._id, [] if self._stopping is not None else self._idle())
+            self._work.turn([] if self._stopping is not None or self._end_lost_at is not None else self._idle())
         dues = [place.start_at for place in self._places.values() if place.start_at is not None]
-        return min([self._renew_at, self._poll_at, *dues]) / SECOND
+        return min([self._look_at, self._lease.due, self._upkeep.due, *dues]) / SECOND
 
-    def _step_stop(self, stopping: Stopping, at: Instant) -> None:
-        """Wait for the last worker and the last report, with less and less patience; then leave the store."""
-        left = [place.child for place in self._places.values() if place.child is not None]
-        if left:
-            number = stopping.due(at)
-            if number is not None:
-                for child in left:
-                    child.signal(number)
-        elif self._work.is_settled and not self.gone:
-            self.gone = True
-            self._ledger.ask(urgency.END, lambda store: store.orchestrators.leave(self._id), lambda _: None)
+    def stalled(self, seconds: float) -> None:
+        """This process stood still: it suspects itself before it suspects others, and moves every deadline."""
+        by = round(seconds * SECOND)
+        self._say(f"stood still for {format_duration(by)}: deadlines are moved by that")
+        for place in self._places.values():
+            if place.start_at is not None:
+                place.start_at += by
+            if place.child is not None:
+                place.child.job_started_at += by
+                place.child.health = place.child.health.moved(by)
+        if self._stopping is not None:
+            self._stopping.stalled(by)
 
-    def _look(self, place: Place, child: Child, at: Instant) -> None:
-        """Is the worker well, and is its job within its time?"""
-        child.flush()
+    def _look_round(self, at: Instant) -> Instant:
+        """Look at every slot; when to look again."""
+        again = at + LOOK_EVERY
+        for place in list(self._places.values()):
+            if place.child is not None:
+                again = min(again, self._look(place, place.child, at))
+            elif place.start_at is not None:
+                if at < place.start_at:
+                    again = min(again, place.start_at)
+                elif self._stopping is None and self._end_lost_at is None and not self._wishes.is_paused(place.queue):
+                    self._fill(place)
+        self._look_for_strays()
+        self._upkeep.snapshot(at, self._snapshot)
+        blocked_by = self._upkeep.blocker()
+        for child in self._children():
+            if blocked_by is not None and child.pid == blocked_by and child.ending is None:
+                self._end(child, health.HEARTBEAT_TIMEOUT, "it is stopped while it keeps the store locked")
+        return again
+
+    def _look(self, place: Place, child: Child, at: Instant) -> Instant:
+        """Is the worker well, and is its job within its time? When to look again."""
         held = child.held[0] if child.held else None
         deadline = child.job_started_at + held.timeout if held is not None and held.timeout else None
         if deadline is not None and at >= deadline and child.ending is None:
             self._end(child, DEADLINE, f"job {held.job_id if held else 0} is past its time-out")
-            return
-        in_hand = InHand(
-            held.job_id if held else None, deadline, child.health.state == health.LATE and child.is_stopped()
-        )
-        child.health, reason = child.health.look(self._health, in_hand, at)
+        if len(child.held) > 1 and not child.recalled and at >= child.job_started_at + STUCK:
+            child.recall()
+        late = child.health.state == health.LATE
+        in_hand = InHand(held.job_id if held else None, deadline, late and child.is_stopped())
+        child.health, reason = child.health.look(self._settings.health, in_hand, at)
         if reason is not None and child.ending is None:
             self._end(child, reason, reason.replace("_", " "))
+        if child.health.state != place.shown:
+            place.shown = child.health.state
+            self._upkeep.felt(place.name, place.shown)
+        stuck = child.job_started_at + STUCK if len(child.held) > 1 and not child.recalled else at + LOOK_EVERY
+        return min(stuck, at + LOOK_EVERY if deadline is None or child.ending else deadline)
+
+    def _snapshot(self) -> list[dict[str, object]]:
+        """How every slot is, for the history of health."""
+        found = []
+        for place in self._places.values():
+            child = place.child
+            about: dict[str, object] = {"name": place.name, "status": place.state}
+            if child is not None:
+                job = child.held[0].job_id if child.held else None
+                about |= {"health": child.health.state, "worker": child.worker_id, "job": job}
+            found.append(about)
+        return found
+
+    def _look_for_strays(self) -> None:
+        """Tell of processes that handlers left behind; end those whose worker is gone."""
+        living = {child.worker_id: child for child in self._children()}
+        found = strays.find({child.pid for child in living.values()})
+        for stray in found:
+            worker = stray.worker_id
+            if worker is not None and worker not in living:
+                strays.end(worker, {child.pid for child in living.values()})
+            elif stray.pid not in self._leaks:
+                name, _, in_hand = living[worker].names if worker is not None else ("-", "-", None)
+                run = stray.run_id or in_hand
+                text = f"process {stray.pid} ({stray.command}) was left behind; it is ended with its worker"
+                self._say(text, name, worker, run)
+                self._upkeep.note("worker", "leak", worker or "-", run=run, pid=stray.pid, command=stray.command)
+        self._leaks = {stray.pid for stray in found}
 
     def _end(self, child: Child, reason: str, text: str) -> None:
-        self._say(child.slot, f"killing {child.worker_id}: {text}")
-        child.ending = reason
-        child.signal(signal.SIGKILL)
+        if child.ending is None:
+            self._say(f"killing it: {text}", *child.names)
+            child.ending = reason
+            child.signal(signal.SIGKILL)
+
+    def _step_stop(self, stopping: Stopping, at: Instant) -> None:
+        """Wait for the last worker and the last report, with less and less patience; then leave the store."""
+        children, orphans = self._children(), self._orphans.processes()
+        if children or orphans:
+            number = stopping.due(at)
+            if number is not None:
+                for child in children:
+                    child.cut_short(number)
+                for orphan in orphans:
+                    self._orphans.signal(orphan.worker_id, number)
+        elif stopping.is_over(at):
+            tokens = ", ".join(map(run_id, self._work.unsettled)) or "none"
+            self._say(f"the store did not answer: the lease will lapse; unsettled: {tokens}")
+            self.exit_code, self.gone = 1, True
+        elif self._id and self._work.is_settled and not self._is_leaving:
+            self._is_leaving = True
+            for stray in strays.find(()):
+                strays.end(stray.worker_id or "", ())
+            self._lease.end()
+            id = self._id
+            self._ledger.ask(urgency.END, lambda store: store.orchestrators.leave(id), self._left)
+
+    def _left(self, answer: RotaError | None) -> None:
+        if isinstance(answer, RotaError):
+            self._say(str(answer))
+            self.exit_code = 1
+        self.gone = True
+
+    # being given up
+
+    def _given_up(self, problem: RotaError) -> None:
+        """The store refuses us: others count us as lost, or something is wrong beyond waiting."""
+        if self._stopping is not None or self._end_lost_at is not None:
+            return
+        self._say(str(problem))
+        if not isinstance(problem, Stale):
+            self.exit_code = 1
+            self.stop()
+            return
+        self._say("what was in hand runs elsewhere by now: the workers are told, ended, and the crew begins anew")
+        self._lease.end()
+        self._end_lost_at = now() + TOLD_BEFORE_ENDED
+        for child in self._children():
+            child.lost = True
+            child.send(frames.LOST, {})
+
+    def _step_anew(self, at: Instant) -> None:
+        children = self._children()
+        if self._end_lost_at is not None and at >= self._end_lost_at:
+            for child in children:
+                self._end(child, LOST, "its claims were given to others")
+            if not children:
+                self._end_lost_at = None
+                self.begin(self._crew, None)
 
     # workers
 
+    def _children(self) -> list[Child]:
+        return [place.child for place in self._places.values() if place.child is not None]
+
     def _fill(self, place: Place) -> None:
-        place.state = slot.STARTING
-
-        def hire(store: Store) -> str:
-            worker = store.orchestrators.hire(self._id, place.name, place.queue)
-            store.slots.move(place.name, slot.STARTING, worker)
-            return worker
-
-        def hired(worker: str | RotaError) -> None:
-            if isinstance(worker, str):
-                self._spawn(place, worker)
-
-        self._ledger.ask(urgency.WORK, hire, hired)
-
-    def _spawn(self, place: Place, worker: str) -> None:
-        if self._stopping is not None:
-            return
+        """Start a worker, then write it down; until it is ready it has no job."""
+        place.start_at = None
         try:
-            child = Child(place.name, place.queue, worker, self._environment, now())
+            child = Child(place.name, place.queue, worker_id(os.urandom(8)), self._environment, now())
         except OSError as problem:
-            self._say(place.name, f"could not be started: {problem.strerror}; trying again")
+            self._say(f"could not be started: {problem.strerror}; trying again in 1s", place.name)
             place.state, place.start_at = slot.BACKOFF, now() + SECOND
             return
-        place.child = child
+        place.state, place.child, place.shown = slot.STARTING, child, None
         self._loop.watch(child.pidfd, lambda: self._died(place, child))
-        self._loop.watch(child.pipe.fileno(), lambda: self._hear(place, child))
+        self._loop.watch(child.pipe.fileno(), lambda: self._hear(place, child), child.flush)
         self._loop.watch(child.errors.fileno(), lambda: self._hear_errors(child))
-        self._say(place.name, f"{worker} started, pid {child.pid}")
+        child.on_backlog = lambda more: self._loop.want_write(child.pipe.fileno(), more)
+        self._say(f"started, pid {child.pid}", *child.names)
+        id, process = self._id, child.process
+
+        def hired(worker: str | RotaError) -> None:
+            if isinstance(worker, RotaError):
+                self._end(child, LOST, str(worker))
+
+        # As urgent as a death, so that it cannot be written down after its own.
+        self._ledger.ask(
+            urgency.DEATH, lambda store: store.orchestrators.hire(id, place.name, place.queue, process), hired
+        )
 
     def _hear(self, place: Place, child: Child) -> None:
         found, closed = child.read()
@@ -209,7 +357,7 @@ class Crew:
     def _hear_errors(self, child: Child) -> None:
         data = child.read_errors()
         for line in data.decode(errors="replace").splitlines():
-            self._say(child.slot, line)
+            self._say(line, *child.names)
         if not data:
             self._loop.forget_all(child.errors.fileno())
             child.errors_closed = True
@@ -218,45 +366,63 @@ class Crew:
         """One message of a worker; whatever it holds, nothing raises."""
         body = frame.body
         match frame.kind:
-            case frames.HEALTH if body.get("status") == "recovering":
-                child.health = child.health.recovering(report.seconds(body), now())
-            case frames.HEALTH:
-                self._is_well(place, child)
             case frames.DONE:
                 self._settle(child, body)
+            case frames.HEALTH:
+                self._hear_health(place, child, body)
+            case frames.PROGRESS:
+                child.report["progress"] = report.progress(body)
+                self._upkeep.told(child)
+            case frames.CHECKPOINT:
+                kept = report.checkpoint(body, child.held[0] if child.held else None)
+                if kept is not None:
+                    self._work.keep(kept)
             case frames.RETURNED:
-                tokens = report.tokens(body)
-                for held in [held for held in child.held if held.token in tokens]:
-                    child.held.remove(held)
-                    self._work.report(child.worker_id, (held.job_id, held.token, Returned()))
-                self._answer_recall(child)
+                self._take_back(child, report.tokens(body))
             case frames.LOG:
-                self._say(child.slot, str(body.get("message", ""))[:2000])
+                self._say(str(body.get("message", ""))[:2000], *child.names)
+            case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
+                self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
             case _:
                 pass
 
-    def _is_well(self, place: Place, child: Child) -> None:
-        child.health = child.health.healthy(now())
-        if place.state == slot.STARTING:
-            place.state = slot.UP
-            self._work.wake()
-            name, worker = place.name, child.worker_id
-            self._ledger.ask(urgency.WORK, lambda store: store.slots.move(name, slot.UP, worker), lambda _: None)
-            self._say(name, f"{worker} is up")
+    def _hear_health(self, place: Place, child: Child, body: dict[str, Any]) -> None:
+        match body.get("status"):
+            case "recovering":
+                child.health = child.health.recovering(report.seconds(body), now())
+            case "stopping":
+                child.stopping = True
+            case _:
+                child.health = child.health.healthy(now())
+                if place.state == slot.STARTING:
+                    self._is_up(place, child)
+        metrics = report.metrics(body)
+        if metrics != child.report.get("metrics", {}):
+            child.report["metrics"] = metrics
+            self._upkeep.told(child)
 
-    def _settle(self, child: Child, body: dict[str, Any]) -> None:
-        """A job ended. Windows run in order, so it is the first that the worker holds."""
-        if not child.held or child.held[0].token != body.get("token"):
-            child.health = child.health.babble()
+    def _is_up(self, place: Place, child: Child) -> None:
+        place.state = slot.UP
+        self._work.wake()
+        name, worker = place.name, child.worker_id
+        self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name))
+        self._say("is up", *child.names)
+        if self._lease.status == orchestrators.STARTING:
+            self._lease.status = orchestrators.RUNNING
+            self._lease.renew(now())
+        self._report_news(None)
+
+    def _report_news(self, problem: str | None) -> None:
+        """The first worker that is up is good news; bad is that none is and every slot has had its try."""
+        tried = (slot.BACKOFF, slot.FAILED, slot.EMPTY)
+        if self._news is None or (problem and any(place.state not in tried for place in self._places.values())):
             return
-        held, at = child.held.popleft(), now()
-        child.window = child.window.after(at - child.job_started_at, 1)
-        child.job_started_at = at
-        self._work.report(child.worker_id, (held.job_id, held.token, report.outcome(body)))
+        self._news(problem)
+        self._news = None
 
     def _died(self, place: Place, child: Child) -> None:
         """Reap, hear it out, end what is left of its session, then write it down and release what it held."""
-        ended = child.reap()
+        ended, usage = child.reap()
         for frame in child.last_frames():
             self._take(place, child, frame)
         if not child.errors_closed:
@@ -264,33 +430,60 @@ class Crew:
         self._loop.forget_all(child.pidfd, child.pipe.fileno(), child.errors.fileno())
         child.signal(signal.SIGKILL)
         place.child = None
-        death, own = child.death(ended), self._work.take(child.worker_id)
+        strays.end(child.worker_id, {each.pid for each in self._children()})
+        death, held = child.death(ended, usage), {each.token for each in child.held}
+        last = Report(self._work.take(child.worker_id), checkpoints=self._work.take_checkpoints(held))
         child.close()
-        if not death.asked:
-            why = f" ({death.reason})" if death.reason != ended.reason else ""
-            self._say(place.name, f"{child.worker_id} {ended.text}{why}")
-        self._answer_recall(child)
-        place.state = slot.EMPTY if death.asked else slot.BACKOFF
+        self._upkeep.forget(child)
+        why = f" ({death.reason})" if death.reason != ended.reason else ""
+        self._say(f"left: {ended.text}" if death.is_peaceful else f"{ended.text}{why}", *child.names)
+        self._wishes.returned(child.worker_id)
+        place.state = slot.STOPPING if death.is_peaceful else slot.BACKOFF
         if not place.wanted:
             del self._places[place.name]
+        self._work.holdings.drop(held)
         self._ledger.ask(
             urgency.DEATH,
-            lambda store: store.orchestrators.record_death(death, own, self._policy),
-            lambda after: self._after_death(place, after),
+            lambda store: store.orchestrators.record_death(death, last, self._settings.restarts),
+            lambda after: self._after_death(place, after, death.stderr_tail or ended.text),
         )
 
-    def _after_death(self, place: Place, after: tuple[int | None, str | None] | RotaError) -> None:
+    def _after_death(self, place: Place, after: tuple[int | None, str | None] | RotaError, last_words: str) -> None:
         self._work.wake()
-        if isinstance(after, RotaError) or self._stopping is not None or place.name not in self._places:
+        if isinstance(after, RotaError) or place.name not in self._places or place.child is not None:
             return
         delay, failure = after
         if delay is None:
             place.state = slot.FAILED
-            self._say(place.name, f"failed: {failure}; `rota reset {place.name}` starts it again")
+            self._say(f"failed: {failure}; `rota reset {place.name}` starts it again", place.name)
+        elif self._stopping is not None:
+            place.state = slot.EMPTY
         else:
+            place.state = slot.BACKOFF if delay else slot.EMPTY
             place.start_at = now() + delay
+            self._look_at = min(self._look_at, place.start_at)
             if delay:
-                self._say(place.name, f"starts again in {format_duration(delay)}")
+                self._say(f"starts again in {format_duration(delay)}", place.name)
+        self._report_news(last_words)
+
+    def _orphan_ended(self, process: Process) -> None:
+        """An orphan is gone: if it could not say so itself, what it held goes back; its slot is filled."""
+        verdict = Dead(LOST, f"process {process.pid} ended after its orchestrator was gone")
+        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.bury(process.worker_id, verdict))
+        place = self._places.get(process.slot or "")
+        if place is not None and place.orphan == process.worker_id:
+            place.orphan, place.state = None, slot.EMPTY
+            if not place.wanted:
+                del self._places[place.name]
+            elif self._stopping is None:
+                self._fill(place)
+
+    def _registered_ended(self, process: Process) -> None:
+        """A worker that registered with its process: nobody need wait for its beats to fail."""
+        self._say(f"its process {process.pid} has ended", "-", process.worker_id)
+        verdict = Dead(EXITED, f"its process, {process.pid}, has ended")
+        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.bury(process.worker_id, verdict))
+        self._work.wake()
 
     # work
 
@@ -299,96 +492,67 @@ class Crew:
         found = []
         for place in self._places.values():
             child = place.child
-            if child is None or place.state != slot.UP or child.stopping:
+            if child is None or place.state != slot.UP or child.stopping or child.ending is not None:
                 continue
             size, held = child.window.size, len(child.held)
             room = 1 - held if size == 1 else 2 * size - held if held <= size else 0
             if room > 0:
-                found.append(Idle(child.worker_id, place.queue, room))
+                found.append(Idle(child.worker_id, place.queue, room, held))
         return found
 
-    def _deliver(self, claims: Sequence[Handout]) -> None:
+    def _deliver(self, answer: Exchange, settled: dict[str, int]) -> None:
         """Hand claims to their workers; those of one that died meanwhile go back with its death."""
+        for token in answer.refused:
+            self._say("its outcome was refused: the claim was taken or called off", run=run_id(token))
         by_worker: dict[str, list[Handout]] = {}
-        for claim in claims:
+        for claim in answer.claims:
             by_worker.setdefault(claim.worker_id, []).append(claim)
-        for place in self._places.values():
-            if place.child is not None and place.child.worker_id in by_worker:
-                place.child.hand(by_worker[place.child.worker_id], now())
+        at = now()
+        for child in self._children():
+            child.settled = settled.get(child.worker_id, child.settled)
+            claims = by_worker.pop(child.worker_id, None)
+            if claims:
+                child.hand(claims, at, self._lease.renewed_at)
+                due = STUCK if len(child.held) > 1 else child.held[0].timeout or LOOK_EVERY
+                self._look_at = min(self._look_at, at + due)
+        for claims in by_worker.values():
+            self._work.holdings.drop(claim.token for claim in claims)
 
-    def _refused(self, token: int) -> None:
-        self._say("orchestrator", f"the outcome of {run_id(token)} was refused: its claim was taken or called off")
+    def _settle(self, child: Child, body: dict[str, Any]) -> None:
+        """A job ended. Windows run in order, so it is the first that the worker holds."""
+        if not child.held or child.held[0].token != body.get("token"):
+            child.health = child.health.babble()
+            return
+        held, at = child.held.popleft(), now()
+        child.window = child.window.after(at - child.job_started_at, 1)
+        child.job_started_at, child.recalled = at, False
+        self._work.report(child.worker_id, (held.job_id, held.token, report.outcome(body)))
+        if child.report.pop("progress", None) is not None:
+            self._upkeep.told(child)
 
-    def _renewed(self, answer: Instant | RotaError) -> None:
-        if isinstance(answer, RotaError):
-            self._give_up(answer)
+    def _take_back(self, child: Child, tokens: set[int]) -> None:
+        for held in [held for held in child.held if held.token in tokens]:
+            child.held.remove(held)
+            self._work.report(child.worker_id, (held.job_id, held.token, Returned()))
+        if self._wishes.returned(child.worker_id):
+            self._work.wake()
 
-    def _give_up(self, problem: RotaError) -> None:
-        self._say("orchestrator", str(problem))
-        self.exit_code = 1
-        if self._stopping is None:
-            self.stop()
-
-    # wishes
+    # wishes and upkeep
 
     def _wake(self, listener: Any) -> None:
         listener.clear()
         self._work.wake()
-        self._ask_wishes()
+        self._upkeep.wake()
 
-    def _ask_wishes(self) -> None:
-        if self._id and not self._asking and self._stopping is None:
-            self._asking = True
-            id, crew = self._id, self._crew
-            self._ledger.ask(urgency.WORK, lambda store: store.orchestrators.wishes(id, crew), self._wished)
+    def _looked_after(self, wish: Any, processes: list[Process] | None) -> None:
+        """What upkeep found: perhaps a new wish, and perhaps the workers that registered with a process here."""
+        if processes is not None:
+            self._registered.keep_only({process.worker_id for process in processes})
+            self._registered.add(processes)
+        if wish is not None and self._stopping is None:
+            self._wishes.carry_out(wish)
+        self._work.wake()
 
-    def _wished(self, wishes: Wishes | RotaError) -> None:
-        """Carry out what people wished since the last time."""
-        self._asking = False
-        if isinstance(wishes, RotaError) or wishes.number == self._wish or self._stopping is not None:
-            return
-        self._wish = wishes.number
-        self._resize({each.name: each for each in wishes.slots if each.wanted})
-        for place in self._places.values():
-            child = place.child
-            if child is None:
-                continue
-            if child.worker_id in wishes.to_stop:
-                child.ask_to_stop()
-            if child.held and child.held[0].token not in wishes.held:
-                self._end(child, OPERATOR, f"job {child.held[0].job_id} was called off")
-            elif len(child.held) > 1:
-                self._recalled.add(child.worker_id)
-                child.send(frames.RECALL, {})
-        if not self._recalled:
-            self._renew()
-
-    def _resize(self, wanted: dict[str, Slot]) -> None:
-        """Fill slots that were added or reset; empty those that are no longer wanted."""
-        for name, each in wanted.items():
-            place = self._places.setdefault(name, Place(name, each.queue, slot.EMPTY))
-            is_reset = place.state == slot.FAILED and each.history.failed_at is None
-            is_hurried = place.state == slot.BACKOFF and place.start_at is not None and not each.history.restarts
-            if place.state == slot.EMPTY or is_reset or is_hurried:
-                place.start_at = None
-                self._fill(place)
-        for name in [name for name in self._places if name not in wanted]:
-            place = self._places[name]
-            place.start_at, place.wanted = None, False
-            if place.child is None:
-                del self._places[name]
-            else:
-                place.state = slot.STOPPING
-                place.child.ask_to_stop()
-
-    def _answer_recall(self, child: Child) -> None:
-        """Once every worker has given back what it had not started, the wish is carried out."""
-        if child.worker_id in self._recalled:
-            self._recalled.discard(child.worker_id)
-            if not self._recalled:
-                self._work.wake()
-                self._renew()
-
-    def _renew(self) -> None:
-        id, answered = self._id, 0 if self._recalled else self._wish
-        self._ledger.ask(urgency.RENEWAL, lambda store: store.orchestrators.renew(id, answered), self._renewed)
+    def _answer_wish(self, number: int) -> None:
+        self._lease.answered = number
+        self._lease.renew(now())

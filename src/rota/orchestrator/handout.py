@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 MOST = 64
 SPAN: Duration = 30 * MILLISECOND
+STUCK: Duration = 4 * SPAN
 
 
 class Window(Record):

@@ -1,4 +1,4 @@
-"""The loop: pidfds, pipes, signals, answers of the store and deadlines, in one thread that never blocks on any."""
+"""The loop: descriptors, signals and one deadline. It never touches the store, and a signal only leaves a note."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 LONGEST_SLEEP = 1.0
+STALL = 2.0
 
 
 class Loop:
@@ -20,13 +21,21 @@ class Loop:
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._signalled, self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._signalled, self._wakeup = wake_pipe()
         self._on_signal: dict[int, Callable[[], None]] = {}
         self._previous: dict[int, object] = {}
+        self._woke = time.monotonic()
         self.watch(self._signalled, self._hear_signals)
 
-    def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
-        self._selector.register(descriptor, selectors.EVENT_READ, callback)
+    def watch(self, descriptor: int, on_read: Callable[[], None], on_write: Callable[[], None] | None = None) -> None:
+        """Call back when there is something to read; and, once asked for by `want_write`, when there is room."""
+        self._selector.register(descriptor, selectors.EVENT_READ, (on_read, on_write))
+
+    def want_write(self, descriptor: int, wanted: bool) -> None:
+        key = self._selector.get_map().get(descriptor)
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if wanted else 0)
+        if key is not None and key.events != events:
+            self._selector.modify(descriptor, events, key.data)
 
     def forget_all(self, *descriptors: int) -> None:
         """Watch these no longer; those that are not watched are no error."""
@@ -40,11 +49,26 @@ class Loop:
         self._previous[number] = signal.signal(number, _leave_note)
         signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
 
-    def turn(self, until: float) -> None:
-        """Wait until something happens, at most until this moment of the monotonic clock, and act on it."""
-        patience = min(LONGEST_SLEEP, max(0.0, until - time.monotonic()))
-        for key, _ in self._selector.select(patience):
-            key.data()
+    def turn(self, until: float, on_stall: Callable[[float], None] = lambda _: None) -> None:
+        """Wait until something happens, at most until this moment of the monotonic clock, and act on it.
+
+        Before it acts, `on_stall` hears of the seconds for which this process itself stood still: it was stopped, or
+        had no processor.
+        """
+        before = time.monotonic()
+        patience = min(LONGEST_SLEEP, max(0.0, until - before))
+        ready = self._selector.select(patience)
+        after = time.monotonic()
+        stalled = stall(before - self._woke, after - before, patience)
+        self._woke = after
+        if stalled:
+            on_stall(stalled)
+        for key, mask in ready:
+            on_read, on_write = key.data
+            if mask & selectors.EVENT_WRITE and on_write is not None:
+                on_write()
+            if mask & selectors.EVENT_READ:
+                on_read()
 
     def close(self) -> None:
         signal.set_wakeup_fd(-1)
@@ -55,12 +79,22 @@ class Loop:
         os.close(self._wakeup)
 
     def _hear_signals(self) -> None:
-        try:
-            numbers = os.read(self._signalled, 256)
-        except BlockingIOError:
-            return
-        for number in numbers:
+        for number in os.read(self._signalled, 256):
             self._on_signal.get(number, lambda: None)()
+
+
+def stall(worked: float, waited: float, patience: float) -> float:
+    """For how long a loop stood still, from the seconds it worked and waited and those it meant to wait."""
+    lost = max(0.0, waited - patience)
+    return (worked if worked > STALL else 0.0) + (lost if lost > STALL else 0.0)
+
+
+def wake_pipe() -> tuple[int, int]:
+    """A pipe by which a signal or another thread wakes a loop: its ends to read and to write."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.set_blocking(write, False)
+    return read, write
 
 
 def _leave_note(_number: int, _frame: FrameType | None) -> None:

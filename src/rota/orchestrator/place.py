@@ -10,12 +10,17 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """How a slot stands, the worker in it, when the next one starts, and whether it was scaled away."""
+    """How a slot stands, the worker in it, when the next one starts, and whether it was scaled away.
+
+    `orphan` is a worker of a killed orchestrator that finishes its job here; the slot is filled once it has.
+    """
 
     def __init__(self, name: str, queue: str, state: str) -> None:
         self.name = name
         self.queue = queue
         self.state = state
         self.child: Child | None = None
+        self.orphan: str | None = None
         self.start_at: Instant | None = None
         self.wanted = True
+        self.shown: str | None = None  # the health that readers of the store were last told

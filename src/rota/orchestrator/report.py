@@ -10,6 +10,7 @@ from rota.core.times import DAY
 
 if TYPE_CHECKING:
     from rota.core.claim import Outcome
+    from rota.store.exchange import Checkpoint, Handout
 
 LARGEST_RESULT = 256 * 1024
 LONGEST_NOTE = 10_000
@@ -43,6 +44,32 @@ def seconds(body: dict[str, Any]) -> float | None:
     """How long a worker asks to recover; None when it does not say."""
     asked = body.get("recover_for_s")
     return max(0.0, min(asked, 1e6)) if isinstance(asked, int | float) else None
+
+
+def progress(body: dict[str, Any]) -> dict[str, object]:
+    """How far a handler says it is."""
+    told: dict[str, object] = {name: body[name] for name in ("done", "total") if _is_number(body.get(name))}
+    note = _text(body.get("note"))
+    return {**told, "note": note[:200]} if note else told
+
+
+def metrics(body: dict[str, Any]) -> dict[str, object]:
+    """What a HEALTH frame tells beyond what every one does; as much of it as is small and simple."""
+    known = ("component_id", "status", "current_job", "recover_for_s")
+    kept = {name[:40]: value for name, value in body.items() if name not in known and _is_number(value)}
+    return dict(list(kept.items())[:20])
+
+
+def checkpoint(body: dict[str, Any], in_hand: Handout | None) -> Checkpoint | None:
+    """What a handler wants its next attempt to know; None when it does not speak of the job in hand, or is no JSON."""
+    text = body.get("checkpoint")
+    if in_hand is None or body.get("token") != in_hand.token or not isinstance(text, str):
+        return None
+    return (text, in_hand.job_id, in_hand.token) if isinstance(_done(text), Done) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18
 
 
 def _done(result: object) -> Outcome:

@@ -4,64 +4,113 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 from rota.core.errors import Conflict
-from rota.core.ids import printable
+from rota.core.record import Record
+from rota.core.times import MILLISECOND
 from rota.orchestrator.crew import Crew
 from rota.orchestrator.exclusive import Exclusive
 from rota.orchestrator.ledger import Ledger
+from rota.orchestrator.log import TEXT, Log
 from rota.orchestrator.loop import Loop
+from rota.orchestrator.system import inherit_orphans
+from rota.orchestrator.systemd import Notify
 from rota.store.open import open_store
+from rota.store.sqlite.lock import last_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from rota.orchestrator.log import Say
     from rota.settings import Settings
 
-LAST_WORD = 10.0
+MAIN, BESIDE = "main", "beside"
+LAST_WORD = 1.0
 
 
-def lock_path(database: str) -> str:
-    return f"{database}.orchestrator"
+class Start(Record):
+    """What an orchestrator is started with. `crew` None: beside others, under the first name that is free."""
+
+    app: str
+    pools: Mapping[str, int]
+    crew: str | None = MAIN
+    log_format: str = TEXT
 
 
-def run(settings: Settings, app: str, pools: Mapping[str, int]) -> int:
-    """Keep a crew alive until a signal says stop; the exit code."""
-    with open_store(settings.db, settings, make=True, told=_tell) as store:
+def lock_path(database: str, crew: str = MAIN) -> str:
+    return f"{database}.orchestrator" if crew == MAIN else f"{database}.crew-{crew}"
+
+
+def run(settings: Settings, start: Start, news: Callable[[str | None], None] = lambda _: None) -> int:
+    """Keep a crew alive until a signal says stop; the exit code. `news`: see `Crew`."""
+    say = Log(start.log_format)
+    with open_store(settings.db, settings, make=True, told=say) as store:
         path = store.database.path
-    exclusive = Exclusive(lock_path(path))
-    other = exclusive.take()
-    if other is not None:
-        raise Conflict(f"an orchestrator of {path} is running already, pid {other}: `rota orchestrator stop` ends it")
+    crew, exclusive = _take_place(path, start.crew)
     try:
-        return _keep(settings.but(db=path), {**os.environ, "ROTA_APP": app, "ROTA_DB": path}, pools)
+        return _keep(settings.but(db=path), start.but(crew=crew), say, news)
     finally:
         exclusive.release()
 
 
-def _keep(settings: Settings, environment: Mapping[str, str], pools: Mapping[str, int]) -> int:
-    loop = Loop()
-    ledger = Ledger(lambda: open_store(settings.db, settings), lambda text: say("store", text))
-    crew = Crew(loop, ledger, settings.restarts, environment, say)
+def _take_place(path: str, crew: str | None) -> tuple[str, Exclusive]:
+    """Become the one orchestrator of a crew."""
+    number = 1
+    while True:
+        name = crew or (BESIDE if number == 1 else f"{BESIDE}-{number}")
+        exclusive = Exclusive(lock_path(path, name))
+        other = exclusive.take()
+        if other is None:
+            return name, exclusive
+        if crew == MAIN:
+            text = f"an orchestrator of {path} is running already, pid {other}: `rota orchestrator stop` ends it"
+            raise Conflict(text)
+        if crew is not None:
+            raise Conflict(f"a crew named {crew} is running already, pid {other}: give this one another --name")
+        number += 1
+
+
+def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str | None], None]) -> int:
+    assert settings.db is not None and start.crew is not None
+    inherit_orphans()
+    loop, notify, database = Loop(), Notify(), settings.db
+
+    def first_news(problem: str | None) -> None:
+        notify.ready("workers are up" if problem is None else "no worker is up yet")
+        news(problem)
+
+    def on_trouble(text: str) -> None:
+        say(text, "store")
+
+    ledger = Ledger(lambda: open_store(database, settings, told=on_trouble), on_trouble, lambda: last_holder(database))
+    crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news)
+
+    def stop() -> None:
+        notify.stopping()
+        crew.stop()
+
     loop.watch(ledger.wakeup, ledger.carry_on)
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.on_signal(number, crew.stop)
-    say("orchestrator", f"pid {os.getpid()}, " + ", ".join(f"{queue} {count}" for queue, count in pools.items()))
-    crew.begin("main", pools)
+        loop.on_signal(number, stop)
+    pools = ", ".join(f"{queue} {count}" for queue, count in start.pools.items())
+    say(f"pid {os.getpid()}, crew {start.crew}: {pools}")
+    crew.begin(start.crew, start.pools)
     while not crew.gone:
-        loop.turn(crew.tick())
-    settled = ledger.close(LAST_WORD)
+        loop.turn(min(crew.tick(), notify.tick()), crew.stalled)
+    answered = ledger.close(LAST_WORD)
     loop.close()
-    say("orchestrator", "stopped" if settled else "stopped, but the store did not answer: the lease will lapse")
-    return crew.exit_code if settled else 1
+    say("stopped")
+    return crew.exit_code if answered else 1
 
 
-def say(slot: str, text: str) -> None:
-    """A line for people, on stderr."""
-    sys.stderr.write(f"{slot:<18} {printable(text)}\n")
-
-
-def _tell(text: str) -> None:
-    say("store", text)
+def _environment(settings: Settings, start: Start) -> dict[str, str]:
+    """What a worker is told: where its application and its database are, and how this orchestrator wants it to be."""
+    return {
+        **os.environ,
+        "ROTA_APP": start.app,
+        "ROTA_DB": settings.db or "",
+        "ROTA_FRAME_INTERVAL": f"{settings.frame_interval // MILLISECOND}ms",
+        "ROTA_MAX_JOBS": str(settings.max_jobs),
+        "ROTA_MAX_RSS": str(settings.max_rss),
+    }

@@ -6,13 +6,55 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from rota.core.errors import RotaError
+from rota.core.queue import DEFAULT
 from rota.orchestrator import ledger as urgency
+from rota.store.exchange import Exchange, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rota.orchestrator.ledger import Ledger
-    from rota.store.orchestrators import Exchange, Handout, Idle, Settled
+    from rota.store.exchange import Checkpoint, Idle, Settled
+    from rota.store.store import Store
+
+
+class Holdings:
+    """What the store has handed out to this orchestrator and not got back; the store thread's own.
+
+    Each committed answer enters it before the next transaction begins. When an answer was lost, the next exchange
+    carries the whole of it, and the store takes back whatever else it believes to be held here.
+    """
+
+    def __init__(self, id: int) -> None:
+        self._id = id
+        self._number = 0
+        self._tokens: set[int] = set()
+        self._is_sure = True
+        self._served = ""
+
+    def exchange(
+        self, store: Store, outcomes: Sequence[Settled], idle: Sequence[Idle], checkpoints: Sequence[Checkpoint]
+    ) -> Exchange:
+        """Settle and claim; after a lost answer, ask first how far the store has come."""
+        settled = {token for _, token, _ in outcomes}
+        holdings = None
+        if not self._is_sure:
+            self._number, holdings = store.orchestrators.number(self._id), frozenset(self._tokens - settled)
+        self._is_sure = False
+        report = Report(outcomes, idle, checkpoints, holdings, self._served)
+        answer = store.orchestrators.exchange(self._id, self._number, report)
+        self._is_sure = True
+        self._number = answer.number
+        self._tokens -= settled
+        self._tokens |= {claim.token for claim in answer.claims}
+        spare = {each.worker_id for each in idle if each.queue == DEFAULT}
+        served = [claim.queue for claim in answer.claims if claim.worker_id in spare]
+        self._served = served[-1] if served else self._served
+        return answer
+
+    def drop(self, tokens: Iterable[int]) -> None:
+        """These went back with the death of their worker."""
+        self._tokens.difference_update(tokens)
 
 
 class Work:
@@ -21,22 +63,30 @@ class Work:
     def __init__(
         self,
         ledger: Ledger,
-        deliver: Callable[[Sequence[Handout]], None],
-        refused: Callable[[int], None],
+        deliver: Callable[[Exchange, dict[str, int]], None],
         lost: Callable[[RotaError], None],
     ) -> None:
         self._ledger = ledger
         self._deliver = deliver
-        self._refused = refused
         self._lost = lost
         self._outcomes: deque[tuple[str, Settled]] = deque()
-        self._number = 0
+        self._checkpoints: list[Checkpoint] = []
         self._under_way = False
+        self._hungry = True
+        self.holdings = Holdings(0)
+
+    def begin(self, id: int) -> None:
+        """Work under this orchestrator's number from now on."""
+        self.holdings = Holdings(id)
         self._hungry = True
 
     def report(self, worker: str, settled: Settled) -> None:
         """A job of this worker ended; it is settled with the next exchange."""
         self._outcomes.append((worker, settled))
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """A handler wants this kept for its next attempt."""
+        self._checkpoints.append(checkpoint)
 
     def take(self, worker: str) -> list[Settled]:
         """The reports of this worker that no exchange has carried yet, to be settled elsewhere."""
@@ -44,36 +94,47 @@ class Work:
         self._outcomes = deque((by, settled) for by, settled in self._outcomes if by != worker)
         return mine
 
+    def take_checkpoints(self, tokens: set[int]) -> list[Checkpoint]:
+        """The checkpoints of these claims that no exchange has carried yet."""
+        mine = [each for each in self._checkpoints if each[2] in tokens]
+        self._checkpoints = [each for each in self._checkpoints if each[2] not in tokens]
+        return mine
+
     def wake(self) -> None:
         """There may be something to claim."""
         self._hungry = True
+
+    @property
+    def unsettled(self) -> list[int]:
+        """The tokens whose outcome is not settled yet."""
+        return [token for _, (_, token, _) in self._outcomes]
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left to settle."""
         return not self._outcomes and not self._under_way
 
-    def turn(self, id: int, idle: Sequence[Idle]) -> None:
+    def turn(self, idle: Sequence[Idle]) -> None:
         """Begin an exchange if there is something to settle, or perhaps something to claim."""
-        if self._under_way or not (self._outcomes or (self._hungry and idle)):
+        if self._under_way or not (self._outcomes or self._checkpoints or (self._hungry and idle)):
             return
-        outcomes, number = [settled for _, settled in self._outcomes], self._number
-        self._outcomes.clear()
+        brought, self._outcomes = self._outcomes, deque()
+        checkpoints, self._checkpoints = self._checkpoints, []
         self._under_way, self._hungry = True, False
+        outcomes = [settled for _, settled in brought]
+        last = {worker: settled[1] for worker, settled in brought}
         room = sum(each.room for each in idle)
+        holdings = self.holdings
         self._ledger.ask(
             urgency.WORK,
-            lambda store: store.orchestrators.exchange(id, number, outcomes, idle),
-            lambda answer: self._answered(answer, room),
+            lambda store: holdings.exchange(store, outcomes, idle, checkpoints),
+            lambda answer: self._answered(answer, room, last),
         )
 
-    def _answered(self, answer: Exchange | RotaError, room: int) -> None:
+    def _answered(self, answer: Exchange | RotaError, room: int, settled: dict[str, int]) -> None:
         self._under_way = False
         if isinstance(answer, RotaError):
             self._lost(answer)
             return
-        self._number = answer.number
         self._hungry = self._hungry or len(answer.claims) >= max(1, room)
-        for token in answer.refused:
-            self._refused(token)
-        self._deliver(answer.claims)
+        self._deliver(answer, settled)

@@ -19,21 +19,30 @@ if TYPE_CHECKING:
 
 
 class Death(Record):
-    """What the orchestrator saw of a worker's end. `asked`: it was told to stop."""
+    """What the orchestrator saw of a worker's end. `asked`: it was told to stop; `cut`: its time to finish was over."""
 
     worker_id: str
     slot: str
     reason: str
     text: str
-    exit_code: int | None
-    signal: int | None
-    asked: bool
-    stderr_tail: str
+    exit_code: int | None = None
+    signal: int | None = None
+    asked: bool = False
+    cut: bool = False
+    sent_by: str | None = None
+    usage: str | None = None
+    last_frame: str | None = None
+    stderr_tail: str | None = None
+
+    @property
+    def is_peaceful(self) -> bool:
+        """Whether it left as it was told to, so that nothing it held is charged to anyone."""
+        return self.asked and (self.exit_code == 0 or self.cut)
 
 
 def record(store: Store, tx: Transaction, death: Death, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
     """Write it down and decide: after how long the slot starts again, or None and why it does not."""
-    if death.asked:
+    if death.is_peaceful:
         tend.deregister(store, tx, death.worker_id, "stop")
         slots.move(tx, death.slot, slot.EMPTY, None, None)
         return 0, None
@@ -45,10 +54,13 @@ def record(store: Store, tx: Transaction, death: Death, policy: RestartPolicy) -
     if held and death.reason == DEADLINE:
         timed_out = Failed("ran past its time-out", reason=TIMEOUT)
         ending.end_claim(tx, held[0], timed_out, store.settings.backoff, store.chance())
-    tend.bury(store, tx, death.worker_id, workers.Dead(death.reason, death.text), death)
+    fresh = tend.bury(store, tx, death.worker_id, workers.Dead(death.reason, death.text), death)
     row = tx.one("slot.get", name=death.slot)
     if row is None:
         return None, "the slot was removed"
+    if death.asked or not fresh:  # a death that was asked for, or that is written down already, costs the slot nothing
+        slots.move(tx, death.slot, slot.EMPTY, None, None)
+        return 0, None
     charged = charge(death.reason, bool(held), held[0].deaths if held else 0)
     history, start_at = slots.to_slot(row).history.after_death(policy, charged, tx.now)
     slots.remember(tx, death.slot, history)

@@ -13,3 +13,13 @@ def host_id() -> str:
     except OSError:
         namespace = "0"
     return f"{boot_id()}/{namespace}"
+
+
+def process_start(pid: int) -> int | None:
+    """When a process began, in ticks since boot: with its number it tells it from a later one. None: it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == b"Z" else int(fields[19])

@@ -1,77 +1,66 @@
-"""What an orchestrator asks of the store: its lease, and the exchange of outcomes for claims."""
+"""What an orchestrator asks of the store for itself: its lease, its workers, what people wish of it."""
 
 from __future__ import annotations
 
 import os
 
-from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
+from rota.core import slot as slots
 from rota.core import worker as workers
-from rota.core.claim import Done, Released, verb_of
 from rota.core.errors import NotFound, Stale
 from rota.core.orchestrator import LEASE
-from rota.core.queue import allow
 from rota.core.record import Record
-from rota.store import ending, tend
+from rota.store import exchange as exchanges
+from rota.store import tend
 from rota.store.host import host_id
-from rota.store.rows import to_job, to_run
+from rota.store.rows import to_job, to_queue
+from rota.store.slots import come_up, move
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Iterable
 
-    from rota.core.claim import Outcome
-    from rota.core.queue import Queue
     from rota.core.restart import RestartPolicy
     from rota.core.times import Duration, Instant
     from rota.store.deaths import Death
-    from rota.store.rows import Row
+    from rota.store.exchange import Exchange, Report
     from rota.store.slots import Slot
     from rota.store.store import Store
-    from rota.store.transaction import Transaction
-
-    Settled = tuple[int, int, Outcome]
 
 
-class Idle(Record):
-    """A worker with room for this many jobs of a queue."""
-
-    worker_id: str
-    queue: str
-    room: int = 1
-
-
-class Handout(Record):
-    """A claim as its worker gets it, with what the handler needs."""
-
-    job_id: int
-    token: int
-    worker_id: str
-    queue: str
-    kind: str
-    title: str
-    payload_json: str | None
-    attempt: int
-    max_attempts: int
-    timeout: Duration | None
-    checkpoint_json: str | None
-
-
-class Wishes(Record):
+class Wish(Record):
     """What people wish of an orchestrator, numbered so that it can answer, and what such a wish may touch."""
 
     number: int
     slots: list[Slot]
     held: frozenset[int]
     to_stop: frozenset[str]
+    paused: frozenset[str]
+    desired: str | None
 
 
-class Exchange(Record):
-    """What an exchange answered: the claims made, the tokens whose outcome was refused, and its running number."""
+class Process(Record):
+    """A worker's process on this host, as the store knows it: enough to tell it from a later one of the same number."""
 
-    claims: list[Handout]
-    refused: list[int]
-    number: int
+    worker_id: str
+    pid: int
+    pid_start: int | None
+    slot: str | None = None
+
+
+class Live(Record):
+    """An orchestrator that is not gone."""
+
+    id: int
+    status: str
+    crew: str
+    host: str
+    hostname: str
+    pid: int
+    started_at: Instant
+    last_reconcile_at: Instant | None
+    answered_wish: int
+    version: str | None
 
 
 class Orchestrators:
@@ -92,187 +81,160 @@ class Orchestrators:
             tx.tell("orchestrator", "start", str(id), crew=crew)
         return id
 
-    def renew(self, id: int, answered_wish: int = 0) -> Instant:
+    def take_over(self, id: int, crew: str, is_alive: Callable[[Process], bool]) -> list[Process]:
+        """Release what belonged to dead orchestrators of this crew and host; the orphans that live are to be watched.
+
+        Only who holds the crew's place alone may call it: any other orchestrator of the crew is then gone.
+        """
+        from rota.store import orphans
+
+        living = []
+        with self._store.begin() as tx:
+            for other in self.live():
+                if other.id == id or (other.crew, other.host) != (crew, host_id()):
+                    continue
+                for worker, pid, pid_start, slot in tx.execute("worker.processes", orchestrator=other.id):
+                    process = Process(worker, pid or 0, pid_start, slot)
+                    if pid and is_alive(process):
+                        orphans.move_to_lease(tx, worker)
+                    else:
+                        verdict = workers.Dead(workers.LOST, f"orchestrator {other.pid} was gone, and so was it")
+                        tend.bury(self._store, tx, worker, verdict)
+                tx.execute("orchestrator.end", id=other.id)
+                tx.tell("orchestrator", "taken over", str(other.id), by=id)
+            for worker, pid, pid_start, slot in tx.execute("worker.orphans", host=host_id(), crew=crew):
+                living.append(Process(worker, pid, pid_start, slot))
+        return [process for process in living if is_alive(process)]
+
+    def renew(self, id: int, answered_wish: int = 0, status: str = orchestrators.RUNNING) -> Instant:
         """Renew the lease on which all its claims hang; until when."""
         with self._store.write() as tx:
-            row = tx.one("orchestrator.renew", id=id, lease_expires_at=tx.now + LEASE, answered_wish=answered_wish)
+            renewed = {"lease_expires_at": tx.now + LEASE, "answered_wish": answered_wish, "status": status}
+            row = tx.one("orchestrator.renew", id=id, **renewed)
             if row is None:
                 raise Stale(f"orchestrator {id} was given up: its workers count as lost")
             tx.execute("orchestrator.beat_pulse", now=tx.now)
             until: Instant = row[0]
             return until
 
-    def hire(self, id: int, slot: str, queue: str, pid: int | None = None) -> str:
+    def hire(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
         """A worker life that this orchestrator watches; its id."""
-        worker = self._store.new_worker_id()
+        worker = process.worker_id if process else self._store.new_worker_id()
         with self._store.write() as tx:
             row = tx.one("orchestrator.get", id=id)
             if row is None or row[1] == orchestrators.STOPPED:
                 raise NotFound(f"there is no running orchestrator {id}")
-            place = {"hostname": os.uname().nodename, "host": host_id(), "pid": pid, "version": None, "metadata": None}
+            pid, pid_start = (process.pid, process.pid_start) if process else (None, None)
+            place = {"hostname": os.uname().nodename, "host": host_id(), "pid": pid, "pid_start": pid_start}
             watched = {"orchestrator": id, "slot": slot, "queue": queue, "check_at": None, "heartbeat_interval": None}
-            tx.execute("worker.insert", id=worker, name=slot, status=workers.IDLE, now=tx.now, **place, **watched)
+            status = workers.STARTING if process else workers.IDLE
+            unknown = {"version": None, "metadata": None}
+            tx.execute("worker.insert", id=worker, name=slot, status=status, now=tx.now, **place, **watched, **unknown)
             tx.tell("worker", workers.REGISTER, worker, slot=slot)
+            if process:
+                move(tx, slot, slots.STARTING, worker, None)
         return worker
+
+    def came_up(self, worker: str, slot: str) -> None:
+        """A watched worker is ready for its first job."""
+        with self._store.write() as tx:
+            tx.execute("worker.ready", id=worker)
+            come_up(tx, slot, worker)
+
+    def mirror(self, told: Iterable[tuple[str | None, str]], health: Iterable[tuple[str | None, str]]) -> None:
+        """Show readers what workers report, each `(JSON, worker)`, and the health of slots, each `(state, slot)`."""
+        with self._store.write() as tx:
+            for metadata, worker in told:
+                tx.execute("worker.told", id=worker, metadata=metadata)
+                tx.tell("worker", "report", worker)
+            for state, slot in health:
+                tx.execute("slot.feel", name=slot, health=state)
+                tx.tell("slot", "health", slot, health=state)
+
+    def note(self, facts: Iterable[tuple[str, str, str, dict[str, object]]]) -> None:
+        """Append to the event log what changes no row, each `(noun, verb, which, details)`."""
+        with self._store.write() as tx:
+            for noun, verb, which, details in facts:
+                tx.tell(noun, verb, which, **details)
 
     def bury(self, worker: str, verdict: workers.Dead) -> None:
         """A watched worker died: its certificate, and its claims back, in one transaction."""
         with self._store.write() as tx:
             tend.bury(self._store, tx, worker, verdict)
 
-    def record_death(
-        self, death: Death, outcomes: Sequence[Settled], policy: RestartPolicy
-    ) -> tuple[Duration | None, str | None]:
-        """A watched worker is gone: see `rota.store.deaths`. After how long its slot starts again, or None and why."""
+    def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
+        """A watched worker is gone: see `rota.store.deaths`. After how long its slot starts again, or None and why.
+
+        `last` is what it reported and no exchange has carried.
+        """
         from rota.store.deaths import record
 
         with self._store.write() as tx:
-            self._settle(tx, outcomes)
+            tx.many("claim.checkpoint", last.checkpoints)
+            exchanges.settle(self._store, tx, last.outcomes)
             return record(self._store, tx, death, policy)
 
-    def exchange(
-        self,
-        id: int,
-        number: int,
-        outcomes: Sequence[Settled],
-        idle: Sequence[Idle],
-        holdings: Collection[int] | None = None,
-    ) -> Exchange:
-        """Settle what workers report and claim for those with room, in one transaction.
+    def exchange(self, id: int, number: int, report: Report) -> Exchange:
+        """Settle what workers report and claim for those with room: see `rota.store.exchange`."""
+        return exchanges.exchange(self._store, id, number, report)
 
-        `number` is the running number of the last exchange; a late one is refused. `holdings`, given after a lost
-        answer, are all tokens still held: whatever else hangs on this orchestrator goes back unspent. Nothing to do
-        writes nothing.
+    def number(self, id: int) -> int:
+        """The running number of its last exchange."""
+        row = self._store.database.execute("orchestrator.get", {"id": id})
+        return int(row[0][3]) if row else 0
+
+    def wish(self, id: int, crew: str, known: int = -1) -> Wish | None:
+        """The last wish, with the crew's slots, the tokens that still hold, who should stop and what is paused.
+
+        None when its number is the known one.
         """
-        if not outcomes and holdings is None and not self._anything_for(idle):
-            return Exchange([], [], number)
-        with self._store.write(f"orchestrator-{id}") as tx:
-            if not tx.execute("orchestrator.advance", id=id, number=number + 1, lease_expires_at=tx.now + LEASE):
-                raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
-            settled, finished = self._settle(tx, outcomes)
-            if holdings is not None:
-                self._give_back(tx, id, holdings)
-            claims = self._claim(tx, id, idle)
-            _mirror(tx, finished, claims)
-            return Exchange(claims, self._refused(tx, outcomes, settled), number + 1)
-
-    def wishes(self, id: int, crew: str) -> Wishes:
-        """The last wish, with the crew's slots, the tokens that still hold and the workers that should stop."""
-        database = self._store.database
-        ((number,),) = database.execute("number.get", {"name": "wish"})
+        database, number = self._store.database, self.last_wish()
+        if number == known:
+            return None
         held = frozenset(to_job(row).token or 0 for row in database.execute("orchestrator.held", {"id": id}))
         to_stop = frozenset(row[0] for row in database.execute("worker.to_stop", {"orchestrator": id}))
-        return Wishes(number, self._store.slots.of_crew(crew, host_id()), held, to_stop)
+        paused = frozenset(
+            queue.name for queue in map(to_queue, database.execute("queue.all", {})) if queue.paused_at is not None
+        )
+        row = database.execute("orchestrator.get", {"id": id})
+        desired = row[0][7] if row else None
+        return Wish(number, self._store.slots.of_crew(crew, host_id()), held, to_stop, paused, desired)
+
+    def processes(self) -> list[Process]:
+        """The living workers that registered with a process on this host."""
+        found = self._store.database.execute("worker.registered_processes", {"host": host_id()})
+        return [Process(worker, pid, pid_start) for worker, pid, pid_start in found]
+
+    def live(self) -> list[Live]:
+        """Those that are not gone."""
+        return [Live(*row) for row in self._store.database.execute("orchestrator.all_live", {})]
+
+    def drain(self, crew: str, host: str) -> list[Live]:
+        """Wish that the orchestrator of this crew and host finishes what it holds, however long, and ends."""
+        found = [each for each in self.live() if (each.crew, each.host) == (crew, host)]
+        with self._store.write() as tx:
+            for each in found:
+                tx.execute("orchestrator.ask", id=each.id, desired=orchestrators.DRAIN)
+                tx.tell("orchestrator", orchestrators.DRAIN, str(each.id), by=tx.actor)
+                tx.draw("wish")
+                tx.something_to_claim = True
+        return found
+
+    def last_wish(self) -> int:
+        """The number of the last wish."""
+        ((number,),) = self._store.database.execute("number.get", {"name": "wish"})
+        return int(number)
+
+    def reconciled(self, id: int) -> None:
+        """It has just made the store true."""
+        with self._store.write() as tx:
+            tx.execute("orchestrator.reconciled", id=id, now=tx.now)
 
     def leave(self, id: int) -> None:
         """An orchestrator ends: what still hangs on it goes back unspent, its workers are stopped."""
         with self._store.write() as tx:
-            self._give_back(tx, id, ())
+            exchanges.give_back(self._store, tx, id, ())
             for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id):
                 tend.deregister(self._store, tx, worker, "stop")
             if tx.execute("orchestrator.end", id=id):
                 tx.tell("orchestrator", "end", str(id))
-
-    def _anything_for(self, idle: Sequence[Idle]) -> bool:
-        """Whether a claim might succeed: read before writing."""
-        names = {each.queue for each in idle if each.room > 0}
-        for queue in self._store.queues.open_ones():
-            if queue.name in names and self._store.database.execute("claim.pick", {"queue": queue.name, "most": 1}):
-                return True
-        return tend.anything_due(self._store)
-
-    def _settle(self, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[set[int], dict[str, int]]:
-        """Settle what was reported: the tokens that still held, and how many jobs each worker finished."""
-        done = [(outcome.result, job, token) for job, token, outcome in outcomes if isinstance(outcome, Done)]
-        settled, finished = ending.finish(tx, done)
-        for job_id, token, outcome in outcomes:
-            if isinstance(outcome, Done):
-                continue
-            row = tx.one("job.lock", id=job_id)
-            job = to_job(row) if row else None
-            if job and job.status == jobs.ACTIVE and job.token == token:
-                ending.end_claim(tx, job, outcome, self._store.settings.backoff, self._store.chance())
-                settled.add(token)
-        return settled, finished
-
-    def _refused(self, tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) -> list[int]:
-        """The tokens that no longer held; settling again with the token that settled is no error."""
-        refused = []
-        for job_id, token, outcome in outcomes:
-            if token not in settled:
-                row = tx.one("claim.run", token=token)
-                ended = to_run(row) if row else None
-                if ended is None or ended.job_id != job_id or ended.verb != verb_of(outcome):
-                    refused.append(token)
-        return refused
-
-    def _give_back(self, tx: Transaction, id: int, holdings: Collection[int]) -> None:
-        for row in tx.execute("orchestrator.held", id=id):
-            job = to_job(row)
-            if job.token not in holdings:
-                ending.end_claim(
-                    tx, job, Released(reason="unknown"), self._store.settings.backoff, self._store.chance()
-                )
-
-    def _claim(self, tx: Transaction, id: int, idle: Sequence[Idle]) -> list[Handout]:
-        tend.tend(self._store, tx)
-        living = {worker for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id)}
-        wanted: dict[str, list[Idle]] = {}
-        for each in idle:
-            if each.room > 0 and each.worker_id in living:
-                wanted.setdefault(each.queue, []).append(each)
-        claims: list[Handout] = []
-        for queue in self._store.queues.open_ones():
-            if queue.name in wanted:
-                claims += _hand_out(tx, id, queue, wanted[queue.name])
-        return claims
-
-
-def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle]) -> list[Handout]:
-    """Claim the best ready jobs of a queue and deal them out, one to each in turn, in token order."""
-    want = sum(each.room for each in idle)
-    if queue.is_limited:
-        allowance = allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, want, tx.now)
-        want = allowance.granted
-    picked = tx.execute("claim.pick", queue=queue.name, most=want) if want else []
-    if not picked:
-        return []
-    if queue.rate is not None:
-        spent = allow(queue, 0, len(picked), tx.now)
-        tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=spent.rate_next_at)
-    token = tx.draw("token", len(picked))
-    claims: list[Handout] = []
-    taken: list[Row] = []
-    ids: dict[str, list[int]] = {}
-    for worker, row in zip(_deal(idle), picked, strict=False):
-        job_id, kind, title, payload, attempts, max_attempts, timeout, checkpoint = row
-        taken.append((token, worker, id, tx.now, None, None, job_id))
-        ids.setdefault(worker, []).append(job_id)
-        claims.append(
-            Handout(
-                job_id, token, worker, queue.name, kind, title, payload, attempts + 1, max_attempts, timeout, checkpoint
-            )
-        )
-        token += 1
-    tx.many("claim.take", taken)
-    for worker, held in ids.items():
-        tx.moved(jobs.CLAIM, queue.name, jobs.READY, jobs.ACTIVE, held, worker=worker)
-    return claims
-
-
-def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Handout]) -> None:
-    """Show in the workers' rows what they finished and what they hold now."""
-    first = {claim.worker_id: claim.job_id for claim in reversed(claims)}
-    for worker, job in first.items():
-        tx.execute("worker.exchanged", id=worker, job=job, succeeded=finished.get(worker, 0), now=tx.now)
-    for worker, count in finished.items():
-        if worker not in first:
-            tx.execute("worker.settled", id=worker, succeeded=count, failed=0, error=None, now=tx.now)
-
-
-def _deal(idle: Sequence[Idle]) -> list[str]:
-    """Whose turn it is, until all room is used: one each, round by round."""
-    turns: list[str] = []
-    for turn in range(max(each.room for each in idle)):
-        turns += [each.worker_id for each in idle if each.room > turn]
-    return turns

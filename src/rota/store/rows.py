@@ -23,8 +23,8 @@ _WORKER = """id, name, hostname, pid, status, desired, orchestrator, slot, queue
     metadata"""
 _QUEUE = """name, paused_at, paused_by, pause_reason, max_depth, rate, rate_next_at, concurrency, per_key, breaker,
     failures, fence"""
-_SLOT = """name, queue, n, crew, host, status, worker, wanted, start_at, restarts, lifetime, failed_at,
-    failure_reason"""
+_SLOT = """name, queue, n, crew, host, status, worker, wanted, start_at, health, restarts, lifetime, failed_at,
+    failure_reason, unstarted"""
 _RUN = "token, job, worker, attempt, claimed_at, ended_at, verb, reason, error, note, renewed_count"
 
 

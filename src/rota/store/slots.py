@@ -32,6 +32,7 @@ class Slot(Record):
     wanted: bool
     start_at: Instant | None
     history: History
+    health: str | None = None
 
 
 class Slots:
@@ -62,10 +63,14 @@ class Slots:
     def all(self) -> list[Slot]:
         return [to_slot(row) for row in self._store.database.execute("slot.all", {})]
 
-    def move(self, name: str, status: str, worker: str | None = None, start_at: Instant | None = None) -> None:
-        """How a slot stands now."""
-        with self._store.write() as tx:
-            move(tx, name, status, worker, start_at)
+    def why(self, name: str) -> str:
+        """Why a slot is as it is, in one sentence."""
+        from rota.store.why import why_slot
+
+        found = self._store.database.execute("slot.get", {"name": name})
+        if not found:
+            raise NotFound(f"there is no slot {name}: `rota orchestrator status` shows those that are")
+        return why_slot(self._store, to_slot(found[0]))
 
     def reset(self, name: str, forget: bool = False) -> None:
         """Clear a slot's history, so that it is filled again at once; or remove it altogether."""
@@ -87,6 +92,12 @@ def move(tx: Transaction, name: str, status: str, worker: str | None, start_at: 
     tx.tell("slot", "move", name, status=status, worker=worker)
 
 
+def come_up(tx: Transaction, name: str, worker: str) -> None:
+    """The worker in a slot is ready."""
+    tx.execute("slot.come_up", name=name, worker=worker, now=tx.now)
+    tx.tell("slot", "move", name, status=slots.UP, worker=worker)
+
+
 def remember(tx: Transaction, name: str, history: History) -> None:
     tx.execute(
         "slot.remember",
@@ -95,6 +106,7 @@ def remember(tx: Transaction, name: str, history: History) -> None:
         lifetime=history.lifetime,
         failed_at=history.failed_at,
         failure_reason=history.failure_reason,
+        unstarted=history.unstarted,
         now=tx.now,
     )
 
@@ -116,6 +128,6 @@ def _make(tx: Transaction, crew: str, host: str, queue: str) -> None:
 
 
 def to_slot(row: Row) -> Slot:
-    name, queue, n, crew, host, status, worker, wanted, start_at, restarts, lifetime, failed_at, failure_reason = row
-    history = History(tuple(json.loads(restarts)), lifetime, failed_at, failure_reason)
-    return Slot(name, queue, n, crew, host, status, worker, bool(wanted), start_at, history)
+    name, queue, n, crew, host, status, worker, wanted, start_at, health, restarts, *rest = row
+    history = History(tuple(json.loads(restarts)), *rest)
+    return Slot(name, queue, n, crew, host, status, worker, bool(wanted), start_at, history, health)

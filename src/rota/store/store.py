@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.times import Instant
+    from rota.core.times import Duration, Instant
     from rota.settings import Settings
     from rota.store.claims import Claims
     from rota.store.events import Events
@@ -118,6 +118,10 @@ class Store:
         if tend.anything_due(self):
             with self.write() as tx:
                 tend.tend(self, tx)
+
+    def next_due(self) -> Duration | None:
+        """After how long there will be something to look after; None when nothing is in sight."""
+        return tend.next_due(self)
 
     def now(self) -> Instant:
         return self.database.now()

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.core.claim import Ending
     from rota.core.job import Job
-    from rota.core.times import Instant
+    from rota.core.times import Duration, Instant
     from rota.store.deaths import Death
     from rota.store.store import Store
     from rota.store.transaction import Transaction
@@ -44,6 +44,16 @@ def anything_due(store: Store) -> bool:
     """A look at the indexes that writes nothing."""
     params = {"now": store.database.now(), "wall": store.database.wall()}
     return bool(store.database.execute("tend.due", params)[0][0])
+
+
+def next_due(store: Store) -> Duration | None:
+    """After how long something is due, or a rate lets the next job start; None when nothing is in sight."""
+    now, wall = store.database.now(), store.database.wall()
+    *instants, by_wall = store.database.execute("tend.next", {"now": now})[0]
+    waits = [instant - now for instant in instants if instant is not None]
+    if by_wall is not None:
+        waits.append(by_wall - wall)
+    return max(0, min(waits)) if waits else None
 
 
 def tend(store: Store, tx: Transaction, most: int = MOST) -> Tended:
@@ -128,14 +138,17 @@ def _holding(held: list[Job]) -> Holding | None:
     return Holding(newest.claimed_at, newest.lease_expires_at or 0)
 
 
-def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death | None = None) -> None:
-    """Mark a worker dead, certify it and take its claims back; the oldest was in hand, the rest unstarted."""
+def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death | None = None) -> bool:
+    """Mark a worker dead, certify it and take its claims back; the oldest was in hand, the rest unstarted.
+
+    False when it was gone already, and then nothing changes.
+    """
     tx.execute("worker.lock", id=worker)
     if not tx.execute("worker.end", id=worker, status=workers.DEAD):
-        return
+        return False
     held = [to_job(row) for row in tx.execute("claim.held_by", worker=worker)]
     in_hand = held[0].id if held else None
-    names = ("slot", "exit_code", "signal", "stderr_tail")
+    names = ("slot", "exit_code", "signal", "sent_by", "usage", "last_frame", "stderr_tail")
     certificate = {name: getattr(death, name) if death else None for name in names}
     tx.execute(
         "worker.certify",
@@ -143,7 +156,6 @@ def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death
         now=tx.now,
         reason=verdict.reason,
         text=verdict.text,
-        sent_by=None,
         job=in_hand,
         **certificate,
     )
@@ -152,6 +164,7 @@ def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death
         seen = job.orchestrator is not None
         died: Ending = Died(f"{worker}: {verdict.text}", in_hand=not seen or job.id == in_hand)
         ending.end_claim(tx, job, died, store.settings.backoff, store.chance())
+    return True
 
 
 def deregister(store: Store, tx: Transaction, worker: str, reason: str) -> int:

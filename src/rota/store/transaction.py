@@ -67,7 +67,7 @@ class Transaction:
         if old is not None:
             self._tally[queue, old] = self._tally.get((queue, old), 0) - len(ids)
         self._tally[queue, new] = self._tally.get((queue, new), 0) + len(ids)
-        if new == job.READY:
+        if new in (job.READY, job.SCHEDULED):  # one that is scheduled may be due before anyone would look again
             self.something_to_claim = True
         self._facts.append(("job", verb, queue, old, new, ids, facts) if facts else ("job", verb, queue, old, new, ids))
 

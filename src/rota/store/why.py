@@ -1,9 +1,10 @@
-"""Why a job is not running, in one sentence."""
+"""Why a job is not running, or a slot is empty, in one sentence."""
 
 from __future__ import annotations
 
 from rota.core import job as jobs
 from rota.core import queue as queues
+from rota.core import slot as slots
 from rota.core.queue import allow
 from rota.core.times import format_duration, format_instant
 from rota.store.rows import to_queue
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rota.core.job import Job
     from rota.core.queue import Queue
     from rota.core.times import Instant
+    from rota.store.slots import Slot
     from rota.store.store import Store
 
 
@@ -33,6 +35,44 @@ def why(store: Store, job: Job) -> str:
             return _blocked(store, job)
         case _:
             return _ready(store, job)
+
+
+def why_slot(store: Store, slot: Slot) -> str:
+    """Why a slot has no worker, or what its worker does."""
+    name = f"Slot {slot.name}"
+    runs = any((each.crew, each.host) == (slot.crew, slot.host) for each in store.orchestrators.live())
+    if slot.history.failed_at is not None:
+        when = f"since {_at(slot.history.failed_at)}"
+        return f"{name} has failed {when}: it {slot.history.failure_reason}; `rota reset {slot.name}` starts it again."
+    if not slot.wanted:
+        return f"{name} is not wanted: the crew was scaled down; `rota scale {slot.queue}=N` brings it back."
+    if not runs:
+        return f"{name} is empty because no orchestrator of crew {slot.crew} is running."
+    match slot.status:
+        case slots.BACKOFF:
+            paused = "" if store.queues.is_open(slot.queue) else f", once queue {slot.queue} is resumed"
+            wait = format_duration(max(0, (slot.start_at or 0) - store.now()))
+            died = len(slot.history.restarts)
+            return f"{name} waits: its worker died, the {_nth(died)} time of late; the next starts in {wait}{paused}."
+        case slots.STARTING:
+            return f"{name} is starting: {slot.worker} is not ready yet."
+        case slots.UP:
+            return _up(store, slot, name)
+        case _:
+            return f"{name} is {slot.status}: a worker will be started."
+
+
+def _up(store: Store, slot: Slot, name: str) -> str:
+    worker = store.workers.get(slot.worker) if slot.worker else None
+    if worker is not None and worker.current_job is not None:
+        return f"{name} is up: {worker.id} runs job {worker.current_job}."
+    if not store.queues.is_open(slot.queue):
+        return f"{name} is up, and its queue {slot.queue} is paused: {slot.worker} waits."
+    return f"{name} is up: {slot.worker} waits for a job."
+
+
+def _nth(count: int) -> str:
+    return f"{count}{'st' if count == 1 else 'nd' if count == 2 else 'rd' if count == 3 else 'th'}"
 
 
 def _failed(job: Job) -> str:

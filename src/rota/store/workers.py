@@ -6,7 +6,7 @@ import os
 import pwd
 
 from rota.core import worker as workers
-from rota.core.errors import BadInput, Conflict, NotFound, UnknownWorker
+from rota.core.errors import BadInput, Conflict, NotFound, Refused, UnknownWorker
 from rota.core.ids import base36, queue_name
 from rota.core.jsontext import encode
 from rota.core.record import Record
@@ -33,6 +33,10 @@ class Certificate(Record):
     signal: int | None
     sent_by: str | None
     job: int | None
+    slot: str | None
+    usage_json: str | None
+    last_frame: str | None
+    stderr_tail: str | None
 
 
 class Workers:
@@ -52,8 +56,12 @@ class Workers:
             raise BadInput("a worker needs a name of at most 200 characters")
         if queue is not None:
             queue_name(queue)
+        from rota.store.host import host_id
+
         with self._store.begin() as tx:
             tend.tend(self._store, tx)
+            if tx.one("orchestrator.stopping", host=host_id()):
+                raise Refused("the orchestrator here is stopping: register once it has, or when it runs again")
             id = self._store.new_worker_id()
             _insert(tx, id, name, pid=pid, queue=queue, interval=interval)
         return self.get(id)
@@ -157,7 +165,7 @@ def _insert(
     tx: Transaction, id: str, name: str, *, pid: int | None, queue: str | None, interval: Duration | None
 ) -> None:
     from rota.core.version import __version__
-    from rota.store.host import host_id
+    from rota.store.host import host_id, process_start
 
     hostname = os.uname().nodename
     tx.execute(
@@ -167,6 +175,7 @@ def _insert(
         hostname=hostname,
         host=host_id(),
         pid=pid,
+        pid_start=process_start(pid) if pid else None,
         status=workers.IDLE,
         orchestrator=None,
         slot=None,

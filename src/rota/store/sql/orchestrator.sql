@@ -1,11 +1,12 @@
 -- name: join
 -- An orchestrator begins, with a lease.
 INSERT INTO orchestrator (id, crew, host, hostname, pid, version, status, lease_expires_at, started_at)
-VALUES (:id, :crew, :host, :hostname, :pid, :version, 'running', :lease_expires_at, :now)
+VALUES (:id, :crew, :host, :hostname, :pid, :version, 'starting', :lease_expires_at, :now)
 
 -- name: renew
 -- Renew the lease on which all its claims hang, and say which wish it has carried out. No row means that it was given up.
-UPDATE orchestrator SET lease_expires_at = $greatest(lease_expires_at, :lease_expires_at), answered_wish = $greatest(answered_wish, :answered_wish)
+UPDATE orchestrator SET lease_expires_at = $greatest(lease_expires_at, :lease_expires_at),
+    answered_wish = $greatest(answered_wish, :answered_wish), status = :status
 WHERE id = :id AND status <> 'stopped' RETURNING lease_expires_at
 
 -- name: advance
@@ -20,12 +21,29 @@ UPDATE orchestrator SET status = 'stopped' WHERE id = :id AND status <> 'stopped
 
 -- name: get
 -- One of them.
-SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid FROM orchestrator WHERE id = :id
+SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid, desired FROM orchestrator WHERE id = :id
 
 -- name: live
 -- Those that are not gone.
-SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid, started_at, last_reconcile_at FROM orchestrator
+SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid FROM orchestrator
 WHERE status <> 'stopped' ORDER BY id
+
+-- name: all_live
+-- Those that are not gone, as people see them.
+SELECT id, status, crew, host, hostname, pid, started_at, last_reconcile_at, answered_wish, version FROM orchestrator
+WHERE status <> 'stopped' ORDER BY id
+
+-- name: stopping
+-- Whether this host's own is about to end.
+SELECT id FROM orchestrator WHERE status = 'stopping' AND crew = 'main' AND host = :host
+
+-- name: ask
+-- Tell it what people wish of it.
+UPDATE orchestrator SET desired = :desired WHERE id = :id AND status <> 'stopped'
+
+-- name: reconciled
+-- It has made the store true.
+UPDATE orchestrator SET last_reconcile_at = :now WHERE id = :id
 
 -- name: held
 -- The live claims that hang on it.

@@ -26,10 +26,25 @@ UPDATE slot SET wanted = :wanted, updated_at = :now WHERE name = :name
 -- How a slot stands.
 UPDATE slot SET status = :status, worker = :worker, start_at = :start_at, updated_at = :now WHERE name = :name
 
+-- name: come_up
+-- Its worker is ready: starts that ran out of time are forgiven.
+UPDATE slot SET status = 'up', worker = :worker, start_at = NULL, unstarted = 0, updated_at = :now WHERE name = :name
+
+-- name: feel
+-- The health of its worker.
+UPDATE slot SET health = :health WHERE name = :name
+
+-- name: served
+-- The queues that a living orchestrator has a pool for; the pool default serves all others.
+SELECT DISTINCT queue FROM slot
+WHERE wanted = 1 AND queue <> 'default' AND EXISTS
+    (SELECT 1 FROM orchestrator
+     WHERE orchestrator.crew = slot.crew AND orchestrator.host = slot.host AND orchestrator.status <> 'stopped')
+
 -- name: remember
 -- The history of its restarts.
 UPDATE slot SET restarts = :restarts, lifetime = :lifetime, failed_at = :failed_at, failure_reason = :failure_reason,
-    updated_at = :now
+    unstarted = :unstarted, updated_at = :now
 WHERE name = :name
 
 -- name: forget

@@ -1,8 +1,8 @@
 -- name: insert
 -- A worker that nobody can see registers.
-INSERT INTO worker (id, name, hostname, host, pid, status, orchestrator, slot, queue, version, registered_at, last_beat_at, check_at,
+INSERT INTO worker (id, name, hostname, host, pid, pid_start, status, orchestrator, slot, queue, version, registered_at, last_beat_at, check_at,
     heartbeat_interval, metadata)
-VALUES (:id, :name, :hostname, :host, :pid, :status, :orchestrator, :slot, :queue, :version, :now, :now, :check_at,
+VALUES (:id, :name, :hostname, :host, :pid, :pid_start, :status, :orchestrator, :slot, :queue, :version, :now, :now, :check_at,
     :heartbeat_interval, :metadata)
 
 -- name: get
@@ -74,17 +74,41 @@ UPDATE worker SET check_at = :check_at WHERE id = :id
 
 -- name: certify
 -- The death certificate of one worker life.
-INSERT INTO certificate (worker, slot, died_at, reason, text, exit_code, signal, sent_by, job, stderr_tail)
-VALUES (:worker, :slot, :now, :reason, :text, :exit_code, :signal, :sent_by, :job, :stderr_tail)
+INSERT INTO certificate (worker, slot, died_at, reason, text, exit_code, signal, sent_by, job, usage, last_frame, stderr_tail)
+VALUES (:worker, :slot, :now, :reason, :text, :exit_code, :signal, :sent_by, :job, :usage, :last_frame, :stderr_tail)
 ON CONFLICT (worker) DO UPDATE SET died_at = excluded.died_at, reason = excluded.reason, text = excluded.text, job = excluded.job
 
 -- name: certificate
 -- How a worker died.
-SELECT died_at, reason, text, exit_code, signal, sent_by, job FROM certificate WHERE worker = :worker
+SELECT died_at, reason, text, exit_code, signal, sent_by, job, slot, usage, last_frame, stderr_tail FROM certificate WHERE worker = :worker
 
 -- name: of_orchestrator
 -- The living workers of one orchestrator.
 SELECT id FROM worker WHERE orchestrator = :orchestrator AND status NOT IN ('stopped', 'dead') ORDER BY id
+
+-- name: processes
+-- The living workers of one orchestrator with their processes.
+SELECT id, pid, pid_start, slot FROM worker
+WHERE orchestrator = :orchestrator AND status NOT IN ('stopped', 'dead') ORDER BY id
+
+-- name: orphans
+-- Living workers of this crew's slots on a host that no orchestrator watches: theirs was killed, and they go on alone.
+SELECT worker.id, worker.pid, worker.pid_start, worker.slot FROM worker JOIN slot ON slot.name = worker.slot
+WHERE worker.orchestrator IS NULL AND worker.status NOT IN ('stopped', 'dead') AND worker.pid IS NOT NULL
+    AND worker.host = :host AND slot.crew = :crew ORDER BY worker.id
+
+-- name: registered_processes
+-- Living workers that registered with a process on this host.
+SELECT id, pid, pid_start FROM worker
+WHERE orchestrator IS NULL AND slot IS NULL AND status NOT IN ('stopped', 'dead') AND pid_start IS NOT NULL AND host = :host ORDER BY id
+
+-- name: ready
+-- A watched worker is ready for its first job.
+UPDATE worker SET status = 'idle' WHERE id = :id AND status = 'starting'
+
+-- name: told
+-- What a watched worker reports of itself.
+UPDATE worker SET metadata = :metadata WHERE id = :id
 
 -- name: to_stop
 -- The living workers of one orchestrator that should stop.

@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 PATIENCE = 3.0
 
 
+def last_holder(path: str) -> int | None:
+    """The process that took the lock of this database last; who waits for long knows thereby who has it."""
+    try:
+        with open(f"{path}.lock", "rb") as file:
+            pid = file.read(64).split()[:1]
+    except OSError:
+        return None
+    return int(pid[0]) if pid and pid[0].isdigit() else None
+
+
 class WriteLock:
     """One descriptor per connection; the file names the process that holds it.
 

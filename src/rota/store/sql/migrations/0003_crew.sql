@@ -1,6 +1,6 @@
 -- oldest: 1
--- What a running crew shows and is told: a worker's progress, starts in a row that never came up, a wish to drain.
+-- What a running crew shows and is told: the health of a slot's worker, starts in a row that never came up, a wish to drain.
 
-ALTER TABLE worker ADD COLUMN progress TEXT;
+ALTER TABLE slot ADD COLUMN health TEXT;
 ALTER TABLE slot ADD COLUMN unstarted $int64 NOT NULL DEFAULT 0;
 ALTER TABLE orchestrator ADD COLUMN desired TEXT;

@@ -1,0 +1,95 @@
+"""The lease on which all claims of a crew hang: renewed in time, and when it cannot be, the handlers are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core import frame as frames
+from rota.core import orchestrator as orchestrators
+from rota.core.errors import RotaError
+from rota.core.orchestrator import RENEW_EVERY, standing
+from rota.orchestrator import ledger as urgency
+from rota.store.sqlite.clock import since_boot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rota.core.times import Instant
+    from rota.orchestrator.child import Child
+    from rota.orchestrator.ledger import Ledger
+    from rota.orchestrator.log import Say
+    from rota.store.store import Store
+
+
+class Lease:
+    """Renews one orchestrator's row. Its age counts from the start of the last good renewal, sleep of the host too."""
+
+    def __init__(
+        self, ledger: Ledger, children: Callable[[], Iterable[Child]], say: Say, given_up: Callable[[RotaError], None]
+    ) -> None:
+        self._ledger = ledger
+        self._children = children
+        self._say = say
+        self._given_up = given_up
+        self._id = 0
+        self._under_way = False
+        self._again = False
+        self.renewed_at: Instant = 0
+        self.due: Instant = 0
+        self.status = orchestrators.STARTING
+        self.answered = 0
+
+    def begin(self, id: int, began: Instant, at: Instant) -> None:
+        """The row was made at a moment after `began`."""
+        self._id, self.renewed_at, self.due = id, began, at + RENEW_EVERY
+
+    def tick(self, at: Instant, end: Callable[[Child, str], None]) -> None:
+        """Renew when it is time, and look how old the last renewal is."""
+        if not self._id:
+            return
+        if at >= self.due:
+            self.renew(at)
+        state = standing(self.renewed_at, since_boot())
+        if state == orchestrators.HELD:
+            return
+        for child in self._children():
+            if not child.lost:
+                child.lost = True
+                child.send(frames.LOST, {})
+                self._say("told that the lease could not be renewed for 10s", *child.names)
+            if state == orchestrators.ENDED and child.held and child.held[0].fenced:
+                end(child, "its queue must never overlap, and the lease could not be renewed for 12s")
+
+    def renew(self, at: Instant) -> None:
+        """Renew now, also to answer a wish or to show another state."""
+        self.due = at + RENEW_EVERY
+        self._again = self._under_way
+        if self._under_way or not self._id:
+            return
+        self._under_way = True
+        id, answered, status = self._id, self.answered, self.status
+
+        def renew(store: Store) -> Instant:
+            began = since_boot()  # of the try that succeeds, however often the store was away before
+            store.orchestrators.renew(id, answered, status)
+            return began
+
+        self._ledger.ask(urgency.RENEWAL, renew, self._renewed)
+
+    def end(self) -> None:
+        """Renew no more."""
+        self._id = 0
+
+    def _renewed(self, answer: Instant | RotaError) -> None:
+        self._under_way = False
+        if isinstance(answer, RotaError):
+            if self._id:
+                self._given_up(answer)
+            return
+        self.renewed_at = answer
+        for child in self._children():
+            if child.lost or any(held.fenced for held in child.held):
+                child.lost = False
+                child.send(frames.RENEWED, {"at": answer})
+        if self._again:
+            self.renew(self.due)

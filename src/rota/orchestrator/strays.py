@@ -1,0 +1,63 @@
+"""Processes that a worker's handlers left behind: found because they become ours, ended with their worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from rota.core.record import Record
+from rota.orchestrator import system
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+PATIENCE = 0.2
+
+
+class Stray(Record):
+    """A process in a session of its own, and the worker and run it comes from as far as can be seen."""
+
+    pid: int
+    worker_id: str | None
+    run_id: str | None
+    command: str
+
+
+def find(known: Collection[int]) -> list[Stray]:
+    """Our children that are nobody's workers; those that have ended are reaped on the way."""
+    found = []
+    for pid in system.children():
+        if pid not in known and not _reap(pid):
+            worker, run = system.told(pid, "ROTA_WORKER_ID"), system.told(pid, "ROTA_RUN_ID")
+            found.append(Stray(pid, worker, run, system.command(pid)))
+    return found
+
+
+def end(worker_id: str, known: Collection[int]) -> int:
+    """End all that this worker left behind, children's children too, and wait until they are gone; how many."""
+    deadline, ended = time.monotonic() + PATIENCE, 0
+    while True:
+        left = [stray for stray in find(known) if stray.worker_id == worker_id]
+        if not left or time.monotonic() > deadline:
+            return ended
+        for stray in left:
+            os.kill(stray.pid, signal.SIGKILL)
+            ended += _await_end(stray.pid, deadline)
+
+
+def _await_end(pid: int, deadline: float) -> bool:
+    while not _reap(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def _reap(pid: int) -> bool:
+    """Whether the process is gone; a child of ours, so its number cannot be anyone else's until we reap it."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True

@@ -1,0 +1,178 @@
+"""What an orchestrator does again and again beside its work: tend, reconcile, read wishes, show how its workers are."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from rota.core.errors import RotaError
+from rota.core.record import Record
+from rota.core.times import MILLISECOND, MINUTE, SECOND
+from rota.orchestrator import ledger as urgency
+from rota.orchestrator import system
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.times import Duration, Instant
+    from rota.orchestrator.child import Child
+    from rota.orchestrator.ledger import Ledger
+    from rota.orchestrator.log import Say
+    from rota.settings import Settings
+    from rota.store.orchestrators import Process, Wish
+    from rota.store.store import Store
+
+RECONCILE_EVERY = MINUTE
+MIRROR_EVERY = SECOND
+SOONEST = 20 * MILLISECOND
+PATIENCE = 3.0
+
+
+def now() -> Instant:
+    """The loop's clock: it only measures durations."""
+    return time.monotonic_ns() // 1000
+
+
+class Outlook(Record):
+    """What a look at the store found: a new wish, when something is next due, and processes that registered here."""
+
+    wish: Wish | None
+    due: Duration | None
+    processes: list[Process] | None
+
+
+class Upkeep:
+    """Asks when it is due or when the bell rang, and one question at a time."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        say: Say,
+        found: Callable[[Wish | None, list[Process] | None], None],
+    ) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._say = say
+        self._found = found
+        self._id = 0
+        self._crew = ""
+        self._asking = False
+        self._woken = False
+        self._ask_at: Instant = 0
+        self._poll_at: Instant = 0
+        self._reconcile_at: Instant = 0
+        self._snapshot_at: Instant = 0
+        self._mirror_at: Instant = 0
+        self._told: dict[str, Child] = {}
+        self._felt: dict[str, str | None] = {}
+        self._facts: list[tuple[str, str, str, dict[str, object]]] = []
+        self._blocked_by: int | None = None
+
+    @property
+    def due(self) -> Instant:
+        return min(self._ask_at, self._mirror_at if self._told or self._felt or self._facts else self._ask_at)
+
+    def begin(self, id: int, crew: str) -> None:
+        self._id, self._crew, self._woken = id, crew, True
+        self._snapshot_at = now() + self._settings.health_history
+
+    def wake(self) -> None:
+        """Something may have changed: look soon."""
+        self._woken = True
+
+    def tick(self, at: Instant, known_wish: int) -> None:
+        if not self._id:
+            self._ask_at = at + self._settings.poll_interval
+            return
+        if (self._woken or at >= self._ask_at) and not self._asking:
+            self._ask(at, known_wish)
+        if at >= self._mirror_at and (self._told or self._felt or self._facts):
+            self._mirror_at = at + MIRROR_EVERY
+            self._mirror()
+
+    def told(self, child: Child) -> None:
+        """A worker reported something that readers of the store may see."""
+        self._told[child.worker_id] = child
+
+    def felt(self, slot: str, state: str | None) -> None:
+        """The health of a slot's worker changed."""
+        self._felt[slot] = state
+
+    def note(self, noun: str, verb: str, which: str, **details: object) -> None:
+        """Something for the event log."""
+        self._facts.append((noun, verb, which, details))
+
+    def forget(self, child: Child) -> None:
+        """The worker is gone."""
+        self._told.pop(child.worker_id, None)
+        self._felt[child.slot] = None
+
+    def snapshot(self, at: Instant, slots: Callable[[], list[dict[str, object]]]) -> None:
+        """Note the health of every slot, if its history is wanted and it is time."""
+        if self._settings.health_history and at >= self._snapshot_at:
+            self._snapshot_at = at + self._settings.health_history
+            for each in slots():
+                self.note("slot", "snapshot", str(each.pop("name")), **each)
+
+    def blocker(self) -> int | None:
+        """The session of a stopped process that keeps the store locked while we wait for it, if there is one."""
+        holder = self._ledger.blocked_by() if self._ledger.busy_for() > PATIENCE else None
+        if holder is None or not system.is_stopped(holder):
+            self._blocked_by = None
+            return None
+        if holder != self._blocked_by:
+            self._blocked_by = holder
+            text = f"process {holder} ({system.command(holder)}) is stopped and keeps the store locked"
+            self._say(f"{text}: `kill -CONT {holder}` lets it go on")
+        try:
+            return os.getsid(holder)
+        except OSError:
+            return None
+
+    def _ask(self, at: Instant, known_wish: int) -> None:
+        self._asking, self._woken = True, False
+        self._ask_at = at + self._settings.poll_interval
+        id, crew = self._id, self._crew
+        is_poll, reconciles = at >= self._poll_at, at >= self._reconcile_at
+        if is_poll:
+            self._poll_at = at + self._settings.poll_interval
+        if reconciles:
+            self._reconcile_at = at + RECONCILE_EVERY
+
+        def look(store: Store) -> Outlook:
+            if reconciles:
+                store.reconcile()
+                store.orchestrators.reconciled(id)
+            else:
+                store.tend()
+            processes = store.orchestrators.processes() if is_poll else None
+            return Outlook(store.orchestrators.wish(id, crew, known_wish), store.next_due(), processes)
+
+        self._ledger.ask(urgency.WORK, look, self._looked)
+
+    def _looked(self, answer: Outlook | RotaError) -> None:
+        self._asking = False
+        if isinstance(answer, RotaError):
+            self._say(str(answer))
+            return
+        if answer.due is not None:
+            self._ask_at = min(self._ask_at, now() + max(SOONEST, answer.due))
+        self._found(answer.wish, answer.processes)
+
+    def _mirror(self) -> None:
+        told: list[tuple[str | None, str]] = [
+            (json.dumps(child.report) if child.report else None, worker) for worker, child in self._told.items()
+        ]
+        felt: list[tuple[str | None, str]] = [(state, slot) for slot, state in self._felt.items()]
+        facts: list[Any] = self._facts
+        self._told, self._felt, self._facts = {}, {}, []
+
+        def mirror(store: Store) -> None:
+            store.orchestrators.mirror(told, felt)
+            if facts:
+                store.orchestrators.note(facts)
+
+        self._ledger.tell(urgency.WORK, mirror)

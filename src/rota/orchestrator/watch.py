@@ -1,0 +1,77 @@
+"""Processes that are watched though not our children: orphans of a killed orchestrator, workers that gave a pid."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from rota.orchestrator import system
+from rota.store.host import process_start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rota.orchestrator.loop import Loop
+    from rota.store.orchestrators import Process
+
+
+def is_alive(process: Process) -> bool:
+    """Whether this is still the very process: its number may be another's by now."""
+    if process.pid_start is None or process_start(process.pid) != process.pid_start:
+        return False
+    return process.slot is None or system.told(process.pid, "ROTA_WORKER_ID") in (process.worker_id, None)
+
+
+class Watch:
+    """Calls back once when a process that it watches has ended."""
+
+    def __init__(self, loop: Loop, ended: Callable[[Process], None]) -> None:
+        self._loop = loop
+        self._ended = ended
+        self._descriptors: dict[str, tuple[Process, int]] = {}
+
+    def add(self, processes: Iterable[Process]) -> None:
+        """Watch these from now on; one that is gone already is called back for at once."""
+        for process in processes:
+            if process.worker_id not in self._descriptors:
+                self._add(process)
+
+    def keep_only(self, workers: set[str]) -> None:
+        """Forget all but these."""
+        for worker in self._descriptors.keys() - workers:
+            self._forget(worker)
+
+    def processes(self) -> list[Process]:
+        return [process for process, _ in self._descriptors.values()]
+
+    def signal(self, worker: str, number: signal.Signals) -> None:
+        """Signal its whole session, if it leads one and is still itself."""
+        process, _ = self._descriptors[worker]
+        if is_alive(process):
+            try:
+                os.killpg(process.pid, number)
+            except (ProcessLookupError, PermissionError):
+                pass
+
+    def _add(self, process: Process) -> None:
+        try:
+            descriptor = system.open_process(process.pid)
+        except (ProcessLookupError, PermissionError):
+            self._ended(process)
+            return
+        if not is_alive(process):
+            os.close(descriptor)
+            self._ended(process)
+            return
+        self._descriptors[process.worker_id] = (process, descriptor)
+        self._loop.watch(descriptor, lambda: self._gone(process))
+
+    def _gone(self, process: Process) -> None:
+        self._forget(process.worker_id)
+        self._ended(process)
+
+    def _forget(self, worker: str) -> None:
+        _, descriptor = self._descriptors.pop(worker)
+        self._loop.forget_all(descriptor)
+        os.close(descriptor)

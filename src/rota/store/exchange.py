@@ -1,0 +1,253 @@
+"""The exchange: settle what workers report and claim for those with room, in one transaction."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core.claim import Done, Released, verb_of
+from rota.core.errors import Stale
+from rota.core.orchestrator import LEASE
+from rota.core.queue import DEFAULT, allow
+from rota.core.record import Record
+from rota.store import ending, tend
+from rota.store.rows import to_job, to_run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from rota.core.claim import Outcome, Run
+    from rota.core.queue import Queue
+    from rota.core.times import Duration
+    from rota.store.rows import Row
+    from rota.store.store import Store
+    from rota.store.transaction import Transaction
+
+    Settled = tuple[int, int, Outcome]
+    Checkpoint = tuple[str, int, int]
+
+RUNS_TOLD = 5
+
+
+class Idle(Record):
+    """A worker of a queue's pool with room for so many more jobs, besides those it holds.
+
+    The pool `default` serves every queue that has no pool.
+    """
+
+    worker_id: str
+    queue: str
+    room: int = 1
+    held: int = 0
+
+
+class Handout(Record):
+    """A claim as its worker gets it, with what the handler needs. `fenced`: it must never overlap with another."""
+
+    job_id: int
+    token: int
+    worker_id: str
+    queue: str
+    kind: str
+    title: str
+    payload_json: str | None
+    priority: int
+    attempt: int
+    max_attempts: int
+    timeout: Duration | None
+    checkpoint_json: str | None
+    fenced: bool = False
+    previous_runs: tuple[Run, ...] = ()
+
+
+class Report(Record):
+    """What an orchestrator brings: outcomes, checkpoints, and who has room.
+
+    `holdings`, given after a lost answer, are all tokens still held: whatever else hangs on this orchestrator goes
+    back unspent. `served` is the queue that the pool `default` had its last job from.
+    """
+
+    outcomes: Sequence[Settled] = ()
+    idle: Sequence[Idle] = ()
+    checkpoints: Sequence[Checkpoint] = ()
+    holdings: Collection[int] | None = None
+    served: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write, unless there is something to claim."""
+        return not self.outcomes and not self.checkpoints and self.holdings is None
+
+
+class Exchange(Record):
+    """What an exchange answered: the claims made, the tokens whose outcome was refused, and its running number."""
+
+    claims: list[Handout]
+    refused: list[int]
+    number: int
+
+
+def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
+    """`number` is the running number of the last exchange; a late one is refused. Nothing to do writes nothing."""
+    if report.is_empty and not _anything_for(store, report.idle):
+        return Exchange([], [], number)
+    with store.write(f"orchestrator-{id}") as tx:
+        if not tx.execute("orchestrator.advance", id=id, number=number + 1, lease_expires_at=tx.now + LEASE):
+            raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
+        if report.checkpoints:
+            tx.many("claim.checkpoint", report.checkpoints)
+        settled, finished = settle(store, tx, report.outcomes)
+        if report.holdings is not None:
+            give_back(store, tx, id, report.holdings)
+        claims = _claim(store, tx, id, report)
+        _mirror(tx, finished, claims)
+        return Exchange(claims, _refused(tx, report.outcomes, settled), number + 1)
+
+
+def settle(store: Store, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[set[int], dict[str, int]]:
+    """Settle what was reported: the tokens that still held, and how many jobs each worker finished."""
+    done = [(outcome.result, job, token) for job, token, outcome in outcomes if isinstance(outcome, Done)]
+    settled, finished = ending.finish(tx, done)
+    for job_id, token, outcome in outcomes:
+        if isinstance(outcome, Done):
+            continue
+        row = tx.one("job.lock", id=job_id)
+        job = to_job(row) if row else None
+        if job and job.status == jobs.ACTIVE and job.token == token:
+            ending.end_claim(tx, job, outcome, store.settings.backoff, store.chance())
+            settled.add(token)
+    return settled, finished
+
+
+def give_back(store: Store, tx: Transaction, id: int, holdings: Collection[int]) -> None:
+    """Release, unspent, what hangs on this orchestrator and is not among its holdings."""
+    for row in tx.execute("orchestrator.held", id=id):
+        job = to_job(row)
+        if job.token not in holdings:
+            ending.end_claim(tx, job, Released(reason="unknown"), store.settings.backoff, store.chance())
+
+
+def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) -> list[int]:
+    """The tokens that no longer held; settling again with the token that settled is no error."""
+    refused = []
+    for job_id, token, outcome in outcomes:
+        if token not in settled:
+            row = tx.one("claim.run", token=token)
+            ended = to_run(row) if row else None
+            if ended is None or ended.job_id != job_id or ended.verb != verb_of(outcome):
+                refused.append(token)
+    return refused
+
+
+def _anything_for(store: Store, idle: Sequence[Idle]) -> bool:
+    """Whether a claim might succeed: read before writing."""
+    database = store.database
+    names = {each.queue for each in idle if each.room > 0}
+    spare = DEFAULT in names
+    served = {name for (name,) in database.execute("slot.served", {})} if spare else set()
+    for queue in store.queues.open_ones():
+        wanted = queue.name in names or (spare and queue.name not in served)
+        if wanted and database.execute("claim.pick", {"queue": queue.name, "most": 1}):
+            return True
+    return tend.anything_due(store)
+
+
+def _claim(store: Store, tx: Transaction, id: int, report: Report) -> list[Handout]:
+    tend.tend(store, tx)
+    living = {worker for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id)}
+    wanted: dict[str, list[Idle]] = {}
+    for each in report.idle:
+        if each.room > 0 and each.worker_id in living:
+            wanted.setdefault(each.queue, []).append(each)
+    spare = wanted.pop(DEFAULT, [])
+    claims: list[Handout] = []
+    open_ones = store.queues.open_ones() if wanted or spare else []
+    for queue in open_ones:
+        if queue.name in wanted:
+            claims += _hand_out(tx, id, queue, wanted[queue.name])
+    return claims + (_serve_all(tx, id, open_ones, spare, report.served) if spare else [])
+
+
+def _serve_all(tx: Transaction, id: int, queues: Sequence[Queue], idle: list[Idle], last: str) -> list[Handout]:
+    """Hand out from every queue that has no pool, round robin: the one after the last served comes first."""
+    served = {name for (name,) in tx.execute("slot.served")}
+    unserved = sorted((queue for queue in queues if queue.name not in served), key=lambda queue: queue.name)
+    turn = [queue for queue in unserved if queue.name > last] + [queue for queue in unserved if queue.name <= last]
+    claims: list[Handout] = []
+    share = -(-sum(each.room for each in idle) // max(1, len(turn)))
+    for most in (share, None):
+        for queue in turn:
+            found = _hand_out(tx, id, queue, idle, most)
+            claims += found
+            idle = _after(idle, found)
+            if not idle:
+                return claims
+    return claims
+
+
+def _after(idle: list[Idle], claims: Sequence[Handout]) -> list[Idle]:
+    """Who still has room, after these claims."""
+    taken: dict[str, int] = {}
+    for claim in claims:
+        taken[claim.worker_id] = taken.get(claim.worker_id, 0) + 1
+    left = [
+        each.but(room=each.room - taken.get(each.worker_id, 0), held=each.held + taken.get(each.worker_id, 0))
+        for each in idle
+    ]
+    return [each for each in left if each.room > 0]
+
+
+def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None) -> list[Handout]:
+    """Claim the best ready jobs of a queue and deal them out, one to each in turn, in token order."""
+    if queue.is_one_by_one:
+        idle = [each.but(room=1) for each in idle if not each.held]
+    want = sum(each.room for each in idle)
+    want = want if most is None else min(want, most)
+    if queue.is_limited:
+        allowance = allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, want, tx.now)
+        want = allowance.granted
+    picked = tx.execute("claim.pick", queue=queue.name, most=want) if want else []
+    if not picked:
+        return []
+    if queue.rate is not None:
+        spent = allow(queue, 0, len(picked), tx.now)
+        tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=spent.rate_next_at)
+    token = tx.draw("token", len(picked))
+    claims: list[Handout] = []
+    taken: list[Row] = []
+    ids: dict[str, list[int]] = {}
+    fenced = queue.fence == "end"
+    for worker, row in zip(_deal(idle), picked, strict=False):
+        job_id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, last_token = row
+        taken.append((token, worker, id, tx.now, None, None, job_id))
+        ids.setdefault(worker, []).append(job_id)
+        known = (job_id, token, worker, queue.name, kind, title, payload, priority, attempts + 1, max_attempts)
+        runs = _runs(tx, job_id) if last_token is not None else ()
+        claims.append(Handout(*known, timeout, checkpoint, fenced, runs))
+        token += 1
+    tx.many("claim.take", taken)
+    for worker, held in ids.items():
+        tx.moved(jobs.CLAIM, queue.name, jobs.READY, jobs.ACTIVE, held, worker=worker)
+    return claims
+
+
+def _runs(tx: Transaction, job: int) -> tuple[Run, ...]:
+    """What the last claims on a job did."""
+    return tuple(to_run(row) for row in tx.execute("claim.runs", job=job)[-RUNS_TOLD:])
+
+
+def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Handout]) -> None:
+    """Show in the workers' rows what they finished and what they hold now."""
+    first = {claim.worker_id: claim.job_id for claim in reversed(claims)}
+    for worker, job in first.items():
+        tx.execute("worker.exchanged", id=worker, job=job, succeeded=finished.get(worker, 0), now=tx.now)
+    for worker, count in finished.items():
+        if worker not in first:
+            tx.execute("worker.settled", id=worker, succeeded=count, failed=0, error=None, now=tx.now)
+
+
+def _deal(idle: Sequence[Idle]) -> list[str]:
+    """Whose turn it is, until all room is used: one each, round by round."""
+    turns: list[str] = []
+    for turn in range(max(each.room for each in idle)):
+        turns += [each.worker_id for each in idle if each.room > turn]
+    return turns
