@@ -6,9 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from rota.cli.call import aside
 from rota.cli.show import columns
-from rota.core.errors import BadInput, Refused
+from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.queue import DEFAULT
 from rota.core.times import SECOND, format_duration, format_instant
 from rota.settings import is_duration
@@ -55,8 +54,10 @@ def _start_daemon(call: Call, wanted: Start) -> int:
     log = os.path.join(os.path.dirname(path), "orchestrator.log")
     started = start_daemon(call.settings().but(db=path), wanted, log)
     if started.problem is not None:
-        aside(f"{started.problem.strip()}\nthe orchestrator did not stay; its log is {log}")
-        return started.code or 1
+        if started.code == Conflict.exit_code:
+            raise Conflict(started.problem)
+        *_, last = started.problem.strip().splitlines() or ["no reason given"]
+        raise RotaError(f"no worker came up, so the orchestrator did not stay: {last}; its log is {log}")
     if call.json:
         call.document({"pid": started.pid, "log": log})
     else:
@@ -167,6 +168,7 @@ def _slot(slot: Slot, store: Store) -> dict[str, Any]:
         "name": slot.name,
         "queue": slot.queue,
         "crew": slot.crew,
+        "wanted": slot.wanted,
         "status": slot.status,
         "health": slot.health,
         "worker_id": slot.worker,
@@ -181,6 +183,8 @@ def _page(call: Call, document: dict[str, Any]) -> list[str]:
     head = f"orchestrator {document['status']}" + (f", pid {document['pid']}" if document["pid"] else "")
     rows = []
     for slot in document["slots"]:
+        if not slot["wanted"]:
+            continue
         wait = format_duration(round(slot["starts_in"] * 1e6)) if slot["starts_in"] else ""
         about = slot["failure_reason"] or (f"starts in {wait}" if wait else "")
         restarts = f"{slot['restarts']} now, {slot['lifetime_restarts']} in all"

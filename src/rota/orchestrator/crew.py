@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 from rota.core import frame as frames
 from rota.core import health, slot
 from rota.core import orchestrator as orchestrators
-from rota.core.claim import Returned
-from rota.core.death import DEADLINE, EXITED, INVALID_FRAMES, LOST
+from rota.core.death import EXITED, LOST
 from rota.core.errors import RotaError, Stale
-from rota.core.health import InHand
 from rota.core.ids import run_id, worker_id
 from rota.core.times import SECOND, format_duration
 from rota.core.worker import Dead
 from rota.orchestrator import ledger as urgency
-from rota.orchestrator import report, strays
+from rota.orchestrator import strays
 from rota.orchestrator.child import Child
-from rota.orchestrator.handout import STUCK
+from rota.orchestrator.handout import STUCK, idle
+from rota.orchestrator.hearing import Hearing
 from rota.orchestrator.lease import Lease
 from rota.orchestrator.place import Place
+from rota.orchestrator.rounds import Rounds
 from rota.orchestrator.stopping import Stopping
 from rota.orchestrator.upkeep import Upkeep, now
 from rota.orchestrator.watch import Watch, is_alive
 from rota.orchestrator.wishes import Wishes
 from rota.orchestrator.work import Work
-from rota.store.exchange import Idle, Report
+from rota.store.exchange import Report
 from rota.store.host import host_id
 from rota.store.sqlite.clock import since_boot
 
@@ -71,15 +71,15 @@ class Crew:
         self._work = Work(ledger, self._deliver, self._given_up)
         self._wishes = Wishes(self._places, self._fill, self._end, self._drain, self._answer_wish)
         self._upkeep = Upkeep(ledger, settings, say, self._looked_after)
+        self._hearing = Hearing(self._work, self._wishes, self._upkeep, say, self._is_up, self._end)
+        self._rounds = Rounds(self._places, settings, self._upkeep, say, self._end, self._fill)
         self._orphans = Watch(loop, self._orphan_ended)
         self._registered = Watch(loop, self._registered_ended)
         self._id = 0
         self._crew = ""
-        self._look_at: Instant = 0
         self._end_lost_at: Instant | None = None
         self._stopping: Stopping | None = None
         self._is_leaving = False
-        self._leaks: set[int] = set()
         self.gone = False
         self.exit_code = 0
 
@@ -162,8 +162,7 @@ class Crew:
     def tick(self) -> float:
         """Do what is due; the moment of the monotonic clock at which to come again."""
         at = now()
-        if at >= self._look_at:
-            self._look_at = self._look_round(at)
+        self._rounds.go(at, self._may_fill)
         self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
         if self._stopping is not None:
             self._step_stop(self._stopping, at)
@@ -172,9 +171,17 @@ class Crew:
         else:
             self._upkeep.tick(at, self._wishes.number)
         if self._id:
-            self._work.turn([] if self._stopping is not None or self._end_lost_at is not None else self._idle())
-        dues = [place.start_at for place in self._places.values() if place.start_at is not None]
-        return min([self._look_at, self._lease.due, self._upkeep.due, *dues]) / SECOND
+            self._work.turn(idle(self._places.values()) if self._is_open else [])
+        return min(self._rounds.due, self._lease.due, self._upkeep.due) / SECOND
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether work is begun: not while it stops, or was given up."""
+        return self._stopping is None and self._end_lost_at is None
+
+    def _may_fill(self, place: Place) -> bool:
+        """Whether a slot whose wait is over may have its worker now."""
+        return self._is_open and not self._wishes.is_paused(place.queue)
 
     def stalled(self, seconds: float) -> None:
         """This process stood still: it suspects itself before it suspects others, and moves every deadline."""
@@ -188,72 +195,6 @@ class Crew:
                 place.child.health = place.child.health.moved(by)
         if self._stopping is not None:
             self._stopping.stalled(by)
-
-    def _look_round(self, at: Instant) -> Instant:
-        """Look at every slot; when to look again."""
-        again = at + LOOK_EVERY
-        for place in list(self._places.values()):
-            if place.child is not None:
-                again = min(again, self._look(place, place.child, at))
-            elif place.start_at is not None:
-                if at < place.start_at:
-                    again = min(again, place.start_at)
-                elif self._stopping is None and self._end_lost_at is None and not self._wishes.is_paused(place.queue):
-                    self._fill(place)
-        self._look_for_strays()
-        self._upkeep.snapshot(at, self._snapshot)
-        blocked_by = self._upkeep.blocker()
-        for child in self._children():
-            if blocked_by is not None and child.pid == blocked_by and child.ending is None:
-                self._end(child, health.HEARTBEAT_TIMEOUT, "it is stopped while it keeps the store locked")
-        return again
-
-    def _look(self, place: Place, child: Child, at: Instant) -> Instant:
-        """Is the worker well, and is its job within its time? When to look again."""
-        held = child.held[0] if child.held else None
-        deadline = child.job_started_at + held.timeout if held is not None and held.timeout else None
-        if deadline is not None and at >= deadline and child.ending is None:
-            self._end(child, DEADLINE, f"job {held.job_id if held else 0} is past its time-out")
-        if len(child.held) > 1 and not child.recalled and at >= child.job_started_at + STUCK:
-            child.recall()
-        late = child.health.state == health.LATE
-        in_hand = InHand(held.job_id if held else None, deadline, late and child.is_stopped())
-        child.health, reason = child.health.look(self._settings.health, in_hand, at)
-        if reason is not None and child.ending is None:
-            self._end(child, reason, reason.replace("_", " "))
-        if child.health.state != place.shown:
-            place.shown = child.health.state
-            self._upkeep.felt(place.name, place.shown)
-        stuck = child.job_started_at + STUCK if len(child.held) > 1 and not child.recalled else at + LOOK_EVERY
-        return min(stuck, at + LOOK_EVERY if deadline is None or child.ending else deadline)
-
-    def _snapshot(self) -> list[dict[str, object]]:
-        """How every slot is, for the history of health."""
-        found = []
-        for place in self._places.values():
-            child = place.child
-            about: dict[str, object] = {"name": place.name, "status": place.state}
-            if child is not None:
-                job = child.held[0].job_id if child.held else None
-                about |= {"health": child.health.state, "worker": child.worker_id, "job": job}
-            found.append(about)
-        return found
-
-    def _look_for_strays(self) -> None:
-        """Tell of processes that handlers left behind; end those whose worker is gone."""
-        living = {child.worker_id: child for child in self._children()}
-        found = strays.find({child.pid for child in living.values()})
-        for stray in found:
-            worker = stray.worker_id
-            if worker is not None and worker not in living:
-                strays.end(worker, {child.pid for child in living.values()})
-            elif stray.pid not in self._leaks:
-                name, _, in_hand = living[worker].names if worker is not None else ("-", "-", None)
-                run = stray.run_id or in_hand
-                text = f"process {stray.pid} ({stray.command}) was left behind; it is ended with its worker"
-                self._say(text, name, worker, run)
-                self._upkeep.note("worker", "leak", worker or "-", run=run, pid=stray.pid, command=stray.command)
-        self._leaks = {stray.pid for stray in found}
 
     def _end(self, child: Child, reason: str, text: str) -> None:
         if child.ending is None:
@@ -330,7 +271,7 @@ class Crew:
             self._say(f"could not be started: {problem.strerror}; trying again in 1s", place.name)
             place.state, place.start_at = slot.BACKOFF, now() + SECOND
             return
-        place.state, place.child, place.shown = slot.STARTING, child, None
+        place.state, place.child, place.shown = slot.STARTING, child, health.PENDING
         self._loop.watch(child.pidfd, lambda: self._died(place, child))
         self._loop.watch(child.pipe.fileno(), lambda: self._hear(place, child), child.flush)
         self._loop.watch(child.errors.fileno(), lambda: self._hear_errors(child))
@@ -350,7 +291,7 @@ class Crew:
     def _hear(self, place: Place, child: Child) -> None:
         found, closed = child.read()
         for frame in found:
-            self._take(place, child, frame)
+            self._hearing.take(place, child, frame)
         if closed:
             self._loop.forget_all(child.pipe.fileno())
 
@@ -362,47 +303,8 @@ class Crew:
             self._loop.forget_all(child.errors.fileno())
             child.errors_closed = True
 
-    def _take(self, place: Place, child: Child, frame: frames.Frame) -> None:
-        """One message of a worker; whatever it holds, nothing raises."""
-        body = frame.body
-        match frame.kind:
-            case frames.DONE:
-                self._settle(child, body)
-            case frames.HEALTH:
-                self._hear_health(place, child, body)
-            case frames.PROGRESS:
-                child.report["progress"] = report.progress(body)
-                self._upkeep.told(child)
-            case frames.CHECKPOINT:
-                kept = report.checkpoint(body, child.held[0] if child.held else None)
-                if kept is not None:
-                    self._work.keep(kept)
-            case frames.RETURNED:
-                self._take_back(child, report.tokens(body))
-            case frames.LOG:
-                self._say(str(body.get("message", ""))[:2000], *child.names)
-            case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
-                self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
-            case _:
-                pass
-
-    def _hear_health(self, place: Place, child: Child, body: dict[str, Any]) -> None:
-        match body.get("status"):
-            case "recovering":
-                child.health = child.health.recovering(report.seconds(body), now())
-            case "stopping":
-                child.stopping = True
-            case _:
-                child.health = child.health.healthy(now())
-                if place.state == slot.STARTING:
-                    self._is_up(place, child)
-        metrics = report.metrics(body)
-        if metrics != child.report.get("metrics", {}):
-            child.report["metrics"] = metrics
-            self._upkeep.told(child)
-
     def _is_up(self, place: Place, child: Child) -> None:
-        place.state = slot.UP
+        place.state, place.shown = slot.UP, health.HEALTHY
         self._work.wake()
         name, worker = place.name, child.worker_id
         self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name))
@@ -424,7 +326,7 @@ class Crew:
         """Reap, hear it out, end what is left of its session, then write it down and release what it held."""
         ended, usage = child.reap()
         for frame in child.last_frames():
-            self._take(place, child, frame)
+            self._hearing.take(place, child, frame)
         if not child.errors_closed:
             self._hear_errors(child)
         self._loop.forget_all(child.pidfd, child.pipe.fileno(), child.errors.fileno())
@@ -461,7 +363,7 @@ class Crew:
         else:
             place.state = slot.BACKOFF if delay else slot.EMPTY
             place.start_at = now() + delay
-            self._look_at = min(self._look_at, place.start_at)
+            self._rounds.not_later(place.start_at)
             if delay:
                 self._say(f"starts again in {format_duration(delay)}", place.name)
         self._report_news(last_words)
@@ -487,19 +389,6 @@ class Crew:
 
     # work
 
-    def _idle(self) -> list[Idle]:
-        """Workers with room: two windows of short jobs, or one long job."""
-        found = []
-        for place in self._places.values():
-            child = place.child
-            if child is None or place.state != slot.UP or child.stopping or child.ending is not None:
-                continue
-            size, held = child.window.size, len(child.held)
-            room = 1 - held if size == 1 else 2 * size - held if held <= size else 0
-            if room > 0:
-                found.append(Idle(child.worker_id, place.queue, room, held))
-        return found
-
     def _deliver(self, answer: Exchange, settled: dict[str, int]) -> None:
         """Hand claims to their workers; those of one that died meanwhile go back with its death."""
         for token in answer.refused:
@@ -513,29 +402,9 @@ class Crew:
             claims = by_worker.pop(child.worker_id, None)
             if claims:
                 child.hand(claims, at, self._lease.renewed_at)
-                due = STUCK if len(child.held) > 1 else child.held[0].timeout or LOOK_EVERY
-                self._look_at = min(self._look_at, at + due)
+                self._rounds.not_later(at + min(STUCK, child.held[0].timeout or STUCK))
         for claims in by_worker.values():
             self._work.holdings.drop(claim.token for claim in claims)
-
-    def _settle(self, child: Child, body: dict[str, Any]) -> None:
-        """A job ended. Windows run in order, so it is the first that the worker holds."""
-        if not child.held or child.held[0].token != body.get("token"):
-            child.health = child.health.babble()
-            return
-        held, at = child.held.popleft(), now()
-        child.window = child.window.after(at - child.job_started_at, 1)
-        child.job_started_at, child.recalled = at, False
-        self._work.report(child.worker_id, (held.job_id, held.token, report.outcome(body)))
-        if child.report.pop("progress", None) is not None:
-            self._upkeep.told(child)
-
-    def _take_back(self, child: Child, tokens: set[int]) -> None:
-        for held in [held for held in child.held if held.token in tokens]:
-            child.held.remove(held)
-            self._work.report(child.worker_id, (held.job_id, held.token, Returned()))
-        if self._wishes.returned(child.worker_id):
-            self._work.wake()
 
     # wishes and upkeep
 

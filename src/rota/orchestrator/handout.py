@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from rota.core import slot
 from rota.core.record import Record
 from rota.core.times import MILLISECOND
+from rota.store.exchange import Idle
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rota.core.times import Duration
+    from rota.orchestrator.place import Place
 
 MOST = 64
 SPAN: Duration = 30 * MILLISECOND
@@ -28,3 +34,17 @@ class Window(Record):
     def size(self) -> int:
         """As many as fit in a few tens of milliseconds, and at least one."""
         return max(1, min(MOST, SPAN // max(1, self.usual)))
+
+
+def idle(places: Iterable[Place]) -> list[Idle]:
+    """Workers with room: two windows of short jobs, or one long job."""
+    found = []
+    for place in places:
+        child = place.child
+        if child is None or place.state != slot.UP or child.stopping or child.ending is not None:
+            continue
+        size, held = child.window.size, len(child.held)
+        room = 1 - held if size == 1 else 2 * size - held if held <= size else 0
+        if room > 0:
+            found.append(Idle(child.worker_id, place.queue, room, held))
+    return found

@@ -108,7 +108,7 @@ class Upkeep:
     def forget(self, child: Child) -> None:
         """The worker is gone."""
         self._told.pop(child.worker_id, None)
-        self._felt[child.slot] = None
+        self._felt.pop(child.slot, None)
 
     def snapshot(self, at: Instant, slots: Callable[[], list[dict[str, object]]]) -> None:
         """Note the health of every slot, if its history is wanted and it is time."""

@@ -236,5 +236,6 @@ class Orchestrators:
             exchanges.give_back(self._store, tx, id, ())
             for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id):
                 tend.deregister(self._store, tx, worker, "stop")
+            tx.execute("slot.empty", orchestrator=id, now=tx.now)
             if tx.execute("orchestrator.end", id=id):
                 tx.tell("orchestrator", "end", str(id))

@@ -24,11 +24,18 @@ UPDATE slot SET wanted = :wanted, updated_at = :now WHERE name = :name
 
 -- name: move
 -- How a slot stands.
-UPDATE slot SET status = :status, worker = :worker, start_at = :start_at, updated_at = :now WHERE name = :name
+UPDATE slot SET status = :status, worker = :worker, start_at = :start_at, health = NULL, updated_at = :now WHERE name = :name
 
 -- name: come_up
 -- Its worker is ready: starts that ran out of time are forgiven.
-UPDATE slot SET status = 'up', worker = :worker, start_at = NULL, unstarted = 0, updated_at = :now WHERE name = :name
+UPDATE slot SET status = 'up', worker = :worker, start_at = NULL, health = 'healthy', unstarted = 0, updated_at = :now WHERE name = :name
+
+-- name: empty
+-- Its orchestrator leaves: nothing waits to be started any more. A slot that failed stays so.
+UPDATE slot SET status = 'empty', worker = NULL, start_at = NULL, health = NULL, updated_at = :now
+WHERE status <> 'failed' AND EXISTS
+    (SELECT 1 FROM orchestrator
+     WHERE orchestrator.id = :orchestrator AND orchestrator.crew = slot.crew AND orchestrator.host = slot.host)
 
 -- name: feel
 -- The health of its worker.

@@ -1,0 +1,99 @@
+"""What workers say on their pipes, and what follows from it. Whatever a frame holds, nothing raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rota.core import frame as frames
+from rota.core import slot
+from rota.core.claim import Returned
+from rota.core.death import INVALID_FRAMES
+from rota.orchestrator import report
+from rota.orchestrator.upkeep import now
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.orchestrator.child import Child
+    from rota.orchestrator.log import Say
+    from rota.orchestrator.place import Place
+    from rota.orchestrator.upkeep import Upkeep
+    from rota.orchestrator.wishes import Wishes
+    from rota.orchestrator.work import Work
+
+
+class Hearing:
+    """Takes the frames of all workers."""
+
+    def __init__(
+        self,
+        work: Work,
+        wishes: Wishes,
+        upkeep: Upkeep,
+        say: Say,
+        is_up: Callable[[Place, Child], None],
+        end: Callable[[Child, str, str], None],
+    ) -> None:
+        self._work = work
+        self._wishes = wishes
+        self._upkeep = upkeep
+        self._say = say
+        self._is_up = is_up
+        self._end = end
+
+    def take(self, place: Place, child: Child, frame: frames.Frame) -> None:
+        body = frame.body
+        match frame.kind:
+            case frames.DONE:
+                self._settle(child, body)
+            case frames.HEALTH:
+                self._feel(place, child, body)
+            case frames.PROGRESS:
+                child.report["progress"] = report.progress(body)
+                self._upkeep.told(child)
+            case frames.CHECKPOINT:
+                kept = report.checkpoint(body, child.held[0] if child.held else None)
+                if kept is not None:
+                    self._work.keep(kept)
+            case frames.RETURNED:
+                self._take_back(child, report.tokens(body))
+            case frames.LOG:
+                self._say(str(body.get("message", ""))[:2000], *child.names)
+            case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
+                self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
+            case _:
+                pass
+
+    def _settle(self, child: Child, body: dict[str, Any]) -> None:
+        """A job ended. Windows run in order, so it is the first that the worker holds."""
+        if not child.held or child.held[0].token != body.get("token"):
+            child.health = child.health.babble()
+            return
+        held, at = child.held.popleft(), now()
+        child.window = child.window.after(at - child.job_started_at, 1)
+        child.job_started_at, child.recalled = at, False
+        self._work.report(child.worker_id, (held.job_id, held.token, report.outcome(body)))
+        if child.report.pop("progress", None) is not None:
+            self._upkeep.told(child)
+
+    def _feel(self, place: Place, child: Child, body: dict[str, Any]) -> None:
+        match body.get("status"):
+            case "recovering":
+                child.health = child.health.recovering(report.seconds(body), now())
+            case "stopping":
+                child.stopping = True
+            case _:
+                child.health = child.health.healthy(now())
+                if place.state == slot.STARTING:
+                    self._is_up(place, child)
+        metrics = report.metrics(body)
+        if metrics != child.report.get("metrics", {}):
+            child.report["metrics"] = metrics
+            self._upkeep.told(child)
+
+    def _take_back(self, child: Child, tokens: set[int]) -> None:
+        for held in [held for held in child.held if held.token in tokens]:
+            child.held.remove(held)
+            self._work.report(child.worker_id, (held.job_id, held.token, Returned()))
+        if self._wishes.returned(child.worker_id):
+            self._work.wake()

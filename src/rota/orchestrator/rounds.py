@@ -1,0 +1,120 @@
+"""The rounds: every second, and whenever a deadline comes, each slot is looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core import health
+from rota.core.death import DEADLINE
+from rota.core.health import InHand
+from rota.core.times import SECOND
+from rota.orchestrator import strays
+from rota.orchestrator.handout import STUCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.times import Instant
+    from rota.orchestrator.child import Child
+    from rota.orchestrator.log import Say
+    from rota.orchestrator.place import Place
+    from rota.orchestrator.upkeep import Upkeep
+    from rota.settings import Settings
+
+EVERY = SECOND
+
+
+class Rounds:
+    """Looks for deadlines that have come, workers that are not well, and processes that were left behind."""
+
+    def __init__(
+        self,
+        places: dict[str, Place],
+        settings: Settings,
+        upkeep: Upkeep,
+        say: Say,
+        end: Callable[[Child, str, str], None],
+        fill: Callable[[Place], None],
+    ) -> None:
+        self._places = places
+        self._health = settings.health
+        self._upkeep = upkeep
+        self._say = say
+        self._end = end
+        self._fill = fill
+        self._leaks: set[int] = set()
+        self.due: Instant = 0
+
+    def not_later(self, at: Instant) -> None:
+        """Something will be due at this moment."""
+        self.due = min(self.due, at)
+
+    def go(self, at: Instant, may_fill: Callable[[Place], bool]) -> None:
+        """Look at every slot, if it is time."""
+        if at < self.due:
+            return
+        self.due = at + EVERY
+        for place in list(self._places.values()):
+            if place.child is not None:
+                self.not_later(self._look(place, place.child, at))
+            elif place.start_at is not None and at < place.start_at:
+                self.not_later(place.start_at)
+            elif place.start_at is not None and may_fill(place):
+                self._fill(place)
+        self._look_for_strays()
+        self._look_for_blocker()
+        self._upkeep.snapshot(at, self._snapshot)
+
+    def _look(self, place: Place, child: Child, at: Instant) -> Instant:
+        """Is the worker well, and is its job within its time? When to look again."""
+        held = child.held[0] if child.held else None
+        deadline = child.job_started_at + held.timeout if held is not None and held.timeout else None
+        if deadline is not None and at >= deadline:
+            self._end(child, DEADLINE, f"job {held.job_id if held else 0} is past its time-out")
+        stuck_at = child.job_started_at + STUCK if len(child.held) > 1 and not child.recalled else None
+        if stuck_at is not None and at >= stuck_at:
+            child.recall()
+        late = child.health.state == health.LATE
+        in_hand = InHand(held.job_id if held else None, deadline, late and child.is_stopped())
+        child.health, reason = child.health.look(self._health, in_hand, at)
+        if reason is not None:
+            self._end(child, reason, reason.replace("_", " "))
+        if child.health.state != place.shown:
+            place.shown = child.health.state
+            self._upkeep.felt(place.name, place.shown)
+        return min((due for due in (deadline, stuck_at) if due is not None and due > at), default=at + EVERY)
+
+    def _look_for_strays(self) -> None:
+        """Tell of processes that handlers left behind; end those whose worker is gone."""
+        living = {place.child.worker_id: place.child for place in self._places.values() if place.child is not None}
+        known = {child.pid for child in living.values()}
+        found = strays.find(known)
+        for stray in found:
+            worker = stray.worker_id
+            if worker is not None and worker not in living:
+                strays.end(worker, known)
+            elif stray.pid not in self._leaks:
+                slot, _, in_hand = living[worker].names if worker is not None else ("-", "-", None)
+                run = stray.run_id or in_hand
+                text = f"process {stray.pid} ({stray.command}) was left behind; it is ended with its worker"
+                self._say(text, slot, worker, run)
+                self._upkeep.note("worker", "leak", worker or "-", run=run, pid=stray.pid, command=stray.command)
+        self._leaks = {stray.pid for stray in found}
+
+    def _look_for_blocker(self) -> None:
+        """A worker's process that is stopped while it keeps the store locked would stop everyone."""
+        session = self._upkeep.blocker()
+        for place in self._places.values():
+            if session is not None and place.child is not None and place.child.pid == session:
+                self._end(place.child, health.HEARTBEAT_TIMEOUT, "it is stopped while it keeps the store locked")
+
+    def _snapshot(self) -> list[dict[str, object]]:
+        """How every slot is, for the history of health."""
+        found = []
+        for place in self._places.values():
+            about: dict[str, object] = {"name": place.name, "status": place.state}
+            if place.child is not None:
+                job = place.child.held[0].job_id if place.child.held else None
+                about |= {"health": place.child.health.state, "worker": place.child.worker_id, "job": job}
+            found.append(about)
+        return found
