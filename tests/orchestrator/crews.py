@@ -44,6 +44,11 @@ def hold(name: str) -> int:
 
 
 @app.task(queue="tag")
+def say(text: str, ctx) -> None:
+    ctx.log(text)
+
+
+@app.task(queue="tag")
 def broken(n: int) -> None:
     raise ValueError(n)
 
@@ -68,8 +73,8 @@ class Crew:
         self._process: subprocess.Popen[bytes] | None = None
         self.log = folder / "log"
 
-    def start(self, pools: str = "tag=2") -> None:
-        words = [ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", pools]
+    def start(self, pools: str = "tag=2", *options: str) -> None:
+        words = [ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", pools, *options]
         with self.log.open("ab") as log:
             env = environment(**self.env)
             self._process = subprocess.Popen(words, cwd=self.folder, env=env, stderr=log, stdin=subprocess.DEVNULL)

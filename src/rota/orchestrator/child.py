@@ -193,11 +193,15 @@ class Child:
     def last_frames(self) -> list[frames.Frame]:
         """What it said before it died."""
         said: list[frames.Frame] = []
-        while True:
+        closed = False
+        while not closed:
+            try:
+                self.pipe.recv(1, socket.MSG_PEEK)
+            except OSError:  # nothing more is in it, though someone else may hold its other end
+                break
             found, closed = self.read()
             said += found
-            if closed or not found:
-                return said
+        return said
 
     def death(self, ended: Exit, usage: str) -> Death:
         """Its end as it is written down: what we ended it for, or how it ended by itself."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.ledger import Ledger
     from rota.orchestrator.log import Say
     from rota.orchestrator.loop import Loop
+    from rota.orchestrator.upkeep import Outlook
     from rota.settings import Settings
     from rota.store.exchange import Exchange, Handout
     from rota.store.orchestrators import Process
@@ -68,9 +69,9 @@ class Crew:
         self._news: Callable[[str | None], None] | None = news
         self._places: dict[str, Place] = {}
         self._lease = Lease(ledger, self._children, say, self._given_up)
-        self._work = Work(ledger, self._deliver, self._given_up)
-        self._wishes = Wishes(self._places, self._fill, self._end, self._drain, self._answer_wish)
         self._upkeep = Upkeep(ledger, settings, say, self._looked_after)
+        self._work = Work(ledger, self._deliver, self._given_up, self._upkeep.wake)
+        self._wishes = Wishes(self._places, self._fill, self._end, self._drain, self._answer_wish)
         self._hearing = Hearing(self._work, self._wishes, self._upkeep, say, self._is_up, self._end)
         self._rounds = Rounds(self._places, settings, self._upkeep, say, self._end, self._fill)
         self._orphans = Watch(loop, self._orphan_ended)
@@ -413,14 +414,15 @@ class Crew:
         self._work.wake()
         self._upkeep.wake()
 
-    def _looked_after(self, wish: Any, processes: list[Process] | None) -> None:
+    def _looked_after(self, found: Outlook, by_time: bool) -> None:
         """What upkeep found: perhaps a new wish, and perhaps the workers that registered with a process here."""
-        if processes is not None:
-            self._registered.keep_only({process.worker_id for process in processes})
-            self._registered.add(processes)
-        if wish is not None and self._stopping is None:
-            self._wishes.carry_out(wish)
-        self._work.wake()
+        if found.processes is not None:
+            self._registered.keep_only({process.worker_id for process in found.processes})
+            self._registered.add(found.processes)
+        if found.wish is not None and self._stopping is None:
+            self._wishes.carry_out(found.wish)
+        if by_time:  # otherwise the bell rang, which wakes the work too
+            self._work.wake()
 
     def _answer_wish(self, number: int) -> None:
         self._lease.answered = number

@@ -51,7 +51,7 @@ class Upkeep:
         ledger: Ledger,
         settings: Settings,
         say: Say,
-        found: Callable[[Wish | None, list[Process] | None], None],
+        found: Callable[[Outlook, bool], None],
     ) -> None:
         self._ledger = ledger
         self._settings = settings
@@ -133,7 +133,7 @@ class Upkeep:
             return None
 
     def _ask(self, at: Instant, known_wish: int) -> None:
-        self._asking, self._woken = True, False
+        self._asking, self._woken, by_time = True, False, at >= self._ask_at
         self._ask_at = at + self._settings.poll_interval
         id, crew = self._id, self._crew
         is_poll, reconciles = at >= self._poll_at, at >= self._reconcile_at
@@ -151,16 +151,16 @@ class Upkeep:
             processes = store.orchestrators.processes() if is_poll else None
             return Outlook(store.orchestrators.wish(id, crew, known_wish), store.next_due(), processes)
 
-        self._ledger.ask(urgency.WORK, look, self._looked)
+        self._ledger.ask(urgency.WORK, look, lambda answer: self._looked(answer, by_time))
 
-    def _looked(self, answer: Outlook | RotaError) -> None:
+    def _looked(self, answer: Outlook | RotaError, by_time: bool) -> None:
         self._asking = False
         if isinstance(answer, RotaError):
             self._say(str(answer))
             return
         if answer.due is not None:
             self._ask_at = min(self._ask_at, now() + max(SOONEST, answer.due))
-        self._found(answer.wish, answer.processes)
+        self._found(answer, by_time)
 
     def _mirror(self) -> None:
         told: list[tuple[str | None, str]] = [

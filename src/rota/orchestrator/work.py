@@ -65,12 +65,16 @@ class Work:
         ledger: Ledger,
         deliver: Callable[[Exchange, dict[str, int]], None],
         lost: Callable[[RotaError], None],
+        starved: Callable[[], None],
     ) -> None:
         self._ledger = ledger
         self._deliver = deliver
         self._lost = lost
+        self._starved = starved
         self._outcomes: deque[tuple[str, Settled]] = deque()
+        self._carried: deque[tuple[str, Settled]] = deque()
         self._checkpoints: list[Checkpoint] = []
+        self._carried_checkpoints: list[Checkpoint] = []
         self._under_way = False
         self._hungry = True
         self.holdings = Holdings(0)
@@ -89,14 +93,17 @@ class Work:
         self._checkpoints.append(checkpoint)
 
     def take(self, worker: str) -> list[Settled]:
-        """The reports of this worker that no exchange has carried yet, to be settled elsewhere."""
-        mine = [settled for by, settled in self._outcomes if by == worker]
+        """The reports of this worker that are not known to be settled, to be settled with its death.
+
+        Those of an exchange under way are among them, because a death overtakes it; settling twice changes nothing.
+        """
+        mine = [settled for by, settled in (*self._carried, *self._outcomes) if by == worker]
         self._outcomes = deque((by, settled) for by, settled in self._outcomes if by != worker)
         return mine
 
     def take_checkpoints(self, tokens: set[int]) -> list[Checkpoint]:
-        """The checkpoints of these claims that no exchange has carried yet."""
-        mine = [each for each in self._checkpoints if each[2] in tokens]
+        """The checkpoints of these claims that are not known to be kept, for the same reason."""
+        mine = [each for each in (*self._carried_checkpoints, *self._checkpoints) if each[2] in tokens]
         self._checkpoints = [each for each in self._checkpoints if each[2] not in tokens]
         return mine
 
@@ -118,8 +125,10 @@ class Work:
         """Begin an exchange if there is something to settle, or perhaps something to claim."""
         if self._under_way or not (self._outcomes or self._checkpoints or (self._hungry and idle)):
             return
-        brought, self._outcomes = self._outcomes, deque()
-        checkpoints, self._checkpoints = self._checkpoints, []
+        brought = self._carried = self._outcomes
+        self._outcomes = deque()
+        checkpoints = self._carried_checkpoints = self._checkpoints
+        self._checkpoints = []
         self._under_way, self._hungry = True, False
         outcomes = [settled for _, settled in brought]
         last = {worker: settled[1] for worker, settled in brought}
@@ -133,8 +142,11 @@ class Work:
 
     def _answered(self, answer: Exchange | RotaError, room: int, settled: dict[str, int]) -> None:
         self._under_way = False
+        self._carried, self._carried_checkpoints = deque(), []
         if isinstance(answer, RotaError):
             self._lost(answer)
             return
         self._hungry = self._hungry or len(answer.claims) >= max(1, room)
         self._deliver(answer, settled)
+        if len(answer.claims) < room:  # someone stays idle: when will there be more?
+            self._starved()
