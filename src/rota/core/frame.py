@@ -73,7 +73,7 @@ def parse(line: bytes) -> Frame | None:
     if not bar or name not in _KINDS or len(line) > (LARGEST_REPORT if name in DROPPABLE else LARGEST):
         return None
     try:
-        value = json.loads(body, parse_constant=_refuse)
+        value = _decode(body.decode())
     except (ValueError, RecursionError):
         return None
     return Frame(name, value) if isinstance(value, dict) else None
@@ -81,3 +81,6 @@ def parse(line: bytes) -> Frame | None:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse).decode  # `json.loads` would make one for each frame
