@@ -1,0 +1,81 @@
+"""An outcome as a DONE frame tells it, both ways. What comes in is taken with care: any program may be on the pipe."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rota.core import frame as frames
+from rota.core.claim import Done, Failed, Released, Snoozed
+from rota.core.jsontext import encoder
+from rota.core.times import DAY
+
+if TYPE_CHECKING:
+    from rota.core.claim import Outcome
+
+LARGEST_RESULT = 256 * 1024
+LONGEST_ERROR, LONGEST_NOTE = 16_384, 10_000
+LONGEST_SNOOZE = 3650 * DAY
+_encode = encoder()
+
+
+def done_frame(job: int, token: int, outcome: Outcome) -> bytes:
+    """The whole frame. A plain success is written by hand: every job pays for this."""
+    if isinstance(outcome, Done):
+        result = "null" if outcome.result is None else _encode(outcome.result)
+        return f'DONE|{{"job":{job},"token":{token},"outcome":"done","result":{result}}}\n'.encode()
+    return frames.encode(frames.DONE, {"job": job, "token": token, **_told(outcome)})
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    match outcome:
+        case Failed(error, again, reason):
+            return {"outcome": "failed", "error": error[:LONGEST_ERROR], "again": again, "reason": reason}
+        case Snoozed(delay, note):
+            return {"outcome": "snoozed", "delay": delay, "note": note and note[:LONGEST_NOTE]}
+        case Released(note):
+            return {"outcome": "released", "note": note and note[:LONGEST_NOTE]}
+        case _:
+            return {"outcome": "released"}
+
+
+def outcome(body: dict[str, Any]) -> Outcome:
+    """The outcome that a DONE frame tells; one that makes no sense is a failure that says so."""
+    note = _text(body.get("note"), LONGEST_NOTE)
+    match body:
+        case {"outcome": "done"}:
+            return _done(body.get("result"))
+        case {"outcome": "snoozed", "delay": int(delay)}:
+            return Snoozed(min(max(1, delay), LONGEST_SNOOZE), note)
+        case {"outcome": "released"}:
+            return Released(note)
+        case {"outcome": "failed"}:
+            error, again = _text(body.get("error"), LONGEST_ERROR), body.get("again")
+            reason = _text(body.get("reason"), LONGEST_NOTE)
+            return Failed(error or "failed, and did not say why", again is not False, reason)
+        case _:
+            return Failed(f"reported no outcome that rota knows: {body.get('outcome')!r:.60}")
+
+
+def tokens(body: dict[str, Any]) -> set[int]:
+    """The tokens that a RETURNED frame names."""
+    named = body.get("tokens")
+    return {token for token in named if isinstance(token, int)} if isinstance(named, list) else set()
+
+
+def _done(result: object) -> Outcome:
+    if result is None:
+        return Done(None)
+    if not isinstance(result, str) or len(result.encode("utf-8", "replace")) > LARGEST_RESULT:
+        return Failed(f"the result is not text of at most {LARGEST_RESULT:,} bytes", again=False)
+    try:
+        json.loads(result)
+    except (ValueError, RecursionError):
+        return Failed("the result is not JSON", again=False)
+    return Done(result)
+
+
+def _text(value: object, longest: int) -> str | None:
+    if not isinstance(value, str):
+        return None
+    return value[:longest].encode("utf-8", "replace").decode()
