@@ -10,10 +10,11 @@ from rota.core.errors import BadInput
 from rota.core.job import NewJob
 from rota.core.times import SECOND, parse_duration
 from rota.settings import load
+from rota.worker.context import check_names
 from rota.worker.handler import CONTEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rota.core.job import Job
     from rota.core.times import Duration
@@ -33,10 +34,15 @@ R = TypeVar("R")
 class App:
     """One application: a registry of tasks and a database, which is made when first used.
 
-    `App()` means the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` names one. Any thread may use it.
+    `App()` means the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` names one. Any thread may use it. What
+    `context` holds, every handler's `ctx` has as attributes; a setup may add more to `app.context`.
     """
 
-    def __init__(self, url: str | None = None, settings: Settings | None = None) -> None:
+    def __init__(
+        self, url: str | None = None, settings: Settings | None = None, context: Mapping[str, Any] | None = None
+    ) -> None:
+        self.context: dict[str, Any] = dict(context or {})
+        check_names(self.context)
         self.settings = settings or load()
         self._url = url or self.settings.db
         self._own = threading.local()
@@ -106,9 +112,10 @@ class App:
         return declare
 
     def prepare(self, queue: str) -> None:
-        """Run what was declared for workers of this queue."""
+        """Run what was declared for workers of this queue, and see that what it put into the context may be there."""
         for function in self._setups.get(queue, []):
             function()
+        check_names(self.context)
 
     def enqueue(self, new: NewJob, wait: str | None = None) -> Enqueued:
         """Make a job durable; a full queue is waited for up to `wait`."""

@@ -2,41 +2,106 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from rota.core.claim import Failed
 from rota.core.errors import NothingReady
-from rota.worker.handler import run
+from rota.core.times import SECOND
+from rota.worker.context import Context
+from rota.worker.handler import run, wants_context
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from rota.app import App
-    from rota.core.claim import Outcome
+    from rota.core.claim import Claim, Outcome, Run
     from rota.core.job import Job
 
 
 def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job]:
     """Run every job that is ready, and those that become ready by it, one after another; the jobs as they ended.
 
-    Jobs whose time has not come are left. A job that fails waits for its retry like any other.
+    Jobs whose time has not come are left. A job that fails waits for its retry like any other. As in a worker's life,
+    the setup of each queue runs once, before its first job.
     """
     worker = app.workers.register("work_off", queue=queue)
     ended: list[Job] = []
+    prepared: set[str] = set()
     try:
         while len(ended) < most:
             try:
                 claim = app.claims.take(worker.id, queue)
             except NothingReady:
                 break
-            app.claims.settle(claim, _outcome(app, app.jobs.get(claim.job_id)))
+            job = app.jobs.get(claim.job_id)
+            if job.queue not in prepared:
+                app.prepare(job.queue)
+                prepared.add(job.queue)
+            app.claims.settle(claim, _outcome(app, job, claim))
             ended.append(app.jobs.get(claim.job_id))
     finally:
         app.workers.deregister(worker.id)
     return ended
 
 
-def _outcome(app: App, job: Job) -> Outcome:
+def _outcome(app: App, job: Job, claim: Claim) -> Outcome:
     task = app.tasks.get(job.kind)
     if task is None:
         known = ", ".join(sorted(app.tasks)) or "none"
         return Failed(f"there is no task {job.kind!r} in this app; known: {known}", again=False)
-    return run(task.function, job.payload_json)
+    if not wants_context(task.function):
+        return run(task.function, job.payload_json)
+    return run(task.function, job.payload_json, Context(_handed(app, job, claim), ByHand(app, claim), app.context))
+
+
+class ByHand:
+    """A claim by hand in place of a pipe: what the handler says goes straight to the store, or is printed."""
+
+    def __init__(self, app: App, claim: Claim) -> None:
+        self._app = app
+        self._claim = claim
+        self.worker_id = claim.worker_id
+        self.stopping = False
+        self.lost = False
+        self.recovering: float | None = None
+
+    def renew(self, job: Mapping[str, Any]) -> None:
+        self._app.claims.renew(self._claim)
+
+    def log(self, job: Mapping[str, Any], text: str) -> None:
+        print(f"{self._claim.run_id} {text}")
+
+    def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None:
+        """Nobody watches."""
+
+    def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
+        self._app.claims.keep_checkpoint(self._claim, checkpoint)
+
+    def recover(self, seconds: float | None) -> None:
+        self.recovering = seconds
+
+
+def _handed(app: App, job: Job, claim: Claim) -> dict[str, Any]:
+    """The job as an orchestrator would hand it out."""
+    return {
+        "id": job.id,
+        "token": claim.token,
+        "queue": job.queue,
+        "kind": job.kind,
+        "title": job.title,
+        "payload": job.payload_json,
+        "priority": job.priority,
+        "attempt": job.attempts + 1,
+        "max_attempts": job.max_attempts,
+        "timeout": job.timeout,
+        "deadline": None if job.timeout is None else time.monotonic() + job.timeout / SECOND,
+        "checkpoint": job.checkpoint_json,
+        "previous_runs": [_told(run) for run in app.claims.runs(job.id)],
+    }
+
+
+def _told(run: Run) -> dict[str, Any]:
+    names = ("worker_id", "attempt", "status", "reason", "error", "note")
+    return {"run_id": run.id, **{name: getattr(run, name) for name in names}}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rota.core import report
 from rota.core.claim import Done, Failed, Released, Snoozed
-from rota.orchestrator import report
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists)
 BODIES = st.fixed_dictionaries(

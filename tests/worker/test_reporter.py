@@ -60,7 +60,7 @@ def test_an_outcome_waits_for_room_and_is_not_lost(pipe: Pipe) -> None:
     reporter, theirs = pipe
     taken = fill(reporter)
     heard: list[bool] = []
-    deliver = threading.Thread(target=lambda: heard.append(reporter.deliver(frames.DONE, {"token": 7})))
+    deliver = threading.Thread(target=lambda: heard.append(reporter.deliver(frames.encode(frames.DONE, {"token": 7}))))
     deliver.start()
     assert Reader(theirs).read(taken + 1)[-1] == frames.Frame(frames.DONE, {"token": 7})
     deliver.join(30)
@@ -70,5 +70,5 @@ def test_an_outcome_waits_for_room_and_is_not_lost(pipe: Pipe) -> None:
 def test_an_outcome_that_nobody_hears_says_so(pipe: Pipe) -> None:
     reporter, theirs = pipe
     theirs.close()
-    assert not reporter.deliver(frames.DONE, {"token": 7})
+    assert not reporter.deliver(frames.encode(frames.DONE, {"token": 7}))
     assert not reporter.report(frames.HEALTH, {})

@@ -1,41 +1,349 @@
-"""A worker life on its pipe."""
+"""A worker life on its pipe: a real process, with the test as its orchestrator."""
 
 from __future__ import annotations
 
-import socket
-import threading
-from typing import TYPE_CHECKING
+import json
+import os
+import signal
+from collections.abc import Callable
 
-from rota.app import App
+import pytest
+
 from rota.core import frame as frames
-from rota.worker import runtime
 from tests.support.eventually import eventually
+from tests.worker.driven import Driven
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
+Start = Callable[..., Driven]
 
 
-def test_a_worker_that_hears_without_pause_still_tells_that_it_lives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runtime, "FRAME_INTERVAL", 0.1)
-    ours, theirs = socket.socketpair()
-    worker = runtime.Runtime(theirs, "worker:tag:0", "worker-00000001", "tag")
-    life = threading.Thread(target=worker.work, args=(App(str(tmp_path / "rota.db")),))
-    decoder, beats = frames.Decoder(), 0
-    with ours, theirs:
-        life.start()
+def test_it_says_hello_and_is_healthy_once_its_setup_is_over(start: Start) -> None:
+    worker = start(queue="slow")
+    hello = worker.next(frames.HELLO)
+    assert (hello["component_id"], hello["protocol"]) == ("worker:slow:0", 1)
+    assert {"double", "hold", "broken"} <= set(hello["tasks"])
+    eventually(lambda: "setup slow" in worker.ledger())
+    assert worker.heard == []
+    worker.let_go("setup")
+    assert worker.next(frames.HEALTH) == {"component_id": "worker:slow:0", "status": "healthy", "current_job": None}
+
+
+def test_jobs_run_in_order_and_each_is_reported(start: Start) -> None:
+    worker = start().is_up()
+    jobs = [worker.job("double", f'{{"n":{n}}}') for n in range(3)]
+    worker.run(*jobs)
+    assert [done["result"] for done in worker.done(*jobs)] == ["0", "2", "4"]
+
+
+def test_a_job_of_which_only_id_token_and_kind_are_told_runs_too(start: Start) -> None:
+    worker = start("@app.task()\ndef bare(ctx):\n    return [ctx.attempt, ctx.job.queue, ctx.deadline]\n").is_up()
+    worker.send(frames.RUN, jobs=[{"id": 1, "token": 9, "kind": "bare"}, {"id": 2, "token": 10, "kind": "broken"}])
+    assert worker.next(frames.DONE)["result"] == '[1,"default",null]'
+    assert worker.next(frames.DONE)["outcome"] == "failed"
+
+
+def test_what_makes_no_sense_is_ignored_and_the_next_job_runs(start: Start) -> None:
+    worker = start().is_up()
+    worker.pipe.sendall(b"\xff\x00RUN|\nRUN|[1]\nSHOUT|{}\nRUN|{" + b"x" * 2_000_000 + b"}\n")
+    worker.send(frames.RUN, jobs=7)
+    worker.send(frames.RUN, jobs=[7, {"id": 1}, {"id": "a", "token": 1, "kind": "double"}, {"id": 1, "token": 2}])
+    worker.send(frames.RUN, jobs=[{"id": 1, "token": 2, "kind": "double", "timeout": "x"}], settled="x", renewed_at=[])
+    worker.send(frames.RENEWED, at="yesterday")
+    good = worker.job("double", '{"n":4}')
+    worker.run(good)
+    assert worker.done(good)[0]["result"] == "8"
+
+
+def test_a_recall_is_answered_with_what_was_not_started(start: Start) -> None:
+    worker = start().is_up()
+    held, *waiting = [worker.job("hold", '{"name":"a"}'), worker.job("double"), worker.job("double")]
+    worker.run(held, *waiting)
+    worker.holds("a")
+    worker.send(frames.RECALL)
+    assert worker.next(frames.RETURNED)["tokens"] == [job["token"] for job in waiting]
+    worker.send(frames.RECALL)
+    assert worker.next(frames.RETURNED)["tokens"] == []
+    worker.let_go("a")
+    assert worker.done(held)[0]["result"] == '"a"'
+    assert "setup default" in worker.ledger()[0] and worker.ledger()[1:] == ["hold a"]
+
+
+def test_it_beats_as_often_as_the_setting_says_with_its_job_and_though_frames_never_pause(start: Start) -> None:
+    worker = start(ROTA_FRAME_INTERVAL="50ms").is_up()
+    held = worker.job("hold", '{"name":"b"}')
+    worker.run(held)
+    for _ in range(3):
+        worker.next(frames.HEALTH, current_job=held["id"])
+    for _ in range(3):
 
         def beaten() -> bool:
-            nonlocal beats
-            ours.sendall(frames.encode(frames.RECALL, {}))
-            beats += sum(frame.kind == frames.HEALTH for frame in decoder.feed(ours.recv(1 << 16)))
-            return beats >= 4
+            worker.send(frames.RECALL)
+            return any(frame.kind == frames.HEALTH for frame in worker.heard)
 
-        eventually(beaten)
-        ours.sendall(frames.encode(frames.STOP, {}))
-        life.join(30)
-        assert not life.is_alive()
-        ours.shutdown(socket.SHUT_RDWR)
+        eventually(lambda: beaten() or not worker.next(frames.RETURNED))
+        worker.next(frames.HEALTH)
+    worker.let_go("b")
+    worker.done(held)
+    worker.next(frames.HEALTH, current_job=None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_worker_leaves_at_once_when_it_is_signalled(start: Start, number: signal.Signals) -> None:
+    worker = start().is_up()
+    worker.signal(number)
+    assert worker.wait() == 0
+    assert [frame.body["status"] for frame in worker.rest() if frame.kind == frames.HEALTH][-1] == "stopping"
+
+
+def test_however_often_it_is_signalled_the_job_in_hand_is_finished_and_the_rest_goes_back(start: Start) -> None:
+    worker = start().is_up()
+    held, waiting = worker.job("hold", '{"name":"c"}'), worker.job("double")
+    worker.run(held, waiting)
+    worker.holds("c")
+    for _ in range(5):
+        worker.signal(signal.SIGTERM)
+    assert worker.next(frames.RETURNED)["tokens"] == [waiting["token"]]
+    worker.next(frames.HEALTH, status="stopping", current_job=held["id"])
+    late = worker.job("double")
+    worker.run(late)
+    assert worker.next(frames.RETURNED)["tokens"] == [late["token"]]
+    worker.signal(signal.SIGINT)
+    worker.let_go("c")
+    assert worker.done(held)[0]["outcome"] == "done"
+    assert worker.wait() == 0
+
+
+def test_a_stop_frame_means_the_same(start: Start) -> None:
+    worker = start().is_up()
+    held, waiting = worker.job("hold", '{"name":"d"}'), worker.job("double")
+    worker.run(held, waiting)
+    worker.holds("d")
+    worker.send(frames.STOP, now=False)
+    assert worker.next(frames.RETURNED)["tokens"] == [waiting["token"]]
+    worker.let_go("d")
+    assert worker.done(held)[0]["outcome"] == "done"
+    assert worker.wait() == 0
+
+
+@pytest.mark.parametrize("how", ["signal", "frame"])
+def test_a_worker_that_is_still_in_its_setup_leaves_at_once(start: Start, how: str) -> None:
+    worker = start(queue="slow")
+    eventually(lambda: "setup slow" in worker.ledger())
+    if how == "signal":
+        worker.signal(signal.SIGTERM)
+    else:
+        worker.send(frames.STOP)
+    assert worker.wait() == 0
+
+
+STUBBORN = """
+@app.task()
+def tidy(name):
+    try:
+        note("working")
+        try:
+            wait_for("never")
+        except Exception:
+            note("caught")
+    finally:
+        note("tidied up")
+
+@app.task()
+def clumsy():
+    try:
+        note("working")
+        wait_for("never")
+    finally:
+        raise ValueError("the clean-up failed")
+
+@app.task()
+def talkative(ctx):
+    note("working")
+    while True:
+        ctx.log("x" * 4000)
+"""
+
+
+@pytest.mark.parametrize(("kind", "left"), [("tidy", "tidied up"), ("clumsy", None)])
+def test_when_the_time_is_over_the_handler_is_interrupted_and_its_job_released(
+    start: Start, kind: str, left: str | None
+) -> None:
+    worker = start(STUBBORN).is_up()
+    held = worker.job(kind, '{"name":"e"}' if kind == "tidy" else None)
+    worker.run(held)
+    eventually(lambda: "working" in worker.ledger())
+    worker.send(frames.STOP, now=True)
+    done = worker.done(held)[0]
+    assert (done["outcome"], done["note"]) == ("released", "the worker stopped before this was finished")
+    assert worker.wait() == 0
+    assert "caught" not in worker.ledger()
+    assert left is None or left in worker.ledger()
+
+
+def test_an_interrupted_handler_never_cuts_a_frame(start: Start) -> None:
+    worker = start(STUBBORN).is_up()
+    held = worker.job("talkative")
+    worker.run(held)
+    worker.next(frames.LOG)
+    worker.send(frames.STOP, now=True)
+    assert worker.done(held)[0]["outcome"] == "released"
+    assert worker.wait() == 0
+
+
+def test_a_stop_that_means_now_starts_nothing(start: Start) -> None:
+    worker = start().is_up()
+    worker.pipe.sendall(
+        frames.encode(frames.RUN, {"jobs": [worker.job("hold", '{"name":"never"}')]})
+        + frames.encode(frames.STOP, {"now": True})
+    )
+    told = [frame for frame in worker.rest() if frame.kind in (frames.DONE, frames.RETURNED)]
+    assert worker.wait() == 0
+    assert [frame.body.get("outcome", "returned") for frame in told] in (["released"], ["returned"])
+
+
+@pytest.mark.parametrize("how", ["KeyboardInterrupt", "SystemExit", "GeneratorExit"])
+def test_whatever_a_handler_raises_its_worker_lives(start: Start, how: str) -> None:
+    worker = start(f"@app.task()\ndef leave():\n    raise {how}()\n").is_up()
+    left, after = worker.job("leave"), worker.job("double", '{"n":1}')
+    worker.run(left, after)
+    first, second = worker.done(left, after)
+    assert first["outcome"] == "failed" and how in first["error"] and first["again"]
+    assert second["outcome"] == "done"
+
+
+def test_text_that_utf8_cannot_hold_and_errors_without_end_reach_the_orchestrator(start: Start) -> None:
+    worker = start(
+        "@app.task()\ndef half():\n    return '\\ud800'\n"
+        "@app.task()\ndef odd():\n    raise OSError('\\udcff')\n"
+        "@app.task()\ndef long():\n    raise ValueError('x' * 5_000_000)\n"
+        "class Mute(Exception):\n    def __str__(self):\n        raise ValueError\n"
+        "@app.task()\ndef mute():\n    raise Mute()\n"
+    ).is_up()
+    jobs = [worker.job(kind) for kind in ("half", "odd", "long", "mute")]
+    worker.run(*jobs)
+    half, odd, long, mute = worker.done(*jobs)
+    assert "UnicodeEncodeError" in half["error"]
+    assert "OSError: ?" in odd["error"]
+    assert 9_000 < len(long["error"]) < 20_000 and "shop.py, in long" in long["error"]
+    assert "Mute" in mute["error"]
+
+
+def test_ten_errors_in_a_row_end_it_and_what_waits_goes_back(start: Start) -> None:
+    worker = start().is_up()
+    jobs = [worker.job("broken") for _ in range(9)]
+    jobs += [worker.job("double", '{"n":1}')] + [worker.job("broken") for _ in range(12)]
+    worker.run(*jobs)
+    assert worker.wait() == 81
+    told = worker.rest()
+    assert [frame.body["token"] for frame in told if frame.kind == frames.DONE] == [job["token"] for job in jobs[:20]]
+    assert [frame.body["tokens"] for frame in told if frame.kind == frames.RETURNED] == [[21, 22]]
+
+
+def test_a_setup_that_fails_says_so_and_has_its_own_exit_code(start: Start) -> None:
+    worker = start(queue="bad")
+    assert worker.wait() == 80
+    assert "setup of queue bad failed: ValueError: no such model" in worker.errors()
+    assert frames.HEALTH not in [frame.kind for frame in worker.rest()]
+
+
+@pytest.mark.parametrize("app", ["shop", "shop:nothing", ":x"])
+def test_an_app_that_is_not_there_is_a_mistake_and_no_traceback(start: Start, app: str) -> None:
+    worker = start(ROTA_APP=app)
+    assert worker.wait() == 80
+    assert "shop:app" in worker.errors() or "shop has no App called 'nothing'" in worker.errors()
+    assert "Traceback" not in worker.errors()
+
+
+def test_a_setting_that_makes_no_sense_is_told(start: Start) -> None:
+    worker = start(ROTA_MAX_JOBS="many")
+    assert worker.wait() == 80
+    assert "max_jobs (from environment) must be a whole number" in worker.errors()
+
+
+def test_the_setup_of_another_queue_runs_once_before_its_first_job(start: Start) -> None:
+    worker = start("@app.task()\ndef model(ctx):\n    note('job')\n    return ctx.model\n").is_up()
+    jobs = [worker.job("model", queue="tag"), worker.job("model", queue="tag")]
+    worker.run(*jobs)
+    assert [done["result"] for done in worker.done(*jobs)] == ['"m1"', '"m1"']
+    assert worker.ledger()[1:] == ["setup tag", "job", "job"]
+
+
+def test_when_the_setup_of_another_queue_fails_everything_goes_back(start: Start) -> None:
+    worker = start().is_up()
+    first, bad, waiting = worker.job("double", '{"n":1}'), worker.job("double", queue="bad"), worker.job("double")
+    worker.run(first, bad, waiting)
+    worker.done(first)
+    assert worker.next(frames.RETURNED)["tokens"] == [bad["token"], waiting["token"]]
+    assert worker.wait() == 80
+
+
+def test_a_setup_that_takes_a_name_of_ours_has_failed(start: Start) -> None:
+    worker = start(queue="greedy")
+    assert worker.wait() == 80
+    assert "ctx.token is rota's own" in worker.errors()
+
+
+def test_after_so_many_jobs_it_is_recycled_and_what_waits_goes_back(start: Start) -> None:
+    worker = start(ROTA_MAX_JOBS="3").is_up()
+    jobs = [worker.job("double", '{"n":1}') for _ in range(5)]
+    worker.run(*jobs)
+    worker.done(*jobs[:3])
+    assert worker.next(frames.RETURNED)["tokens"] == [4, 5]
+    worker.next(frames.HEALTH, status="stopping")
+    assert worker.wait() == 83
+
+
+def test_a_worker_that_grew_too_large_is_recycled_after_its_job(start: Start) -> None:
+    grow = "kept = []\n@app.task()\ndef grow(megabytes):\n    kept.append(b'x' * (megabytes << 20))\n    time.sleep(0.03)\n"
+    worker = start(grow, ROTA_MAX_RSS="100").is_up()
+    small, large, waiting = (worker.job("grow", f'{{"megabytes":{size}}}') for size in (1, 100, 1))
+    worker.run(small, large, waiting)
+    worker.done(small, large)
+    assert worker.next(frames.RETURNED)["tokens"] == [waiting["token"]]
+    assert worker.wait() == 83
+
+
+def test_a_worker_knows_no_store_and_stays_small(start: Start) -> None:
+    worker = start(
+        "from rota.worker.recycle import resident\n"
+        "@app.task()\ndef inside():\n"
+        "    heavy = ('apsw', 'rota.store', 'rota.worker.orphan', 'dataclasses', 'logging', 'asyncio', 'subprocess')\n"
+        "    return [[m for m in sys.modules if m.startswith(heavy)], resident()]\n"
+    ).is_up()
+    job = worker.job("inside")
+    worker.run(job)
+    loaded, size = json.loads(worker.done(job)[0]["result"])
+    assert loaded == []
+    assert size < 30_000_000
+
+
+CHATTER = """
+@app.task()
+def chatter(ctx):
+    for n in range(2000):
+        ctx.log(f"{n} " + "x" * 1000)
+        ctx.progress(n, 2000)
+    note("chattered")
+"""
+
+
+def test_while_nobody_reads_reports_are_dropped_whole_and_an_outcome_waits(start: Start) -> None:
+    worker = start(CHATTER).is_up()
+    chatter, after = worker.job("chatter"), worker.job("hold", '{"name":"f"}')
+    worker.run(chatter, after)
+    eventually(lambda: "chattered" in worker.ledger())
+    eventually(lambda: set(states(worker.process.pid)) == {"S"})
+    assert "hold f" not in worker.ledger(), "the next job does not start before the outcome is told"
+    worker.let_go("f")
+    assert [done["outcome"] for done in worker.done(chatter, after)] == ["done", "done"]
+    said = [int(frame.body["message"].split()[0]) for frame in worker.past if frame.kind == frames.LOG]
+    assert 10 < len(said) < 2000
+    assert said == sorted(said)
+
+
+def states(pid: int) -> list[str]:
+    """How the threads of a process stand: S is asleep."""
+    found = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/stat") as file:
+            found.append(file.read().rpartition(")")[2].split()[0])
+    return found

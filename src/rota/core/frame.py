@@ -35,7 +35,8 @@ class Frame(NamedTuple):
 
 
 def encode(kind: str, body: Mapping[str, Any]) -> bytes:
-    return f"{kind}|{_encode(body)}\n".encode()
+    """The frame as bytes. What UTF-8 cannot hold, such as half a file name, becomes a question mark."""
+    return f"{kind}|{_encode(body)}\n".encode("utf-8", "replace")
 
 
 class Decoder:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
-from rota.core import slot
+from rota.core import report, slot
 from rota.core.claim import Returned
 from rota.core.death import INVALID_FRAMES
-from rota.orchestrator import report
 from rota.orchestrator.upkeep import now
 
 if TYPE_CHECKING:
@@ -52,9 +51,7 @@ class Hearing:
                 child.report["progress"] = report.progress(body)
                 self._upkeep.told(child)
             case frames.CHECKPOINT:
-                kept = report.checkpoint(body, child.held[0] if child.held else None)
-                if kept is not None:
-                    self._work.keep(kept)
+                self._keep(child, body)
             case frames.RETURNED:
                 self._take_back(child, report.tokens(body))
             case frames.LOG:
@@ -75,6 +72,12 @@ class Hearing:
         self._work.report(child.worker_id, (held.job_id, held.token, report.outcome(body)))
         if child.report.pop("progress", None) is not None:
             self._upkeep.told(child)
+
+    def _keep(self, child: Child, body: dict[str, Any]) -> None:
+        """What the handler of the job in hand wants its next attempt to know."""
+        text = report.checkpoint(body)
+        if text is not None and child.held and body.get("token") == child.held[0].token:
+            self._work.keep((text, child.held[0].job_id, child.held[0].token))
 
     def _feel(self, place: Place, child: Child, body: dict[str, Any]) -> None:
         match body.get("status"):

@@ -72,6 +72,12 @@ class Claims:
             tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
             return to_claim(to_job(row))
 
+    def keep_checkpoint(self, claim: Claim, checkpoint: str) -> None:
+        """Keep JSON text for whoever attempts the job next; only the holder may."""
+        with self._store.write() as tx:
+            if not tx.execute("claim.checkpoint", checkpoint=checkpoint, id=claim.job_id, token=claim.token):
+                raise _lost(tx, claim)
+
     def release(self, claim: Claim, note: str | None = None) -> None:
         """Give the job back unfinished; no attempt is spent."""
         self.settle(claim, Released(note))

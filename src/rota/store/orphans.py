@@ -1,16 +1,112 @@
-"""Workers that go on alone after their orchestrator is gone."""
+"""Workers whose orchestrator is gone: their claims move to leases of their own, and each looks after itself."""
 
 from __future__ import annotations
 
+from rota.core import job as jobs
+from rota.core import slot as slots
+from rota.core import worker as workers
+from rota.core.claim import ORPHANED, Returned
+from rota.core.errors import Stale
 from rota.core.orchestrator import LEASE
+from rota.core.worker import Dead
+from rota.store import ending, tend
+from rota.store.rows import to_job, to_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.core.claim import Ending
+    from rota.core.job import Job
+    from rota.store.deaths import Death
+    from rota.store.exchange import Settled
+    from rota.store.store import Store
     from rota.store.transaction import Transaction
+
+    Kept = tuple[int, int, str]
+
+
+class Orphans:
+    """The port for the helper of an orphaned worker."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def begin(
+        self, worker: str, in_hand: int | None, outcomes: Sequence[Settled], checkpoints: Sequence[Kept] = ()
+    ) -> bool:
+        """Settle what the worker had told, give back what it had not started, and let the token in hand go on.
+
+        False when there is nothing to go on with: the worker counts as dead, or the claim in hand is someone else's.
+        """
+        with self._store.write(worker) as tx:
+            row = tx.one("worker.lock", id=worker)
+            for job_id, token, checkpoint in checkpoints:
+                tx.execute("claim.checkpoint", id=job_id, token=token, checkpoint=checkpoint)
+            for settled in outcomes:
+                self._settle(tx, settled)
+            if row is None or to_worker(row).status not in workers.LIVE:
+                return False
+            held = [to_job(row) for row in tx.execute("claim.held_by", worker=worker)]
+            for job in held:
+                if job.token != in_hand:
+                    self._end(tx, job, Returned())
+            move_to_lease(tx, worker)
+            return in_hand is None or any(job.token == in_hand for job in held)
+
+    def renew(self, worker: str, job_id: int, token: int) -> None:
+        """A beat and a renewal in one; `Stale` when the worker or its claim was given up."""
+        with self._store.write(worker) as tx:
+            alive = tx.execute("worker.beat", id=worker, now=tx.now, counted=1, metadata=None)
+            until = tx.now + LEASE
+            held = tx.execute("orphan.renew", id=job_id, token=token, worker=worker, lease_expires_at=until)
+            if not alive or not held:
+                raise Stale(f"job {job_id} is not held by {worker} with token {token} any more")
+
+    def keep_checkpoint(self, worker: str, kept: Kept) -> None:
+        """Keep it for the next attempt, if the claim still holds."""
+        job_id, token, checkpoint = kept
+        with self._store.write(worker) as tx:
+            tx.execute("claim.checkpoint", id=job_id, token=token, checkpoint=checkpoint)
+
+    def settle(self, worker: str, settled: Settled) -> None:
+        """Report what became of the job in hand; a claim that was lost changes nothing."""
+        with self._store.write(worker) as tx:
+            self._settle(tx, settled)
+
+    def end(self, death: Death, last: Settled | None = None) -> None:
+        """The worker is gone: its last report, its certificate, its claims back and its slot empty, all at once."""
+        worker = death.worker_id
+        with self._store.write(worker) as tx:
+            if last is not None:
+                self._settle(tx, last)
+            if not death.asked:
+                tend.bury(self._store, tx, worker, Dead(death.reason, death.text), death)
+            elif tend.deregister(self._store, tx, worker, ORPHANED) >= 0:
+                _certify(tx, death)
+            for (slot,) in tx.execute("orphan.empty_slot", worker=worker, now=tx.now):
+                tx.tell("slot", "move", slot, status=slots.EMPTY, worker=None)
+
+    def _settle(self, tx: Transaction, settled: Settled) -> None:
+        job_id, token, outcome = settled
+        row = tx.one("job.lock", id=job_id)
+        job = to_job(row) if row else None
+        if job and job.status == jobs.ACTIVE and job.token == token:
+            self._end(tx, job, outcome)
+
+    def _end(self, tx: Transaction, job: Job, how: Ending) -> None:
+        ending.end_claim(tx, job, how, self._store.settings.backoff, self._store.chance())
 
 
 def move_to_lease(tx: Transaction, worker: str) -> None:
-    """Let a worker's claims hang on leases of their own, and the worker be judged by its beats."""
-    until = tx.now + LEASE
-    tx.execute("orphan.move_claims", worker=worker, lease=LEASE, lease_expires_at=until)
-    tx.execute("orphan.move_worker", worker=worker, interval=LEASE // 2, now=tx.now, check_at=until)
+    """Let a worker and its claims hang on no orchestrator any more. Whoever comes second changes nothing."""
+    if tx.execute("orphan.take_leave", worker=worker, now=tx.now, interval=LEASE // 2, check_at=tx.now + LEASE):
+        tx.execute("orphan.take_leases", worker=worker, lease=LEASE, lease_expires_at=tx.now + LEASE)
+        tx.tell("worker", "orphan", worker)
+
+
+def _certify(tx: Transaction, death: Death) -> None:
+    """The certificate of one that left in peace."""
+    known = {"worker": death.worker_id, "slot": death.slot, "reason": death.reason, "text": death.text}
+    names = ("exit_code", "signal", "sent_by", "usage", "last_frame", "stderr_tail")
+    tx.execute("worker.certify", now=tx.now, job=None, **known, **{name: getattr(death, name) for name in names})

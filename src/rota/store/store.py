@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rota.store.history import History
     from rota.store.jobs import Jobs
     from rota.store.orchestrators import Orchestrators
+    from rota.store.orphans import Orphans
     from rota.store.port import Database
     from rota.store.queues import Queues
     from rota.store.reconcile import Reconciled
@@ -76,6 +77,12 @@ class Store:
         from rota.store.orchestrators import Orchestrators
 
         return Orchestrators(self)
+
+    @property
+    def orphans(self) -> Orphans:
+        from rota.store.orphans import Orphans
+
+        return Orphans(self)
 
     @property
     def slots(self) -> Slots:

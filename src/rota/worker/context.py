@@ -1,41 +1,234 @@
-"""What a handler may know and say while it runs: pass it on by a parameter named `ctx`."""
+"""What a handler may know and say while it runs: it asks for it by a parameter named `ctx`."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
-from rota.core import frame as frames
+from rota.core.errors import BadInput, TooLarge
+from rota.core.health import LONGEST_RECOVERY
 from rota.core.ids import run_id
+from rota.core.jsontext import encoder
+from rota.core.record import Record
+from rota.core.times import SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
+    from typing import Protocol
 
-    from rota.worker.reporter import Reporter
+    class Link(Protocol):
+        """What a context asks of whoever runs the handler."""
+
+        worker_id: str
+        stopping: bool
+        lost: bool
+        recovering: float | None
+
+        def renew(self, job: Mapping[str, Any]) -> None: ...
+
+        def log(self, job: Mapping[str, Any], text: str) -> None: ...
+
+        def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None: ...
+
+        def keep(self, job: Mapping[str, Any], checkpoint: str) -> None: ...
+
+        def recover(self, seconds: float | None) -> None: ...
+
+
+LARGEST_CHECKPOINT = 256 * 1024
+LARGEST = 10**18
+_encode = encoder()
+
+
+class JobInHand(Record):
+    """The job that a handler runs."""
+
+    id: int
+    title: str
+    queue: str
+    kind: str
+    payload: Any
+    priority: int
+    attempt: int
+    max_attempts: int
+
+
+class PreviousRun(Record):
+    """What an earlier attempt at the same job did, as `rota runs` shows it."""
+
+    run_id: str
+    worker_id: str | None
+    attempt: int | None
+    status: str | None
+    reason: str | None
+    error: str | None
+    note: str | None
 
 
 class Context:
-    """One run of one job."""
+    """One run of one job. Whatever the application gave as context is an attribute too."""
 
-    def __init__(
-        self, reporter: Reporter, worker_id: str, job: dict[str, Any], is_stopping: Callable[[], bool]
-    ) -> None:
-        self._reporter = reporter
-        self._is_stopping = is_stopping
-        self.job_id: int = job["id"]
-        self.token: int = job["token"]
-        self.worker_id = worker_id
-        self.attempt: int = job["attempt"]
-        self.state: dict[str, Any] = {}
+    __slots__ = ("_checkpoint", "_job", "_link", "_state", "_values")
+
+    def __init__(self, job: Mapping[str, Any], link: Link, values: Mapping[str, Any]) -> None:
+        self._job = job
+        self._link = link
+        self._values = values
+        self._checkpoint: str | None = job.get("checkpoint")
+        self._state: dict[str, Any] | None = None
+
+    @property
+    def job(self) -> JobInHand:
+        job = self._job
+        payload = job.get("payload")
+        return JobInHand(
+            self.job_id,
+            job.get("title", ""),
+            job.get("queue", "default"),
+            job["kind"],
+            None if payload is None else json.loads(payload),
+            job.get("priority", 0),
+            self.attempt,
+            job.get("max_attempts", 1),
+        )
+
+    @property
+    def job_id(self) -> int:
+        id: int = self._job["id"]
+        return id
+
+    @property
+    def token(self) -> int:
+        token: int = self._job["token"]
+        return token
 
     @property
     def run_id(self) -> str:
         return run_id(self.token)
 
     @property
-    def stopping(self) -> bool:
-        """Whether the worker was asked to stop: a long handler may look, and leave off early."""
-        return self._is_stopping()
+    def worker_id(self) -> str:
+        return self._link.worker_id
 
-    def log(self, message: str) -> None:
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        attempt: int = self._job.get("attempt", 1)
+        return attempt
+
+    @property
+    def previous_runs(self) -> tuple[PreviousRun, ...]:
+        """What the earlier attempts did, oldest first."""
+        names = PreviousRun.__match_args__
+        told = self._job.get("previous_runs") or ()
+        return tuple(PreviousRun(*(run.get(name) for name in names)) for run in told)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """A dict for this run alone."""
+        if self._state is None:
+            self._state = {}
+        return self._state
+
+    @property
+    def checkpoint(self) -> Any:
+        """What was last assigned, by this attempt or an earlier one; None when nothing was.
+
+        Assigning sends it, and the next attempt begins with it. Each reading is a copy: changing it keeps nothing.
+        """
+        return None if self._checkpoint is None else json.loads(self._checkpoint)
+
+    @checkpoint.setter
+    def checkpoint(self, value: Any) -> None:
+        text = _as_checkpoint(value)
+        self._link.keep(self._job, text)
+        self._checkpoint = text
+
+    @property
+    def deadline(self) -> float | None:
+        """When this run is ended, as a moment of `time.monotonic()`; None when it has no time-out."""
+        return self._job.get("deadline")
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the worker was asked to stop: a long handler may look, keep a checkpoint and leave off early."""
+        return self._link.stopping
+
+    @property
+    def lost(self) -> bool:
+        """Whether the claim may be lost: nobody has renewed it for ten seconds, so another may soon run this job."""
+        return self._link.lost
+
+    def renew_lease(self) -> None:
+        """Make sure that the claim still holds, which is renewed without asking; `Stale` when it may be lost."""
+        self._link.renew(self._job)
+
+    def log(self, text: object) -> None:
         """Say something in the orchestrator's log."""
-        self._reporter.report(frames.LOG, {"message": message, "run": self.run_id})
+        self._link.log(self._job, str(text))
+
+    def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
+        """Tell how far the job is; say it as often as you like, the latest counts."""
+        for number in (done, total):
+            if number is not None and not _is_number(number):
+                raise BadInput(f"progress takes numbers, such as progress(3, 10), not {number!r}")
+        self._link.progress(self._job, done, total, None if note is None else str(note))
+
+    def recovering(self, seconds: float) -> Recovering:
+        """For a `with` block that may look dead, such as loading a model: ask for time, at most 120 seconds."""
+        if not _is_number(seconds) or seconds <= 0:
+            raise BadInput(f"recovering takes a number of seconds, such as 30, not {seconds!r}")
+        return Recovering(self._link, min(float(seconds), LONGEST_RECOVERY / SECOND))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            known = ", ".join(sorted(self._values)) or "none"
+            raise AttributeError(f"ctx has no {name!r}; of your own context it has: {known}") from None
+
+
+class Recovering:
+    """While it lasts, the worker says that it recovers."""
+
+    def __init__(self, link: Link, seconds: float) -> None:
+        self._link = link
+        self._seconds = seconds
+        self._before: float | None = None
+
+    def __enter__(self) -> None:
+        self._before = self._link.recovering
+        self._link.recover(self._seconds)
+
+    def __exit__(self, *_: object) -> None:
+        self._link.recover(self._before)
+
+
+RESERVED = frozenset(name for name in dir(Context) if not name.startswith("_"))
+
+
+def check_names(values: Mapping[Any, Any]) -> None:
+    """Refuse names that a context has already, or that no attribute can have."""
+    for name in values:
+        if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+            raise BadInput(f"{name!r} cannot be an attribute of ctx: write a name such as model")
+        if name in RESERVED:
+            raise BadInput(f"ctx.{name} is rota's own: give your context another name, such as my_{name}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and -LARGEST <= value <= LARGEST
+
+
+def _as_checkpoint(value: Any) -> str:
+    try:
+        text = _encode(value)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise BadInput(f"the checkpoint cannot be written as JSON: {problem}") from None
+    if size > LARGEST_CHECKPOINT:
+        raise TooLarge(
+            f"the checkpoint is too large: {size:,} bytes, at most {LARGEST_CHECKPOINT:,}; "
+            "store it elsewhere and keep its path"
+        )
+    return text

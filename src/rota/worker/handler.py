@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import traceback
 from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.errors import RotaError
 from rota.core.jsontext import encoder
+from rota.core.report import LARGEST_RESULT
 from rota.core.times import parse_duration
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from rota.core.claim import Outcome
     from rota.core.times import Duration
 
-LARGEST_RESULT = 256 * 1024
 CONTEXT = "ctx"
+LONGEST_TEXT = 10_000
+_NOTHING = Done()
+_encode = encoder()
 
 
 class Snooze(Exception):
@@ -36,39 +38,57 @@ class GiveUp(Exception):
     """Raised by a handler to fail its job for good: no further attempt would help."""
 
 
+class Interrupted(BaseException):
+    """Raised into a handler whose time to finish is over: its `finally` blocks run, its `except Exception` do not."""
+
+
 def run(function: Callable[..., Any], payload_json: str | None, context: object = None) -> Outcome:
     """Call the handler with the payload's members as keyword arguments; whatever it raises is an outcome too."""
     try:
-        result = _call(function, payload_json, context)
-        text = encoder()(result)
+        payload = None if payload_json is None else json.loads(payload_json)
+        if context is None:
+            result = _call(function, payload, {})
+        else:
+            result = _call(function, payload, {CONTEXT: context})
+        return _NOTHING if result is None else _done(_encode(result))
+    except Interrupted:
+        raise
     except Snooze as asked:
         return Snoozed(asked.after, asked.note)
     except GiveUp as problem:
         return Failed(_told(problem), again=False)
-    except (Exception, SystemExit, KeyboardInterrupt) as problem:
+    except BaseException as problem:  # SystemExit, KeyboardInterrupt and a cancelled coroutine are failures too
         return Failed(_told(problem))
-    if len(text.encode()) > LARGEST_RESULT:
-        return Failed(f"the result is too large: {len(text.encode()):,} bytes, at most {LARGEST_RESULT:,}", again=False)
-    return Done(None if result is None else text)
-
-
-def _call(function: Callable[..., Any], payload_json: str | None, context: object) -> Any:
-    payload = None if payload_json is None else json.loads(payload_json)
-    extra = {CONTEXT: context} if _wants_context(function) else {}
-    if payload is None:
-        return function(**extra)
-    return function(**{**payload, **extra}) if isinstance(payload, dict) else function(payload, **extra)
 
 
 @cache
-def _wants_context(function: Callable[..., Any]) -> bool:
+def wants_context(function: Callable[..., Any]) -> bool:
     return CONTEXT in signature(function).parameters
+
+
+def _call(function: Callable[..., Any], payload: Any, extra: dict[str, Any]) -> Any:
+    if isinstance(payload, dict):
+        return function(**payload, **extra)
+    return function(**extra) if payload is None else function(payload, **extra)
+
+
+def _done(text: str) -> Outcome:
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > LARGEST_RESULT:
+        return Failed(f"the result is too large: {size:,} bytes, at most {LARGEST_RESULT:,}", again=False)
+    return Done(text)
 
 
 def _told(problem: BaseException) -> str:
     """The error as people read it: what was raised, and where in the handler."""
+    import traceback
+
     kind = type(problem).__name__
-    first = f"{kind}: {problem}" if str(problem) else kind
+    try:
+        text = str(problem)[:LONGEST_TEXT]
+    except Exception:
+        text = ""
+    first = f"{kind}: {text}" if text else kind
     frames = traceback.extract_tb(problem.__traceback__)
     if isinstance(problem, RotaError) or not frames:
         return first

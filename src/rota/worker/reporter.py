@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 from rota.core import frame as frames
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+LOOK_AGAIN = 1.0
 
 
 class Reporter:
-    """Writes frames from any thread. A report that does not fit is dropped whole; an outcome waits until it does."""
+    """Writes frames from any thread. A report that does not fit is dropped whole; an outcome waits until it does.
+
+    The lock is never held while waiting for room, so nobody waits for it longer than one write takes.
+    """
 
     def __init__(self, pipe: socket.socket) -> None:
         self._pipe = pipe
@@ -22,31 +27,41 @@ class Reporter:
         self._rest = b""
         self._broken = False
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether some thread is between two halves of a frame, so that this is no moment to interrupt it."""
+        return self._lock.locked()
+
     def report(self, kind: str, body: Mapping[str, Any]) -> bool:
         """Tell how things stand, if the pipe has room; false when it was dropped."""
         data = frames.encode(kind, body)
-        if len(data) > frames.LARGEST_REPORT or not self._lock.acquire(blocking=False):
+        if len(data) > frames.LARGEST_REPORT:
             return False
-        try:
+        with self._lock:
             self._flush()
             if self._rest:
                 return False
             self._rest = data
             self._flush()
             return not self._broken
-        finally:
-            self._lock.release()
 
-    def deliver(self, kind: str, body: Mapping[str, Any]) -> bool:
+    def deliver(self, data: bytes) -> bool:
         """Tell what must not be lost; waits while the pipe is full. False when nobody is there to hear it any more."""
-        data = frames.encode(kind, body)
         with self._lock:
-            self._rest += data
+            self._rest = self._rest + data if self._rest else data
             self._flush()
-            while self._rest:
-                select.select([], [self._pipe], [])
+        while self._rest:
+            select.select([], [self._pipe], [], LOOK_AGAIN)
+            with self._lock:
                 self._flush()
-            return not self._broken
+        return not self._broken
+
+    def switch(self, pipe: socket.socket, first: Callable[[], bytes]) -> bool:
+        """Speak to someone else from now on, beginning with what `first` says once nothing else can be said."""
+        with self._lock:
+            self._pipe, self._broken = pipe, False
+            self._rest = first()
+        return self.deliver(b"")
 
     def _flush(self) -> None:
         while self._rest:

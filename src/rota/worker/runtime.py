@@ -7,157 +7,115 @@ worker lives, so that a long handler does not look like a dead one.
 from __future__ import annotations
 
 import os
-import queue
-import select
+import signal
 import socket
 import sys
-import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from rota.core import frame as frames
-from rota.core.claim import Done, Failed, Released, Returned, Snoozed
-from rota.core.death import EXIT_ORPHANED, EXIT_SETUP_FAILED, EXIT_TOO_MANY_ERRORS
+from rota.core.claim import Failed, Released
+from rota.core.death import EXIT_ORPHANED, EXIT_RECYCLED, EXIT_SETUP_FAILED, EXIT_TOO_MANY_ERRORS
+from rota.core.errors import RotaError
+from rota.core.times import SECOND
+from rota.settings import load
 from rota.worker.context import Context
-from rota.worker.handler import run
+from rota.worker.handler import Interrupted, run, wants_context
+from rota.worker.life import Life
+from rota.worker.reader import STOP_SIGNALS, Reader
+from rota.worker.recycle import Recycling
 from rota.worker.reporter import Reporter
 
 if TYPE_CHECKING:
-    from rota.app import App
-    from rota.core.claim import Outcome
+    from types import FrameType
 
-FRAME_INTERVAL = 3.0
+    from rota.app import App, Task
+    from rota.core.claim import Outcome
+    from rota.settings import Settings
+    from rota.worker.life import Handed
+
 ERRORS_IN_A_ROW = 10
+CUT_SHORT = "the worker stopped before this was finished"
 
 
 class Runtime:
-    """One worker life."""
+    """The main thread of one worker life."""
 
-    def __init__(self, pipe: socket.socket, slot: str, worker_id: str, queue_name: str) -> None:
-        pipe.setblocking(False)
-        self._pipe = pipe
-        self._slot = slot
-        self._worker_id = worker_id
-        self._queue = queue_name
-        self._reporter = Reporter(pipe)
-        self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._recall = threading.Lock()
-        self._waiting: list[dict[str, Any]] = []
-        self._context: Context | None = None
-        self._ready = False
-        self._stopping = False
+    def __init__(self, life: Life, app: App, queue: str, settings: Settings) -> None:
+        self._life = life
+        self._app = app
+        self._queue = queue
+        self._recycling = Recycling(settings)
+        self._prepared: set[str] = set()
 
-    def work(self, app: App) -> int:
-        """Serve until asked to stop; the exit code."""
-        self._say_hello(app)
-        reader = threading.Thread(target=self._listen, name="rota-frames", daemon=True)
-        reader.start()
-        try:
-            app.prepare(self._queue)
-        except BaseException as problem:
-            print(f"setup of queue {self._queue} failed: {type(problem).__name__}: {problem}", file=sys.stderr)
+    def work(self) -> int:
+        """Serve until asked to stop, or for a reason of its own; the exit code."""
+        life = self._life
+        hello = {"component_id": life.slot, "protocol": frames.PROTOCOL, "tasks": sorted(self._app.tasks)}
+        life.reporter.deliver(frames.encode(frames.HELLO, hello))
+        if not self._prepare(self._queue):
             return EXIT_SETUP_FAILED
-        self._ready = True
-        self._tell_health()
-        errors = 0
-        while True:
-            job = self._next()
-            if job is None:
-                return 0
-            outcome, heard = self._run(app, job)
-            if not heard:
-                return EXIT_ORPHANED
+        life.ready = True
+        life.tell_health()
+        code = self._serve()
+        life.stopping = True
+        life.give_back(in_hand_too=True)
+        if life.orphaned:
+            life.may_leave.wait()
+            return EXIT_ORPHANED
+        life.tell_health()
+        return code
+
+    def _serve(self) -> int:
+        """Run jobs until there will be none; why it is over, as an exit code."""
+        life, recycling, errors = self._life, self._recycling, 0
+        while (job := life.next()) is not None:
+            task = self._app.tasks.get(job["kind"])
+            if task is None:
+                outcome = self._unknown(job["kind"])
+            elif (queue := job.get("queue") or self._queue) in self._prepared or self._prepare(queue):
+                outcome = self._run(task, job)
+            else:
+                return EXIT_SETUP_FAILED
+            life.end(job, outcome)
             errors = errors + 1 if isinstance(outcome, Failed) else 0
             if errors >= ERRORS_IN_A_ROW:
                 return EXIT_TOO_MANY_ERRORS
+            if recycling.is_on and recycling.is_due():
+                return EXIT_RECYCLED
+        return 0
 
-    def _next(self) -> dict[str, Any] | None:
-        while True:
-            with self._recall:
-                if self._waiting:
-                    return self._waiting.pop(0)
-            if self._stopping:
-                return None
-            self._inbox.get()
+    def _run(self, task: Task[..., object], job: Handed) -> Outcome:
+        """Call the handler. Only while `running` may a signal raise `Interrupted`, and it raises once."""
+        life, function = self._life, task.function
+        if job.get("timeout"):
+            job["deadline"] = time.monotonic() + job["timeout"] / SECOND
+        life.running = True
+        try:
+            if life.stop_now:
+                raise Interrupted
+            context = Context(job, life, self._app.context) if wants_context(function) else None
+            outcome = run(function, job.get("payload"), context)
+            life.running = False
+        except Interrupted:
+            outcome = Released(CUT_SHORT)
+        if life.stop_now and isinstance(outcome, Failed):  # what its clean-up raised is no fault of the job
+            outcome = Released(CUT_SHORT)
+        return outcome
 
-    def _run(self, app: App, job: dict[str, Any]) -> tuple[Outcome, bool]:
-        """Run one job and report it: what came of it, and whether anyone heard."""
-        context = self._context = Context(self._reporter, self._worker_id, job, lambda: self._stopping)
-        task = app.tasks.get(job["kind"])
-        if task is None:
-            known = ", ".join(sorted(app.tasks)) or "none"
-            outcome: Outcome = Failed(f"there is no task {job['kind']!r} in this app; known: {known}", again=False)
-        else:
-            outcome = run(task.function, job["payload"], context)
-        self._context = None
-        report = {"job": job["id"], "token": job["token"], **_told(outcome)}
-        return outcome, self._reporter.deliver(frames.DONE, report)
+    def _prepare(self, queue: str) -> bool:
+        """Run the setup of a queue, once in this life; false when it failed, which is told on stderr."""
+        try:
+            self._app.prepare(queue)
+        except BaseException as problem:
+            _complain(f"setup of queue {queue} failed: {type(problem).__name__}: {problem}")
+            return False
+        self._prepared.add(queue)
+        return True
 
-    def _say_hello(self, app: App) -> None:
-        tasks = sorted(app.tasks)
-        self._reporter.deliver(frames.HELLO, {"component_id": self._slot, "protocol": frames.PROTOCOL, "tasks": tasks})
-
-    def _tell_health(self) -> None:
-        context = self._context
-        if self._ready:
-            job = context.job_id if context else None
-            body = {"component_id": self._slot, "status": "healthy", "current_job": job}
-            self._reporter.report(frames.HEALTH, body)
-
-    def _listen(self) -> None:
-        """Read until the orchestrator is gone; beat on the way."""
-        decoder, beat_at = frames.Decoder(), time.monotonic() + FRAME_INTERVAL
-        while True:
-            readable, _, _ = select.select([self._pipe], [], [], max(0.0, beat_at - time.monotonic()))
-            if time.monotonic() >= beat_at:
-                self._tell_health()
-                beat_at = time.monotonic() + FRAME_INTERVAL
-            if not readable:
-                continue
-            try:
-                data = self._pipe.recv(1 << 18)
-            except BlockingIOError:
-                continue
-            except OSError:
-                data = b""
-            if not data:
-                self._stopping = True
-                with self._recall:
-                    self._waiting.clear()
-                self._inbox.put(None)
-                return
-            for frame in decoder.feed(data):
-                self._take(frame)
-
-    def _take(self, frame: frames.Frame) -> None:
-        match frame.kind:
-            case frames.RUN:
-                with self._recall:
-                    self._waiting += frame.body["jobs"]
-                self._inbox.put(None)
-            case frames.RECALL:
-                with self._recall:
-                    tokens, self._waiting = [job["token"] for job in self._waiting], []
-                self._reporter.deliver(frames.RETURNED, {"tokens": tokens})
-            case frames.STOP:
-                self._stopping = True
-                self._inbox.put(None)
-            case _:
-                pass
-
-
-def _told(outcome: Outcome) -> dict[str, Any]:
-    match outcome:
-        case Done(result):
-            return {"outcome": "done", "result": result}
-        case Failed(error, again, reason):
-            return {"outcome": "failed", "error": error, "again": again, "reason": reason}
-        case Snoozed(delay, note):
-            return {"outcome": "snoozed", "delay": delay, "note": note}
-        case Released(note):
-            return {"outcome": "released", "note": note}
-        case Returned():
-            return {"outcome": "released"}
+    def _unknown(self, kind: str) -> Outcome:
+        known = ", ".join(sorted(self._app.tasks)) or "none"
+        return Failed(f"there is no task {kind!r} in this app; known: {known}", again=False)
 
 
 def main() -> None:
@@ -165,12 +123,52 @@ def main() -> None:
     import faulthandler
 
     faulthandler.enable()
+    pipe = socket.socket(fileno=int(os.environ["ROTA_FRAME_FD"]))
+    pipe.setblocking(False)
+    life = Life(Reporter(pipe), os.environ["ROTA_WORKER_ID"], os.environ["ROTA_SLOT"])
+    notes = _hear_signals(life)
     from rota.worker.load import load_app
 
-    pipe = socket.socket(fileno=int(os.environ["ROTA_FRAME_FD"]))
-    runtime = Runtime(pipe, os.environ["ROTA_SLOT"], os.environ["ROTA_WORKER_ID"], os.environ["ROTA_QUEUE"])
-    app = load_app(os.environ["ROTA_APP"])
-    code = runtime.work(app)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        settings = load()
+        Reader(life, pipe, notes, settings.frame_interval / SECOND).start()
+        app = load_app(os.environ["ROTA_APP"])
+    except RotaError as problem:
+        _complain(str(problem))
+        _leave(EXIT_SETUP_FAILED)
+    _leave(Runtime(life, app, os.environ["ROTA_QUEUE"], settings).work())
+
+
+def _hear_signals(life: Life) -> int:
+    """Stop signals leave their number in a pipe; where to read it. One may also end a handler's last second."""
+    notes, written = os.pipe()
+    os.set_blocking(notes, False)
+    os.set_blocking(written, False)
+
+    def heard(_number: int, _frame: FrameType | None) -> None:
+        if life.stop_now and life.running and not life.reporter.is_writing:
+            life.running = False
+            raise Interrupted
+
+    for number in STOP_SIGNALS:
+        signal.signal(number, heard)
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    return notes
+
+
+def _complain(text: str) -> None:
+    """A line for the orchestrator's log and the certificate, if anyone is there to read it."""
+    try:
+        print(text, file=sys.stderr)
+    except OSError:
+        pass
+
+
+def _leave(code: int) -> NoReturn:
+    """End this process without waiting for threads that a handler may have left."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            pass
     os._exit(code)

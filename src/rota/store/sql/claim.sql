@@ -14,14 +14,14 @@ WHERE id = :id AND status = 'ready'
 UPDATE job SET lease_expires_at = $greatest(lease_expires_at, :until), renewed_count = renewed_count + 1
 WHERE id = :id AND token = :token AND status = 'active' AND lease_expires_at > :now RETURNING $job_columns
 
+-- name: checkpoint
+-- Keep what the holder wants the next attempt to know; no row means that the claim is lost.
+UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND status = 'active' RETURNING id
+
 -- name: holding
 -- Claims that are still their holder's; one that does not answer is not. (A RETURNING would cost more than this look.)
 SELECT id, token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key FROM job
 WHERE id = :id AND token = :token AND status = 'active' $for_update
-
--- name: checkpoint
--- Keep what a handler wants its next attempt to know.
-UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND status = 'active'
 
 -- name: finish
 -- Settle claims as done.

@@ -1,9 +1,19 @@
--- name: move_claims
--- A worker's claims hang on leases of their own.
+-- name: take_leave
+-- A seen worker whose orchestrator is gone becomes an unseen one that has just beaten; no row means that it is none.
+UPDATE worker SET orchestrator = NULL, heartbeat_interval = :interval, check_at = :check_at, last_beat_at = :now
+WHERE id = :worker AND orchestrator IS NOT NULL AND status NOT IN ('stopped', 'dead') RETURNING id
+
+-- name: take_leases
+-- What it holds no longer hangs on that orchestrator: each claim gets a lease of its own.
 UPDATE job SET orchestrator = NULL, lease = :lease, lease_expires_at = :lease_expires_at
 WHERE worker = :worker AND status = 'active' AND orchestrator IS NOT NULL
 
--- name: move_worker
--- Nobody watches the worker any more: it is judged by its beats.
-UPDATE worker SET orchestrator = NULL, heartbeat_interval = :interval, last_beat_at = :now, check_at = :check_at
-WHERE id = :worker AND orchestrator IS NOT NULL AND status NOT IN ('stopped', 'dead')
+-- name: renew
+-- Extend the lease of the job in hand, even one that ran out while nobody took the job. No row: the claim is lost.
+UPDATE job SET lease_expires_at = $greatest(lease_expires_at, :lease_expires_at), renewed_count = renewed_count + 1
+WHERE id = :id AND token = :token AND worker = :worker AND status = 'active' AND orchestrator IS NULL RETURNING id
+
+-- name: empty_slot
+-- Nobody is in the slot any more, unless it has been filled again.
+UPDATE slot SET status = 'empty', worker = NULL, start_at = NULL, updated_at = :now
+WHERE worker = :worker RETURNING name

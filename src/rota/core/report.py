@@ -1,25 +1,47 @@
-"""What a worker reports, taken with care: any program may be on the other end of the pipe."""
+"""What workers report: outcomes, both ways, and the rest as it is heard. Any program may be on the pipe: take care."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+from rota.core import frame as frames
 from rota.core.claim import Done, Failed, Released, Snoozed
+from rota.core.jsontext import encoder
 from rota.core.times import DAY
 
 if TYPE_CHECKING:
     from rota.core.claim import Outcome
-    from rota.store.exchange import Checkpoint, Handout
 
 LARGEST_RESULT = 256 * 1024
-LONGEST_NOTE = 10_000
+LONGEST_ERROR, LONGEST_NOTE = 16_384, 10_000
 LONGEST_SNOOZE = 3650 * DAY
+_encode = encoder()
+
+
+def done_frame(job: int, token: int, outcome: Outcome) -> bytes:
+    """The whole frame. A plain success is written by hand: every job pays for this."""
+    if isinstance(outcome, Done):
+        result = "null" if outcome.result is None else _encode(outcome.result)
+        return f'DONE|{{"job":{job},"token":{token},"outcome":"done","result":{result}}}\n'.encode()
+    return frames.encode(frames.DONE, {"job": job, "token": token, **_told(outcome)})
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    match outcome:
+        case Failed(error, again, reason):
+            return {"outcome": "failed", "error": error[:LONGEST_ERROR], "again": again, "reason": reason}
+        case Snoozed(delay, note):
+            return {"outcome": "snoozed", "delay": delay, "note": note and note[:LONGEST_NOTE]}
+        case Released(note):
+            return {"outcome": "released", "note": note and note[:LONGEST_NOTE]}
+        case _:
+            return {"outcome": "released"}
 
 
 def outcome(body: dict[str, Any]) -> Outcome:
     """The outcome that a DONE frame tells; one that makes no sense is a failure that says so."""
-    note = _text(body.get("note"))
+    note = _text(body.get("note"), LONGEST_NOTE)
     match body:
         case {"outcome": "done"}:
             return _done(body.get("result"))
@@ -28,8 +50,9 @@ def outcome(body: dict[str, Any]) -> Outcome:
         case {"outcome": "released"}:
             return Released(note)
         case {"outcome": "failed"}:
-            error, again = _text(body.get("error")), body.get("again")
-            return Failed(error or "failed, and did not say why", again is not False, _text(body.get("reason")))
+            error, again = _text(body.get("error"), LONGEST_ERROR), body.get("again")
+            reason = _text(body.get("reason"), LONGEST_NOTE)
+            return Failed(error or "failed, and did not say why", again is not False, reason)
         case _:
             return Failed(f"reported no outcome that rota knows: {body.get('outcome')!r:.60}")
 
@@ -49,8 +72,8 @@ def seconds(body: dict[str, Any]) -> float | None:
 def progress(body: dict[str, Any]) -> dict[str, object]:
     """How far a handler says it is."""
     told: dict[str, object] = {name: body[name] for name in ("done", "total") if _is_number(body.get(name))}
-    note = _text(body.get("note"))
-    return {**told, "note": note[:200]} if note else told
+    note = _text(body.get("note"), 200)
+    return {**told, "note": note} if note else told
 
 
 def metrics(body: dict[str, Any]) -> dict[str, object]:
@@ -60,12 +83,10 @@ def metrics(body: dict[str, Any]) -> dict[str, object]:
     return dict(list(kept.items())[:20])
 
 
-def checkpoint(body: dict[str, Any], in_hand: Handout | None) -> Checkpoint | None:
-    """What a handler wants its next attempt to know; None when it does not speak of the job in hand, or is no JSON."""
+def checkpoint(body: dict[str, Any]) -> str | None:
+    """What a CHECKPOINT frame wants the next attempt to know, as JSON; None when it is none, or too large."""
     text = body.get("checkpoint")
-    if in_hand is None or body.get("token") != in_hand.token or not isinstance(text, str):
-        return None
-    return (text, in_hand.job_id, in_hand.token) if isinstance(_done(text), Done) else None
+    return text if isinstance(text, str) and isinstance(_done(text), Done) else None
 
 
 def _is_number(value: object) -> bool:
@@ -84,7 +105,7 @@ def _done(result: object) -> Outcome:
     return Done(result)
 
 
-def _text(value: object) -> str | None:
+def _text(value: object, longest: int) -> str | None:
     if not isinstance(value, str):
         return None
-    return value[:LONGEST_NOTE].encode("utf-8", "replace").decode()
+    return value[:longest].encode("utf-8", "replace").decode()

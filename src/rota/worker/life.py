@@ -1,0 +1,174 @@
+"""One worker life: what its two threads both know, and how it is told to whoever is on the other end of the pipe."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from rota.core import frame as frames
+from rota.core.errors import Stale
+from rota.core.ids import run_id
+from rota.core.report import done_frame
+from rota.core.times import SECOND
+from rota.worker.clock import since_boot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rota.core.claim import Outcome
+    from rota.core.times import Instant
+    from rota.worker.reporter import Reporter
+
+    Handed = dict[str, Any]
+
+FENCE = 12 * SECOND
+PROGRESS_EVERY = 0.1
+LONGEST_LOG, LONGEST_NOTE = 8_000, 2_000
+# An orchestrator that tells what it has settled leaves far fewer; one that never does must not fill the memory.
+MOST_UNSETTLED = 1024
+
+
+class Life:
+    """What waits, what is in hand, what is told and not yet known to be committed, and what the worker was asked.
+
+    `hand` guards the moment at which a job is taken up: whoever holds it sees each job either waiting or in hand.
+    """
+
+    def __init__(self, reporter: Reporter, worker_id: str, slot: str) -> None:
+        self.reporter = reporter
+        self.worker_id = worker_id
+        self.slot = slot
+        self.hand = threading.Lock()
+        self.in_hand: Handed | None = None
+        self.waiting: deque[Handed] = deque()
+        self.unsettled: deque[tuple[int, bytes]] = deque(maxlen=MOST_UNSETTLED)
+        self.checkpoints: dict[int, bytes] = {}
+        self.ready = False
+        self.stopping = False
+        self.stop_now = False
+        self.running = False
+        self.orphaned = False
+        self.lost = False
+        self.recovering: float | None = None
+        self.renewed_at: Instant = 0
+        self.may_leave = threading.Event()
+        self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._progress: dict[str, Any] | None = None
+        self._progress_at = 0.0
+
+    # jobs
+
+    def next(self) -> Handed | None:
+        """Take up the next job, waiting for one; None when there will be none."""
+        while True:
+            with self.hand:
+                if self.waiting and not self.stopping and not self.orphaned:
+                    job = self.in_hand = self.waiting.popleft()
+                    return job
+            if self.stopping or self.orphaned:
+                return None
+            self._inbox.get()
+
+    def wake(self) -> None:
+        """Let the main thread look whether there is a job, or a reason to leave."""
+        if self._inbox.empty():
+            self._inbox.put(None)
+
+    def end(self, job: Handed, outcome: Outcome) -> None:
+        """Report what came of the job in hand. It is unsettled before it is no longer in hand: never neither."""
+        token = job["token"]
+        data = done_frame(job["id"], token, outcome)
+        self.unsettled.append((token, data))
+        self.in_hand = None
+        if self.recovering is not None or self._progress is not None:
+            self.recovering = self._progress = None
+        if not self.reporter.deliver(data):
+            self.orphaned = True
+
+    def forget(self, settled: int) -> None:
+        """Every outcome up to this token is committed."""
+        while self.unsettled and self.unsettled[0][0] <= settled:
+            self.unsettled.popleft()
+        for token in tuple(self.checkpoints):
+            if token <= settled:
+                del self.checkpoints[token]
+
+    def give_back(self, in_hand_too: bool = False) -> None:
+        """Give back what was not started; once this returns, that is said, whichever thread did it."""
+        with self.hand:
+            if in_hand_too and self.in_hand is not None:
+                self.waiting.appendleft(self.in_hand)
+                self.in_hand = None
+            if self.waiting:
+                self.answer_recall()
+
+    def answer_recall(self) -> None:
+        """Say which jobs go back; call it with the hand held."""
+        tokens = [job["token"] for job in self.waiting]
+        self.waiting.clear()
+        self.reporter.deliver(frames.encode(frames.RETURNED, {"tokens": tokens}))
+
+    # time
+
+    def renewed(self, at: object) -> None:
+        """The claims were renewed at this time since boot; one that nobody told of is as old as its arrival."""
+        now = since_boot()
+        self.renewed_at = max(self.renewed_at, min(at, now) if isinstance(at, int) else now)
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether the job in hand must never overlap with another run of it."""
+        job = self.in_hand
+        return job is not None and job.get("fence") == "end"
+
+    def is_past_its_fence(self, now: Instant) -> bool:
+        return self.is_fenced and now - self.renewed_at >= FENCE
+
+    # what is told
+
+    def tell_health(self) -> bool:
+        """Say how the worker is, once it is ready; false when that was dropped."""
+        if not self.ready:
+            return True
+        job, asked = self.in_hand, self.recovering
+        status = "recovering" if asked is not None else "stopping" if self.stopping else "healthy"
+        body = {"component_id": self.slot, "status": status, "current_job": job["id"] if job else None}
+        if asked is not None:
+            body["recover_for_s"] = asked
+        return self.reporter.report(frames.HEALTH, body)
+
+    def tell_progress(self) -> None:
+        """Tell the latest progress if it was not told yet."""
+        body, self._progress = self._progress, None
+        if body is not None:
+            self.reporter.report(frames.PROGRESS, body)
+
+    # for the handler's context
+
+    def renew(self, job: Mapping[str, Any]) -> None:
+        if self.lost:
+            raise Stale(f"the claim on job {job['id']} may be lost: nobody has renewed it for ten seconds")
+
+    def log(self, job: Mapping[str, Any], text: str) -> None:
+        self.reporter.report(frames.LOG, {"message": text[:LONGEST_LOG], "run": run_id(job["token"])})
+
+    def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None:
+        told = {"token": job["token"], "done": done, "total": total, "note": note and note[:LONGEST_NOTE]}
+        self._progress = told
+        now = time.monotonic()
+        if now >= self._progress_at:
+            self._progress_at = now + PROGRESS_EVERY
+            self.tell_progress()
+
+    def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
+        token = job["token"]
+        told = {"job": job["id"], "token": token, "checkpoint": checkpoint}
+        data = self.checkpoints[token] = frames.encode(frames.CHECKPOINT, told)
+        self.reporter.deliver(data)
+
+    def recover(self, seconds: float | None) -> None:
+        self.recovering = seconds
+        self.tell_health()

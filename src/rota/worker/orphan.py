@@ -1,0 +1,286 @@
+"""`python -m rota.worker.orphan`: the orchestrator's side of the frames for one worker whose orchestrator is gone.
+
+The worker starts it, so the worker is its parent. What the store must be told waits in order until the store has taken
+it, and the token fences all of it: nobody's newer claim is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from rota.core import frame as frames
+from rota.core.claim import TIMEOUT, Failed, Returned
+from rota.core.death import DEADLINE, EXIT_ORPHANED, EXITED, LOST
+from rota.core.errors import RotaError, Stale
+from rota.core.orchestrator import RENEW_EVERY
+from rota.core.report import outcome, tokens
+from rota.core.times import SECOND
+from rota.settings import load
+from rota.store.deaths import Death
+from rota.store.open import open_store
+from rota.worker.clock import since_boot
+from rota.worker.parent import Parent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.claim import Outcome
+    from rota.store.exchange import Settled
+    from rota.store.store import Store
+
+TELL_AFTER, TRY_AGAIN, LONGEST_ABSENCE, LOOK = 10.0, 0.5, 600.0, 1.0
+ALONE = "finished alone after its orchestrator was gone"
+DIED = "died after its orchestrator was gone"
+TIMED_OUT = "ran past its time-out after its orchestrator was gone"
+TAKEN = "was ended after its orchestrator was gone: its claim was taken or called off"
+
+
+class Orphan:
+    """One orphaned worker, looked after until it is gone and the store knows how."""
+
+    def __init__(self, pipe: socket.socket, process: Parent, worker: str, slot: str, opened: Callable[[], Store]):
+        self._pipe: socket.socket | None = pipe
+        self._process = process
+        self._worker = worker
+        self._slot = slot
+        self._open = opened
+        self._store: Store | None = None
+        self._decoder = frames.Decoder()
+        self._first: list[frames.Frame] = []
+        self._begun = False
+        self._owed: deque[Callable[[Store], None]] = deque()
+        self._job = 0
+        self._token: int | None = None
+        self._deadline: float | None = None
+        self._death: tuple[str, str] | None = None
+        self._dismissed = False
+        self._told_lost = False
+        self.is_over = False
+        self._try_at = self._renew_at = self._renewed_at = time.monotonic()
+        self._away_since: float | None = None
+
+    def look_after(self) -> int:
+        """Until the worker is gone and the store knows; the exit code."""
+        while self._owed or not self.is_over:
+            if self._away_since is not None and time.monotonic() - self._away_since > LONGEST_ABSENCE:
+                return 1
+            self._turn()
+        return 0
+
+    def _turn(self) -> None:
+        """Wait for a frame, a death or a moment, and act on it."""
+        watched = [each for each in (self._pipe, self._process.pidfd) if each is not None]
+        select.select([] if self.is_over else watched, [], [], self._patience(time.monotonic()))
+        is_gone = self._process.is_gone  # asked before its pipe is read to the end, so that all it said is heard
+        self._hear(to_the_end=is_gone)
+        now = time.monotonic()
+        if is_gone and not self.is_over:
+            self._died()
+        elif self._deadline is not None and now >= self._deadline and self._token is not None:
+            self._end(DEADLINE, TIMED_OUT)
+        if now >= self._try_at:
+            self._do_what_is_owed()
+        if self._begun and not self._owed and not is_gone:
+            self._tend_the_claim(time.monotonic())
+
+    def _patience(self, now: float) -> float:
+        moments = [now + LOOK]
+        if self._owed:
+            moments.append(self._try_at)
+        if self._token is not None:
+            moments += [self._renew_at, self._deadline or self._renew_at]
+        return max(0.0, min(moments) - now)
+
+    # what the worker says
+
+    def _hear(self, to_the_end: bool) -> None:
+        while self._pipe is not None:
+            try:
+                data = self._pipe.recv(1 << 18)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._pipe = None
+            for frame in self._decoder.feed(data):
+                self._take(frame)
+            if not to_the_end:
+                return
+
+    def _take(self, frame: frames.Frame) -> None:
+        """One message. The first are a hello and as many reports as it announces: those the store takes together."""
+        if not self._begun:
+            self._first.append(frame)
+            if len(self._first) > self._first[0].body.get("told", 0):
+                self._begin()
+            return
+        body, is_ours = frame.body, frame.body.get("token") == self._token
+        match frame.kind:
+            case frames.DONE if is_ours:
+                self._settle(outcome(body))
+            case frames.CHECKPOINT if is_ours:
+                kept = _kept(body)
+                self._owed.append(lambda store: store.orphans.keep_checkpoint(self._worker, kept))
+            case frames.RETURNED if self._token in tokens(body):
+                self._settle(Returned())
+            case _:
+                pass
+
+    def _begin(self) -> None:
+        self._begun = True
+        hello, told = self._first[0].body, self._first[1:]
+        settled = [_settled(frame.body) for frame in told if frame.kind == frames.DONE]
+        kept = [_kept(frame.body) for frame in told if frame.kind == frames.CHECKPOINT]
+        token, job, left = (hello.get(name) for name in ("in_hand", "job", "seconds_left"))
+        if isinstance(token, int) and isinstance(job, int) and token not in (each[1] for each in settled):
+            self._job, self._token = job, token
+            self._deadline = time.monotonic() + left if isinstance(left, int | float) else None
+        in_hand = self._token
+
+        def begin(store: Store) -> None:
+            began = since_boot()
+            if store.orphans.begin(self._worker, in_hand, settled, kept):
+                self._renewed(began)
+            else:
+                self._lose()
+
+        self._owed.append(begin)
+
+    def _settle(self, how: Outcome) -> None:
+        if self._token is not None:
+            settled, self._token = (self._job, self._token, how), None
+            self._owed.append(lambda store: store.orphans.settle(self._worker, settled))
+
+    # the claim in hand
+
+    def _tend_the_claim(self, now: float) -> None:
+        """Renew it; tell the worker when that has failed too long, and when there is nothing left to do."""
+        if self._token is None:
+            if not self._dismissed:
+                self._dismissed = True
+                self._send(frames.STOP, {})
+            return
+        if now >= self._renew_at:
+            self._renew(self._token)
+        if now - self._renewed_at >= TELL_AFTER and not self._told_lost:
+            self._told_lost = True
+            self._send(frames.LOST, {})
+
+    def _renew(self, token: int) -> None:
+        began = since_boot()
+
+        def renew(store: Store) -> None:
+            try:
+                store.orphans.renew(self._worker, self._job, token)
+            except Stale:
+                self._lose()
+            else:
+                self._renewed(began)
+
+        if not self._persist(renew):
+            self._renew_at = time.monotonic() + TRY_AGAIN
+
+    def _renewed(self, began: int) -> None:
+        self._renewed_at, self._told_lost = time.monotonic(), False
+        self._renew_at = self._renewed_at + RENEW_EVERY / SECOND
+        self._send(frames.RENEWED, {"at": began})
+
+    def _lose(self) -> None:
+        """Someone else may run the job now: this run of it ends."""
+        self._token, self._dismissed = None, True
+        self._send(frames.LOST, {})
+        self._end(LOST, TAKEN)
+
+    def _end(self, reason: str, text: str) -> None:
+        self._deadline, self._death = None, (reason, text)
+        self._process.end_session()
+
+    def _died(self) -> None:
+        """The process is gone: so must be all that it started. Then the store may know."""
+        self._process.end_session()
+        self.is_over = True
+        if self._first and not self._begun:
+            self._begin()
+        in_hand, last = self._token, None
+        self._token = None
+        if self._death is not None:
+            reason, text = self._death
+        else:
+            reason, text = (EXITED, ALONE) if in_hand is None and self._begun else (LOST, DIED)
+        if in_hand is not None and reason == DEADLINE:
+            last = (self._job, in_hand, Failed("ran past its time-out", reason=TIMEOUT))
+        in_peace = reason == EXITED
+        code = EXIT_ORPHANED if in_peace else None
+        death = Death(self._worker, self._slot, reason, text, code, asked=in_peace)
+        self._owed.append(lambda store: store.orphans.end(death, last))
+
+    # the store
+
+    def _do_what_is_owed(self) -> None:
+        """In order, as far as the store takes it; what it does not take is tried again after a pause."""
+        while self._owed:
+            if not self._persist(self._owed[0]):
+                self._try_at = time.monotonic() + TRY_AGAIN
+                return
+            self._owed.popleft()
+
+    def _persist(self, what: Callable[[Store], None]) -> bool:
+        """Whether the store took it. Whatever kept it from that may pass: a full disk, a database being restored."""
+        try:
+            if self._store is None:
+                self._store = self._open()
+            what(self._store)
+        except RotaError as problem:
+            print(f"{self._worker}: {problem}", file=sys.stderr)
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+            if self._away_since is None:
+                self._away_since = time.monotonic()
+            return False
+        self._away_since = None
+        return True
+
+    def _send(self, kind: str, body: dict[str, object]) -> None:
+        """The worker reads all the time, so there is room; one that is gone needs no word."""
+        try:
+            if self._pipe is not None:
+                self._pipe.send(frames.encode(kind, body))
+        except OSError:
+            pass
+
+
+def _settled(body: dict[str, Any]) -> Settled:
+    return (_number(body.get("job")), _number(body.get("token")), outcome(body))
+
+
+def _kept(body: dict[str, Any]) -> tuple[int, int, str]:
+    checkpoint = body.get("checkpoint")
+    return (_number(body.get("job")), _number(body.get("token")), checkpoint if isinstance(checkpoint, str) else "null")
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def main() -> int:
+    process = Parent(int(os.environ["ROTA_WORKER_PID"]))
+    pipe = socket.socket(fileno=int(os.environ["ROTA_FRAME_FD"]))
+    pipe.setblocking(False)
+    worker, settings = os.environ["ROTA_WORKER_ID"], load()
+
+    def opened() -> Store:
+        return open_store(settings.db, settings, actor=worker)
+
+    return Orphan(pipe, process, worker, os.environ["ROTA_SLOT"], opened).look_after()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
