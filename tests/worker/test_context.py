@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,7 @@ def test_it_tells_of_the_job_the_run_and_the_earlier_attempts(start: Start) -> N
     earlier = {"run_id": "run-00000002", "worker_id": "worker-x", "attempt": 1, "status": "failed"}
     earlier |= {"reason": None, "error": "no", "note": None}
     told = {"title": "Tell", "queue": "tag", "priority": 5, "attempt": 2, "max_attempts": 4, "timeout": 60_000_000}
-    more = {**told, "checkpoint": '{"page":3}', "previous_runs": [earlier]}
+    more: dict[str, Any] = {**told, "checkpoint": '{"page":3}', "previous_runs": [earlier]}
     for token in (1, 2):
         done = run_one(worker, "facts", **more)
         assert done["outcome"] == "done", done
@@ -236,7 +237,7 @@ def test_work_off_gives_the_same_context(app: App, capsys: pytest.CaptureFixture
         assert ctx.deadline is not None
         return [ctx.job.payload, ctx.job_id, ctx.attempt, ctx.colour, ctx.model, ctx.stopping, ctx.lost, ctx.state]
 
-    first, second = tell.enqueue(1), tell.enqueue(2)
+    first, second = app.enqueue_many(rota.NewJob("x", kind="tell", payload={"page": n}) for n in (1, 2))
     work_off(app)
     assert first.get().result == [{"page": 1}, 1, 1, "red", 1, False, False, {}]
     assert second.get().result == [{"page": 2}, 2, 1, "red", 1, False, False, {}]
@@ -253,7 +254,7 @@ def test_in_work_off_a_checkpoint_survives_the_attempt_and_the_next_knows_of_bot
             raise ValueError("once more")
         return [ctx.checkpoint, ctx.attempt, [(run.status, run.error) for run in ctx.previous_runs]]
 
-    job = step.enqueue()
+    job = app.enqueue(rota.NewJob("x", kind="step"))
     eventually(lambda: [ended for ended in work_off(app) if ended.status == "done"])
     checkpoint, attempt, ((status, error),) = job.get().result
     assert (checkpoint, attempt, status) == ({"page": 3}, 2, "failed")

@@ -292,9 +292,18 @@ def test_after_so_many_jobs_it_is_recycled_and_what_waits_goes_back(start: Start
     assert worker.wait() == 83
 
 
+GROW = """
+kept = []
+
+@app.task()
+def grow(megabytes):
+    kept.append(b"x" * (megabytes << 20))
+    time.sleep(0.03)
+"""
+
+
 def test_a_worker_that_grew_too_large_is_recycled_after_its_job(start: Start) -> None:
-    grow = "kept = []\n@app.task()\ndef grow(megabytes):\n    kept.append(b'x' * (megabytes << 20))\n    time.sleep(0.03)\n"
-    worker = start(grow, ROTA_MAX_RSS="100").is_up()
+    worker = start(GROW, ROTA_MAX_RSS="100").is_up()
     small, large, waiting = (worker.job("grow", f'{{"megabytes":{size}}}') for size in (1, 100, 1))
     worker.run(small, large, waiting)
     worker.done(small, large)

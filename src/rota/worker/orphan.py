@@ -88,6 +88,9 @@ class Orphan:
             self._do_what_is_owed()
         if self._begun and not self._owed and not is_gone:
             self._tend_the_claim(time.monotonic())
+        if self._token is not None and now - self._renewed_at >= TELL_AFTER and not self._told_lost:
+            self._told_lost = True
+            self._send(frames.LOST, {})
 
     def _patience(self, now: float) -> float:
         moments = [now + LOOK]
@@ -161,7 +164,7 @@ class Orphan:
     # the claim in hand
 
     def _tend_the_claim(self, now: float) -> None:
-        """Renew it; tell the worker when that has failed too long, and when there is nothing left to do."""
+        """Renew it; once there is none, the worker may leave."""
         if self._token is None:
             if not self._dismissed:
                 self._dismissed = True
@@ -169,9 +172,6 @@ class Orphan:
             return
         if now >= self._renew_at:
             self._renew(self._token)
-        if now - self._renewed_at >= TELL_AFTER and not self._told_lost:
-            self._told_lost = True
-            self._send(frames.LOST, {})
 
     def _renew(self, token: int) -> None:
         began = since_boot()

@@ -1,0 +1,300 @@
+"""A worker whose orchestrator was killed finishes its job, settles it with its token, and leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core import frame as frames
+from rota.core.claim import Done
+from rota.core.times import SECOND
+from rota.core.worker import Dead
+from rota.store import orphans, tend
+from tests.orchestrator.crews import is_alive
+from tests.support.eventually import eventually
+from tests.worker.abandoned import Abandoned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TASKS = '''
+@app.task()
+def paged(ctx, name):
+    """Keep a checkpoint before and after the orchestrator is gone."""
+    ctx.checkpoint = [name, 1]
+    note(f"hold {name}")
+    wait_for(f"go-{name}")
+    ctx.checkpoint = [name, 2]
+    print("printed to nobody", file=sys.stderr, flush=True)
+    note("kept")
+    wait_for("go-end")
+    raise rota.Snooze("1h")
+
+@app.task()
+def family(name):
+    """Start a child in the same session."""
+    import subprocess
+    child = subprocess.Popen(["sleep", "300"])
+    note(f"child {child.pid}")
+    note(f"hold {name}")
+    wait_for(f"go-{name}")
+
+@app.task()
+def stopped(ctx, name):
+    note(f"hold {name}")
+    while not ctx.stopping: time.sleep(0.005)
+    note("stopping")
+    wait_for(f"go-{name}")
+
+@app.task()
+def told(ctx, name):
+    note(f"hold {name}")
+    while not ctx.lost: time.sleep(0.005)
+    note("lost")
+    while ctx.lost: time.sleep(0.005)
+    note("found")
+    wait_for(f"go-{name}")
+'''
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[Abandoned]:
+    crew = Abandoned(tmp_path, TASKS)
+    yield crew
+    crew.end()
+
+
+def test_the_job_in_hand_is_finished_and_committed_once(crew: Abandoned) -> None:
+    job = crew.add("hold", payload={"name": "a"})
+    crew.start()
+    crew.holds("a")
+    token = crew.job(job).token
+    crew.orphan()
+    eventually(crew.is_alone)
+    held = crew.job(job)
+    assert (held.status, held.token, held.worker_id, held.orchestrator) == ("active", token, crew.worker_id, None)
+    assert held.lease == 15 * SECOND and held.lease_expires_at is not None
+    assert crew.worker().heartbeat_interval == 7_500_000 and crew.worker().slot == "worker:default:0"
+    crew.let_go("a")
+    eventually(crew.is_over)
+    done = crew.job(job)
+    assert (done.status, done.result, done.attempts, done.deaths, done.token) == ("done", "a", 1, 0, token)
+    assert [run.verb for run in crew.store.claims.runs(job)] == ["finish"]
+    assert crew.worker().status == "stopped"
+    certificate = crew.store.workers.certificate(crew.worker_id)
+    assert certificate is not None
+    assert (certificate.reason, certificate.exit_code, certificate.signal) == ("exited", 82, None)
+    assert certificate.text == "finished alone after its orchestrator was gone"
+    assert [(slot.status, slot.worker) for slot in crew.store.slots.all()] == [("empty", None)]
+    assert crew.helper() == 0
+
+
+def test_what_waits_is_not_started_and_goes_back_unspent_and_what_was_told_is_settled(crew: Abandoned) -> None:
+    first, held, *waiting = (
+        crew.add("double", payload={"n": 4}),
+        crew.add("hold", payload={"name": "b"}),
+        *(crew.add("double", payload={"n": n}) for n in range(3)),
+    )
+    crew.start(room=5)
+    crew.holds("b")
+    assert crew.job(first).status == "active", "reported, and not settled"
+    crew.orphan()
+    eventually(crew.is_alone)
+    assert (crew.job(first).status, crew.job(first).result) == ("done", 8)
+    assert [(crew.job(id).status, crew.job(id).attempts) for id in waiting] == [("ready", 0)] * 3
+    assert [crew.store.claims.runs(id) for id in waiting] == [[]] * 3
+    crew.let_go("b")
+    eventually(crew.is_over)
+    assert crew.job(held).status == "done"
+
+
+def test_with_nothing_in_hand_what_was_told_is_settled_before_it_leaves(crew: Abandoned) -> None:
+    jobs = [crew.add("double", payload={"n": n}) for n in range(20)]
+    crew.start(room=20)
+    eventually(lambda: len(crew.ledger()) >= 1)
+    crew.orphan()
+    eventually(crew.is_over)
+    statuses = [(crew.job(id).status, crew.job(id).attempts) for id in jobs]
+    assert set(statuses) <= {("done", 1), ("ready", 0)}
+    assert statuses == sorted(statuses)
+    assert crew.worker().status == "stopped"
+
+
+def test_with_nothing_at_all_it_leaves_at_once_and_alone(crew: Abandoned) -> None:
+    crew.start()
+    crew.orphan()
+    eventually(crew.is_gone)
+    assert crew.worker().status == "idle", "nobody wrote anything: its orchestrator's lease lapses"
+
+
+def test_what_is_known_to_be_committed_is_not_told_again(crew: Abandoned) -> None:
+    first, then = crew.add("double", payload={"n": 1}), crew.add("stopped", payload={"name": "o"})
+    crew.start(room=2)
+    crew.holds("o")
+    token = crew.job(first).token
+    crew.say(frames.RUN, jobs=[], settled=token)
+    crew.say(frames.STOP)
+    eventually(lambda: "stopping" in crew.ledger())
+    crew.orphan()
+    eventually(crew.is_alone)
+    assert (crew.job(first).status, crew.job(first).attempts) == ("ready", 0), "nobody told of it again"
+    crew.let_go("o")
+    eventually(crew.is_over)
+    assert crew.job(then).status == "done"
+
+
+def test_checkpoints_of_before_and_after_are_kept_and_any_outcome_counts(crew: Abandoned) -> None:
+    job = crew.add("paged", payload={"name": "c"})
+    crew.start()
+    crew.holds("c")
+    crew.orphan()
+    eventually(crew.is_alone)
+    assert crew.job(job).checkpoint == ["c", 1]
+    crew.let_go("c")
+    eventually(lambda: "kept" in crew.ledger())
+    eventually(lambda: crew.job(job).checkpoint == ["c", 2])
+    crew.let_go("end")
+    eventually(crew.is_over)
+    assert (crew.job(job).status, crew.job(job).attempts) == ("scheduled", 0)
+
+
+def test_an_orphan_that_dies_is_certified_and_its_job_goes_back(crew: Abandoned) -> None:
+    job = crew.add("family", payload={"name": "d"})
+    crew.start()
+    crew.holds("d")
+    child = int(crew.ledger()[1].split()[1])
+    crew.orphan()
+    eventually(crew.is_alone)
+    os.kill(crew.pid, signal.SIGKILL)
+    eventually(crew.is_over)
+    assert not is_alive(child)
+    ready = crew.job(job)
+    assert (ready.status, ready.attempts, ready.deaths) == ("ready", 1, 1)
+    assert crew.worker().status == "dead"
+    certificate = crew.store.workers.certificate(crew.worker_id)
+    assert certificate is not None
+    assert (certificate.reason, certificate.job) == ("lost", job)
+    assert certificate.text == "died after its orchestrator was gone"
+
+
+def test_an_orphan_is_ended_at_its_jobs_time_out_with_all_it_started(crew: Abandoned) -> None:
+    job = crew.add("family", payload={"name": "e"}, timeout=2 * SECOND)
+    crew.start()
+    crew.holds("e")
+    child = int(crew.ledger()[1].split()[1])
+    crew.orphan()
+    eventually(crew.is_over)
+    assert not is_alive(child)
+    run = crew.store.claims.runs(job)[0]
+    assert (run.verb, run.reason, run.error) == ("fail", "timeout", "ran past its time-out")
+    assert crew.job(job).status == "scheduled"
+    certificate = crew.store.workers.certificate(crew.worker_id)
+    assert certificate is not None and certificate.reason == "deadline"
+
+
+def test_an_orphan_whose_job_was_called_off_is_ended(crew: Abandoned) -> None:
+    job = crew.add("hold", payload={"name": "f"})
+    crew.start()
+    crew.holds("f")
+    crew.orphan()
+    eventually(crew.is_alone)
+    crew.store.jobs.cancel(job)
+    eventually(crew.is_over)
+    assert (crew.job(job).status, crew.worker().status) == ("cancelled", "dead")
+
+
+def test_an_orphan_whose_job_another_took_is_ended_and_changes_nothing(crew: Abandoned) -> None:
+    job = crew.add("hold", payload={"name": "g"})
+    crew.start()
+    crew.holds("g")
+    os.kill(crew.pid, signal.SIGSTOP)
+    crew.orphan()
+    with crew.store.write() as tx:
+        tx.execute("orchestrator.end", id=1)
+    with crew.store.write() as tx:
+        tend.bury(crew.store, tx, crew.worker_id, Dead("lost", "judged by another"))
+    claim = crew.store.claims.take(crew.store.workers.register("another").id)
+    os.kill(crew.pid, signal.SIGCONT)
+    crew.let_go("g")
+    eventually(crew.is_gone)
+    eventually(lambda: crew.store.slots.all()[0].status == "empty")
+    held = crew.job(job)
+    assert (held.status, held.token, held.worker_id) == ("active", claim.token, claim.worker_id)
+    certificate = crew.store.workers.certificate(crew.worker_id)
+    assert certificate is not None and certificate.text == "judged by another"
+    crew.store.claims.settle(claim, Done())
+
+
+def test_a_killed_helper_is_replaced_and_nothing_is_lost(crew: Abandoned) -> None:
+    job = crew.add("hold", payload={"name": "h"})
+    crew.start()
+    crew.holds("h")
+    crew.orphan()
+    for _ in range(3):
+        before = eventually(crew.helper)
+        os.kill(before, signal.SIGKILL)
+        eventually(lambda before=before: crew.helper() not in (0, before))  # type: ignore[misc]
+    eventually(crew.is_alone)
+    crew.let_go("h")
+    eventually(crew.is_over)
+    assert (crew.job(job).status, crew.job(job).attempts) == ("done", 1)
+
+
+def test_the_lease_is_renewed_and_the_worker_beats_as_long_as_the_job_takes(crew: Abandoned) -> None:
+    job = crew.add("hold", payload={"name": "i"})
+    crew.start()
+    crew.holds("i")
+    crew.orphan()
+    eventually(crew.is_alone)
+    before = crew.job(job).lease_expires_at or 0
+    eventually(lambda: (crew.job(job).lease_expires_at or 0) > before)
+    assert crew.job(job).renewed_count >= 1 and crew.worker().heartbeat_count >= 1
+    crew.let_go("i")
+    eventually(crew.is_over)
+    assert crew.job(job).status == "done"
+
+
+def test_while_the_store_is_away_the_handler_is_told_and_nothing_is_lost(crew: Abandoned) -> None:
+    job = crew.add("told", payload={"name": "j"})
+    crew.start()
+    crew.holds("j")
+    os.rename(crew.path, crew.path + ".away")
+    crew.orphan()
+    eventually(lambda: "lost" in crew.ledger())
+    os.rename(crew.path + ".away", crew.path)
+    eventually(lambda: "found" in crew.ledger())
+    crew.let_go("j")
+    eventually(crew.is_over)
+    assert (crew.job(job).status, crew.job(job).attempts) == ("done", 1)
+
+
+def test_a_fenced_job_ends_its_own_session_when_nobody_renews(crew: Abandoned) -> None:
+    """Its orchestrator is stopped, not gone: there is no end of file, and no word of a renewal."""
+    job = crew.add("family", payload={"name": "k"})
+    crew.start(fence="end")
+    crew.holds("k")
+    child = int(crew.ledger()[1].split()[1])
+    eventually(crew.is_gone)
+    assert not is_alive(child)
+    assert crew.job(job).status == "active", "its orchestrator's lease has not lapsed yet"
+
+
+def test_moving_the_claims_of_an_orphan_again_changes_nothing(crew: Abandoned) -> None:
+    job = crew.add("hold", payload={"name": "l"})
+    crew.start()
+    crew.holds("l")
+    with crew.store.write() as tx:
+        orphans.move_to_lease(tx, crew.worker_id)
+    moved, worker = crew.job(job), crew.worker()
+    with crew.store.write() as tx:
+        orphans.move_to_lease(tx, crew.worker_id)
+    assert (crew.job(job), crew.worker()) == (moved, worker)
+    assert moved.orchestrator is None and worker.orchestrator is None
+    crew.orphan()
+    crew.let_go("l")
+    eventually(crew.is_over)
+    assert (crew.job(job).status, crew.job(job).attempts) == ("done", 1)
