@@ -168,17 +168,36 @@ def test_a_second_signal_means_now_and_the_job_goes_back(crew: Crew) -> None:
     assert crew.app.jobs.get(id).attempts == 0
 
 
-def test_workers_leave_when_their_orchestrator_is_gone_and_their_job_runs_again(crew: Crew) -> None:
+def test_a_worker_whose_orchestrator_is_gone_finishes_its_job_and_leaves(crew: Crew) -> None:
     crew.start("tag=1")
     id = crew.add("hold", name="g")
     pid = eventually(lambda: crew.held_by("g"))
     assert crew.stop(signal.SIGKILL) == -signal.SIGKILL
     crew.let_go("g")
-    eventually(lambda: not is_alive(pid))
-    crew.start("tag=1")
     done = crew.app.jobs.wait([id], "done", 60_000_000)[0]
-    assert (done.attempts, done.deaths) == (2, 1)
-    assert [run.verb for run in crew.app.claims.runs(id)] == ["die", "finish"]
+    assert (done.attempts, done.deaths) == (1, 0)
+    eventually(lambda: not is_alive(pid))
+    certificate = eventually(lambda: crew.app.workers.certificate(done.worker_id or ""))
+    assert certificate is not None and (certificate.reason, certificate.exit_code) == ("exited", 82)
+
+
+def test_a_new_orchestrator_adopts_the_orphan_and_fills_its_slot_once_it_has_left(crew: Crew) -> None:
+    crew.start("tag=2")
+    id, idle = crew.add("hold", name="h"), crew.add("hold", name="i")
+    busy, killed = eventually(lambda: crew.held_by("h")), eventually(lambda: crew.held_by("i"))
+    token = crew.app.jobs.get(id).token
+    os.kill(crew.pid, signal.SIGSTOP)
+    os.kill(killed, signal.SIGKILL)
+    assert crew.stop(signal.SIGKILL) == -signal.SIGKILL
+    crew.start("tag=2")
+    eventually(lambda: crew.held_by("i") not in (0, killed))
+    assert crew.app.jobs.get(id).token == token, "nothing is stolen from the living"
+    assert is_alive(busy) and len(children(crew.pid)) == 1
+    crew.let_go("h")
+    crew.let_go("i")
+    done = crew.app.jobs.wait([id, idle], "done", 60_000_000)
+    assert [(job.attempts, job.deaths) for job in done] == [(1, 0), (2, 1)]
+    eventually(lambda: not is_alive(busy) and crew.up(2) and len(children(crew.pid)) == 2)
 
 
 def test_a_worker_leaves_after_ten_errors_in_a_row_and_no_job_is_charged_for_it(crew: Crew) -> None:

@@ -33,7 +33,7 @@ from rota.core import frame as frames
 from rota.settings import Settings
 from rota.store.host import host_id
 from rota.store.open import open_store
-from rota.store.orchestrators import Idle
+from rota.store.exchange import Idle, Report
 from rota.worker.clock import since_boot
 
 path, room, fence = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -41,7 +41,7 @@ store = open_store(path, Settings())
 id = store.orchestrators.join()
 (slot,) = store.slots.take("main", host_id(), {"default": 1})
 worker = store.orchestrators.hire(id, slot.name, "default")
-store.slots.move(slot.name, "up", worker)
+store.orchestrators.came_up(worker, slot.name)
 ours, theirs = socket.socketpair()
 told = {"FRAME_FD": str(theirs.fileno()), "SLOT": slot.name, "QUEUE": "default", "APP": "shop:app"}
 told |= {"WORKER_ID": worker, "DB": path}
@@ -54,7 +54,7 @@ theirs.close()
 heard = b""
 while b"HEALTH|" not in heard:
     heard += ours.recv(1 << 16)
-claims = store.orchestrators.exchange(id, 0, [], [Idle(worker, "default", room)]).claims
+claims = store.orchestrators.exchange(id, 0, Report([], [Idle(worker, "default", room)])).claims
 jobs = [
     {"id": claim.job_id, "token": claim.token, "queue": "default", "kind": claim.kind, "title": claim.title,
      "payload": claim.payload_json, "timeout": claim.timeout, "attempt": claim.attempt, "max_attempts": 3,
