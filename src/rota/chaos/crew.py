@@ -132,15 +132,17 @@ class Crew:
         """Leave no process behind, whatever happened."""
         self.kill()
         system.end_all(self.mark)
-        assert self._ledger.stdin is not None
-        self._ledger.stdin.close()
+        assert self._ledger.stdin is not None and self._ledger.stdout is not None
+        try:
+            self._ledger.stdin.close()
+        except BrokenPipeError:  # it is gone already, which has been told
+            pass
         self._ledger.wait()
-        assert self._ledger.stdout is not None
         self._ledger.stdout.close()
 
     def _start_ledger(self) -> subprocess.Popen[bytes]:
         """The socket's name is relative to the folder, which is every process's current one: such names are short."""
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "rota.chaos.ledger", LEDGER_FILE, LEDGER_SOCKET],
             cwd=self.folder,
             env=self._plain,
@@ -148,4 +150,3 @@ class Crew:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        return process

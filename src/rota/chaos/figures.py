@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.chaos.invariants import planned_starts
+from rota.chaos.expected import planned_starts
 from rota.chaos.plan import FATAL, KILL_ORCHESTRATOR, POISON
 from rota.core.record import Record
 from rota.core.times import MILLISECOND, SECOND

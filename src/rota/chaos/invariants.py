@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from rota.chaos.plan import FLAKY, KILL_BUSY, KILL_IDLE, POISON
+from rota.chaos.expected import is_expected_to_fail, lost
+from rota.chaos.plan import KILL_BUSY, KILL_IDLE, POISON
 from rota.chaos.replay import Replay
-from rota.chaos.snapshot import blocked_for_good
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
@@ -42,17 +42,17 @@ def one_at_a_time(all: Snapshot, _: Replay) -> Iterator[str]:
 
 def tokens_grow(all: Snapshot, _: Replay) -> Iterator[str]:
     """Tokens only grow, for each job and in all."""
-    for job, executions in all.book.of_job().items():
+    for id, executions in all.book.of_job().items():
         for first, second in pairwise(executions):
             if second.token <= first.token:
-                yield f"job {job} began with token {second.token} after token {first.token}"
+                yield f"job {id} began with token {second.token} after token {first.token}"
     for earlier, later in pairwise(all.runs):
         if later.claimed_at < earlier.claimed_at:
             yield f"token {later.token} was drawn before token {earlier.token}"
     for run in all.runs:
-        current = all.jobs[run.job_id].token
-        if current is None or run.token > current:
-            yield f"job {run.job_id} has a run with token {run.token}, and its last claim had {current}"
+        job = all.jobs.get(run.job_id)
+        if job is not None and (job.token is None or run.token > job.token):
+            yield f"job {job.id} has a run with token {run.token}, and its last claim had {job.token}"
 
 
 def active_means_held(all: Snapshot, _: Replay) -> Iterator[str]:
@@ -283,25 +283,3 @@ def replay_of(all: Snapshot) -> Replay:
     """The log, played against what was broken."""
     priorities = {id: job.priority for id, job in all.jobs.items()}
     return Replay(priorities).play(all.events, all.book.faults)
-
-
-def lost(all: Snapshot) -> list[str]:
-    """Accepted jobs that are not there, or not over and not waiting for one that failed."""
-    found = []
-    for id in all.book.accepted.values():
-        job = all.jobs.get(id)
-        if job is None:
-            found.append(f"job {id} was accepted, and is not there")
-        elif job.status not in jobs.FINAL and not (job.status == jobs.BLOCKED and blocked_for_good(job, all.jobs)):
-            found.append(f"job {id} is still {job.status}")
-    return found
-
-
-def is_expected_to_fail(all: Snapshot, id: int) -> bool:
-    """Whether a job was poison, or the storm itself killed three workers that had it."""
-    return all.kinds.get(id) == POISON or all.jobs[id].deaths >= jobs.DEATHS_TO_QUARANTINE
-
-
-def planned_starts(kind: str) -> int:
-    """How often a job of this kind starts when nothing is broken."""
-    return 2 if kind == FLAKY else jobs.DEATHS_TO_QUARANTINE if kind == POISON else 1

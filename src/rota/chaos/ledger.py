@@ -34,7 +34,10 @@ class Writer:
 
     def read(self) -> None:
         """Take in what has come."""
-        data = os.read(self.read_from, 1 << 16)
+        try:
+            data = os.read(self.read_from, 1 << 16)
+        except ConnectionResetError:  # it died before it read its last answer
+            data = b""
         self.ended = not data
         *whole, self._rest = (self._rest + data).split(b"\n")
         self.lines = [json.loads(line) for line in whole]

@@ -6,6 +6,8 @@ import json
 import socket
 from typing import IO, Any
 
+from rota.core.errors import RotaError
+
 
 class Pen:
     """One writer's connection."""
@@ -22,10 +24,13 @@ class Pen:
 
     def write(self, what: str, **facts: Any) -> int:
         """Write a line; the moment at which the ledger had it, on its clock."""
-        self._writer.write(json.dumps({"what": what, **facts}).encode() + b"\n")
-        self._writer.flush()
-        answer = self._reader.readline()
+        try:
+            self._writer.write(json.dumps({"what": what, **facts}).encode() + b"\n")
+            self._writer.flush()
+            answer = self._reader.readline()
+        except OSError as problem:
+            raise RotaError(f"the ledger is gone: {problem.strerror}") from None
         if not answer:
-            raise ConnectionError("the ledger is gone")
+            raise RotaError("the ledger is gone")
         at: int = json.loads(answer)["at"]
         return at

@@ -89,7 +89,7 @@ class Replay:
             self.wrong_moves.append(f"job {id} was {self.states.get(id)}, and {verb} tells of {old}")
         if new not in allowed(jobs.MOVES, old, verb):
             self.wrong_moves.append(f"{verb} led job {id} from {old} to {new}")
-        if old == jobs.READY:
+        if self.states.get(id) == jobs.READY:
             self._ready.remove(self._rank(id))
         if new == jobs.READY:
             insort(self._ready, self._rank(id))

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from rota.chaos import figures
-from rota.chaos.invariants import CHECKS, check, is_expected_to_fail, lost, replay_of
+from rota.chaos.expected import is_expected_to_fail, lost
+from rota.chaos.invariants import CHECKS, check, replay_of
 from rota.chaos.plan import POISON
 from rota.core import job as jobs
 from rota.core.times import MILLISECOND

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rota.core import job as jobs
 from rota.core.record import Record
 from rota.core.restart import RestartPolicy
 
@@ -106,14 +105,6 @@ def every_job(store: Store) -> Iterator[Job]:
     while page := store.jobs.list(limit=PAGE, before=before):
         yield from page
         before = page[-1].id
-
-
-def blocked_for_good(job: Job, others: Mapping[int, Job]) -> bool:
-    """Whether a job waits for one that has failed, or for one that itself waits for good."""
-    needs = [others[id] for id in job.after if id in others]
-    return any(need.status == jobs.FAILED for need in needs) or any(
-        need.status == jobs.BLOCKED and blocked_for_good(need, others) for need in needs
-    )
 
 
 def _every_event(store: Store) -> Iterator[Event]:

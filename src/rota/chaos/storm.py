@@ -11,8 +11,9 @@ from rota.chaos import system
 from rota.chaos.app import QUEUE
 from rota.chaos.book import Reader
 from rota.chaos.crew import LEDGER_SOCKET
+from rota.chaos.expected import blocked_for_good
 from rota.chaos.plan import FREEZE, HANG, KILL_BUSY, KILL_IDLE, KILL_ORCHESTRATOR, TERMINATE, Offer, seconds
-from rota.chaos.snapshot import Sample, Watch, blocked_for_good, every_job, take
+from rota.chaos.snapshot import Sample, Watch, every_job, take
 from rota.core import job as jobs
 from rota.core.errors import Refused, RotaError
 from rota.core.job import NewJob
@@ -46,7 +47,9 @@ SIGNALS = {
 class Storm:
     """Carries out one plan. The times of the plan count from the moment at which the whole crew is up."""
 
-    def __init__(self, crew: Crew, plan: Plan, say: Callable[[str], None], work_off_within: float = WORK_OFF_WITHIN):
+    def __init__(
+        self, crew: Crew, plan: Plan, say: Callable[[str], None], work_off_within: float = WORK_OFF_WITHIN
+    ) -> None:
         self._crew = crew
         self._plan = plan
         self._say = say
@@ -62,12 +65,21 @@ class Storm:
 
     def run(self) -> Snapshot:
         """Blow from beginning to end; what is there then, to be checked."""
-        crew, store = self._crew, self._store
+        crew = self._crew
         crew.start()
-        if not crew.wait_until_whole(store):
+        if not crew.wait_until_whole(self._store):
             raise Refused(f"the crew did not come up: see {crew.log}")
         self._reader = Reader(crew.ledger)
         before = system.vitals(crew.pid or 0)
+        self._blow()
+        self._say("the storm is over: working off the queue")
+        watch = self._cease(before)
+        self._store.close()
+        remains = system.remains(crew.folder, crew.mark, (LEDGER_SOCKET,))
+        with crew.open() as store:
+            return take(store, self._plan, self._reader.read_on(), watch, remains, crew.log)
+
+    def _blow(self) -> None:
         began = time.monotonic()
         for step in self._plan.steps:
             self._pass_time(began + seconds(step.at))
@@ -75,30 +87,28 @@ class Storm:
                 self._offer(step)
             else:
                 self._break(step)
-        self._say("the storm is over: working off the queue")
         self._pass_time(began + seconds(self._plan.options.span))
+
+    def _cease(self, before: system.Vitals) -> Watch:
+        """Work off the queue, let the crew become whole again, and stop it."""
+        crew = self._crew
         worked_off = self._work_off()
-        whole = crew.wait_until_whole(store)
-        after = system.vitals(crew.pid or 0) if whole and crew.pid else None
-        self._follow()
+        whole = crew.wait_until_whole(self._store)
+        after = system.vitals(crew.pid) if whole and crew.pid else None
         stop_seconds, stop_code = crew.stop()
         self._follow()
-        watch = Watch(
-            tuple(self._samples),
-            tuple(self._followed),
-            tuple(self._missed),
-            tuple(self._refused),
-            tuple(crew.unasked_exits),
-            before,
-            after,
-            worked_off,
-            stop_seconds,
-            stop_code,
+        return Watch(
+            samples=tuple(self._samples),
+            followed=tuple(self._followed),
+            missed=tuple(self._missed),
+            refused_offers=tuple(self._refused),
+            unasked_exits=tuple(crew.unasked_exits),
+            before=before,
+            after=after,
+            worked_off=worked_off,
+            stop_seconds=stop_seconds,
+            stop_code=stop_code,
         )
-        store.close()
-        remains = system.remains(crew.folder, crew.mark, (LEDGER_SOCKET,))
-        with crew.open() as again:
-            return take(again, self._plan, self._reader.read_on(), watch, remains, crew.log)
 
     def close(self) -> None:
         self._store.close()
