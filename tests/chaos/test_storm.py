@@ -8,6 +8,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rota.chaos.plan import Options, draw
 from rota.chaos.run import kinds
 from tests.support.eventually import eventually
@@ -53,12 +55,13 @@ def test_the_table_names_the_seed_and_says_that_nothing_is_violated(tmp_path: Pa
     assert "seed 5: 20 jobs, 0 faults" in err
 
 
-def test_a_storm_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_storm_that_is_interrupted_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
     with start(tmp_path, "--seed", "5", "--jobs", "500", "--minutes", "1") as process:
         eventually(lambda: any((folder / "ledger").exists() for folder in tmp_path.iterdir()))
         (folder,) = tmp_path.iterdir()
         eventually(lambda: '"start"' in (folder / "ledger").read_text())
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         process.communicate(timeout=30)
     assert process.returncode == 130
     assert list(tmp_path.iterdir()) == []

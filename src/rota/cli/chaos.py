@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from typing import TYPE_CHECKING
 
 from rota.cli.call import aside
@@ -24,6 +25,7 @@ def chaos(call: Call) -> int:
     minutes = 1.0 if call["minutes"] is None else call["minutes"]
     if not 0 < minutes <= LONGEST:
         raise BadInput(f"--minutes must be more than 0 and at most {LONGEST}, such as 0.5")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the crew is ended first
     seed = random.randrange(LARGEST_SEED) if call["seed"] is None else call["seed"]
     told = run(
         Options(seed, call["store"] or "sqlite", call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"]),
