@@ -10,6 +10,7 @@ from rota.chaos.snapshot import Sample, Snapshot, Watch
 from rota.chaos.system import Remains, Vitals
 from rota.core.claim import Run
 from rota.core.job import Job
+from rota.core.record import Record
 from rota.core.restart import RestartPolicy
 from rota.core.slot import History
 from rota.core.worker import Worker
@@ -98,7 +99,7 @@ def quiet() -> Snapshot:
         ),
         events=found,
         workers={A: a_worker(A, 0, "dead"), B: a_worker(B, 1, "stopped")},
-        certificates={A: Certificate(1023 * MS, "signaled", "ended by signal 9", None, 9, None, TWO)},
+        certificates={A: a_certificate(1023 * MS, "signaled", TWO)},
         slots=(a_slot(0, History((1023 * MS,), 1)), a_slot(1, History())),
         counts={"done": 4, "ready": 0},
     )
@@ -133,10 +134,8 @@ def events(facts: list[tuple[int, list[list[Any]]]]) -> list[Event]:
 
 
 def a_job(id: int, number: int, token: int, **changes: Any) -> Job:
-    fields: dict[str, Any] = {name: None for name in Job._fields if name not in ("after", "children")}
-    fields |= {"id": id, "title": f"job {number}", "queue": "storm", "kind": "work", "status": "done", "priority": 0}
-    fields |= {"key": str(number), "token": token, "deaths": 0, "after": ()}
-    return Job(**{**fields, **changes})
+    known = {"id": id, "title": f"job {number}", "queue": "storm", "kind": "work", "status": "done", "priority": 0}
+    return Job(**{**blank(Job), **known, "key": str(number), "token": token, "deaths": 0, "after": (), **changes})
 
 
 def four() -> Job:
@@ -144,13 +143,24 @@ def four() -> Job:
 
 
 def a_run(token: int, job: int, worker: str, verb: str) -> Run:
-    return Run(token, job, worker, 1, (1000 + token) * MS, (1100 + token) * MS, verb, None, None, None, 0)
+    claimed, ended = (1000 + token) * MS, (1100 + token) * MS
+    known = {"token": token, "job_id": job, "worker_id": worker, "claimed_at": claimed, "ended_at": ended, "verb": verb}
+    return Run(**{**blank(Run), **known})
 
 
 def a_worker(id: str, n: int, status: str) -> Worker:
-    fields: dict[str, Any] = dict.fromkeys(Worker._fields)
-    return Worker(**{**fields, "id": id, "slot": f"worker:storm:{n}", "status": status, "registered_at": 1000 * MS})
+    known = {"id": id, "slot": f"worker:storm:{n}", "status": status, "registered_at": 1000 * MS}
+    return Worker(**{**blank(Worker), **known})
+
+
+def a_certificate(died_at: int, reason: str, job: int) -> Certificate:
+    return Certificate(**{**blank(Certificate), "died_at": died_at, "reason": reason, "job": job})
 
 
 def a_slot(n: int, history: History) -> Slot:
-    return Slot(f"worker:storm:{n}", "storm", n, "main", "here", "empty", None, True, None, history)
+    return Slot(**{**blank(Slot), "name": f"worker:storm:{n}", "queue": "storm", "n": n, "history": history})
+
+
+def blank(kind: type[Record]) -> dict[str, Any]:
+    """Nothing in every field: a check looks only at what it needs."""
+    return dict.fromkeys(kind._fields)

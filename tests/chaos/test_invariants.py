@@ -11,7 +11,6 @@ from rota.chaos.invariants import CHECKS, check, replay_of
 from rota.chaos.snapshot import Sample
 from rota.chaos.system import Remains, Vitals
 from rota.core.slot import History
-from rota.store.workers import Certificate
 from tests.chaos import quiet as q
 
 if TYPE_CHECKING:
@@ -109,9 +108,8 @@ PLANTED: dict[str, Plant] = {
     ),
     "I8 more restarts than deaths": lambda all: all.but(slots=(q.a_slot(0, History((), 2)), all.slots[1])),
     "I9 a death without a certificate": lambda all: all.but(certificates={}),
-    "I9 a certificate for one who left in peace": lambda all: all.but(
-        certificates={**all.certificates, q.B: all.certificates[q.A]}
-    ),
+    "I9 a certificate for one who lives": lambda all: all.but(workers={**all.workers, q.A: q.a_worker(q.A, 0, "idle")}),
+    "I9 a death that is told twice": with_facts(lambda facts: [*facts, (1080, [["worker", "die", q.A, {}]])]),
     "I9 a job that a dead worker holds": with_job(q.TWO, status="active", worker_id=q.A),
     "I13 a claim after the stop": with_job(q.TWO, status="active", worker_id=q.B),
     "I13 a worker that still counts as living": lambda all: all.but(
@@ -190,7 +188,7 @@ def test_a_worker_that_was_only_frozen_should_not_have_died() -> None:
 def test_a_worker_whose_orchestrator_was_killed_may_be_lost() -> None:
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 1022 * q.MS, "at": 22}
     unhurt = with_lines(lambda lines: [*(line for line in lines if line["what"] != "fault"), killed])(q.quiet())
-    lost = Certificate(1023 * q.MS, "lost", "its orchestrator stopped", None, None, None, q.TWO)
+    lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
     assert figures.false_deaths(unhurt.but(certificates={q.A: lost})) == []
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from rota.chaos.crew import SETTINGS
 from rota.chaos.plan import FREEZE, KINDS, LONGEST_FREEZE, POISON, Options, draw
+from rota.core.health import HealthPolicy
 from rota.core.times import parse_duration
 
 
@@ -45,6 +46,7 @@ def test_one_job_is_a_plan_too() -> None:
 
 
 def test_a_freeze_is_too_short_to_make_a_suspect() -> None:
-    assert parse_duration(SETTINGS["ROTA_SILENT_INTERVAL"]) > LONGEST_FREEZE
+    silent, frame = (parse_duration(SETTINGS[f"ROTA_{name}_INTERVAL"]) for name in ("SILENT", "FRAME"))
+    assert LONGEST_FREEZE + 2 * frame < HealthPolicy().misses * silent
     frozen = [fault.lasts for fault in draw(Options(1, minutes=60)).faults if fault.kind == FREEZE]
     assert frozen and max(frozen) <= LONGEST_FREEZE

@@ -8,6 +8,7 @@ from rota.chaos.expected import planned_starts
 from rota.chaos.plan import FATAL, KILL_ORCHESTRATOR, POISON
 from rota.core.record import Record
 from rota.core.times import MILLISECOND, SECOND
+from rota.core.worker import DEAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +78,8 @@ def false_deaths(all: Snapshot) -> list[str]:
     kinds, found = all.kinds, []
     for id, certificate in all.certificates.items():
         life, born = lives.get(id), all.workers[id].registered_at
+        if all.workers[id].status != DEAD:
+            continue
         orphaned = any(born <= kill.store_at <= certificate.died_at for kill in all.book.orchestrator_kills)
         if orphaned or (life is not None and _was_ended(life, kinds)):
             continue

@@ -134,15 +134,15 @@ def restarts_are_counted(all: Snapshot, _: Replay) -> Iterator[str]:
 
 
 def one_certificate_per_death(all: Snapshot, _: Replay) -> Iterator[str]:
-    """Every dead worker has one certificate and holds nothing; whoever left in peace has none."""
+    """Every dead worker died once, has a certificate and holds nothing; no living one has a certificate."""
     died: dict[str, int] = {}
     for event in all.events:
         for fact in event.facts:
             if fact[:2] == ["worker", workers.DIE]:
                 died[fact[2]] = died.get(fact[2], 0) + 1
     for id, worker in all.workers.items():
-        certified = id in all.certificates
-        if (worker.status == workers.DEAD) != certified or died.get(id, 0) != int(certified):
+        certified, dead = id in all.certificates, worker.status == workers.DEAD
+        if (dead and not certified) or (certified and worker.status in workers.LIVE) or died.get(id, 0) != int(dead):
             yield f"{id} is {worker.status}, died {died.get(id, 0)} times, certificate: {certified}"
     for kind in (KILL_BUSY, KILL_IDLE):
         for life, _fault in all.book.lives_of(kind):

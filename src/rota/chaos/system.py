@@ -106,7 +106,7 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _is_locked(path: str) -> bool:
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return False
