@@ -68,6 +68,7 @@ def pickups() -> list[float]:
             time.sleep(0.005 + n % 7 / 1000)
             began = time.monotonic_ns()
             (id,) = store.jobs.add_many([_job("moment")])
+            time.sleep(0.03)  # a look while the job is under way would be in its way
             (job,) = store.jobs.wait([id], "done", 60_000_000)
             found.append((job.result - began) / 1e6)
     return found[10:]
@@ -162,6 +163,11 @@ def _row(what: str, rota: float, bare: float | None, target: str, met: bool | No
     return {"what": what, "rota": rota, "bare": bare, "ratio": ratio, "target": target, "met": met}
 
 
+def _against_ideal(what: str, rota: float, ideal: float, target: str, met: bool | None) -> Row:
+    """The ratio is to a figure that is computed, not measured: nothing stands under `bare`."""
+    return {"what": what, "rota": rota, "bare": None, "ratio": rota / ideal, "target": target, "met": met}
+
+
 def throughput(rounds: int) -> Iterator[Row]:
     best: list[tuple[float, float]] = []
     for workers in (1, 2, 4):
@@ -181,12 +187,12 @@ def latency() -> Iterator[Row]:
     yield _row("pickup p99 ms", _report.percentile(rota, 0.99), _report.percentile(bare, 0.99), "", None)
 
 
-def overhead() -> Iterator[Row]:
+def overhead(rounds: int) -> Iterator[Row]:
     for ms, jobs in ((1, 2000), (10, 800), (100, 120)):
-        ideal = jobs * ms / 4 / 1000
-        yield _row(f"{jobs} jobs of {ms} ms, 4 workers: s", span(4, jobs, ms), ideal, "", None)
-    one, three = span(1, 60, 100), span(3, 60, 100)
-    yield _row("3 workers against 1, 100 ms jobs", one / three, 3.0, ">= 2.9", one / three >= 2.9)
+        ideal, took = jobs * ms / 4 / 1000, _report.median([span(4, jobs, ms) for _ in range(rounds)])
+        yield _against_ideal(f"{jobs} jobs of {ms} ms, 4 workers: s", took, ideal, f"ideal {ideal:g}", None)
+    times = _report.median([span(1, 60, 100) / span(3, 60, 100) for _ in range(rounds)])
+    yield _against_ideal("3 workers against 1, 100 ms jobs", times, 3.0, ">= 2.9, ideal 3", times >= 2.9)
 
 
 def cost(seconds: float, rounds: int) -> Iterator[Row]:
@@ -208,7 +214,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     rounds = options.rounds or 3
-    table = [*throughput(rounds), *latency(), *overhead(), *cost(options.idle, rounds)]
+    table = [*throughput(rounds), *latency(), *overhead(rounds), *cost(options.idle, rounds)]
     _report.show("crew: real processes, synchronous=FULL, medians", table, options.json)
 
 

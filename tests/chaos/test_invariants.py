@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     Plant = Callable[[Snapshot], Snapshot]
 
 
+FAULT_LINES = ("fault", "struck")
+
+
 def violated(snapshot: Snapshot) -> set[str]:
     return {each.invariant for each in check(snapshot, replay_of(snapshot))}
 
@@ -172,7 +175,7 @@ def test_a_job_behind_a_failed_one_is_not_lost() -> None:
 
 
 def test_a_death_that_nothing_explains_is_a_false_one() -> None:
-    unhurt = with_lines(lambda lines: [line for line in lines if line["what"] != "fault"])(q.quiet())
+    unhurt = with_lines(lambda lines: [line for line in lines if line["what"] not in FAULT_LINES])(q.quiet())
     told = report.document(unhurt)
     assert len(told["false_deaths"]) == 1 and q.A in told["false_deaths"][0]
     assert not report.is_good(told)
@@ -187,7 +190,7 @@ def test_a_worker_that_was_only_frozen_should_not_have_died() -> None:
 
 def test_a_worker_whose_orchestrator_was_killed_may_be_lost() -> None:
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 1022 * q.MS, "at": 22}
-    unhurt = with_lines(lambda lines: [*(line for line in lines if line["what"] != "fault"), killed])(q.quiet())
+    unhurt = with_lines(lambda lines: [*(line for line in lines if line["what"] not in FAULT_LINES), killed])(q.quiet())
     lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
     assert figures.false_deaths(unhurt.but(certificates={q.A: lost})) == []
 
@@ -197,3 +200,8 @@ def test_mending_is_measured_from_the_fault_to_the_certificate_and_to_the_next_s
     assert mending.seen is not None and mending.seen.most == 2.0
     assert mending.rerun is not None and mending.rerun.most == 0.0  # 9 µs
     assert mending.refilled is None
+
+
+def test_a_fault_whose_victim_had_gone_is_no_fault() -> None:
+    book = q.book([{**line, "what": "spared"} if line["what"] == "struck" else line for line in q.LINES])
+    assert book.faults == [] and all(life.faults == [] for life in book.lives)

@@ -26,7 +26,7 @@ class Execution:
 
 @dataclass
 class Injected:
-    """A fault as it was injected. `at` is the ledger's clock, `store_at` the store's."""
+    """A fault. `at` is the moment of the signal on the clock that all processes share, `store_at` on the store's."""
 
     kind: str
     at: Instant
@@ -76,6 +76,11 @@ class Book:
                 self._gone(line["worker"], at)
             case "fault":
                 self._break(Injected(line["kind"], at, line["store_at"], line.get("worker")))
+            case "struck":
+                fault = self.faults[-1]
+                fault.at, fault.store_at = line["moment"], line["store_at"]
+            case "spared":
+                self._spare(self.faults.pop())
             case "thaw":
                 if line["worker"] in self.living:
                     self.living[line["worker"]].frozen = False
@@ -129,6 +134,12 @@ class Book:
         if life is not None:
             life.faults.append(fault)
             life.frozen = life.frozen or fault.kind in (FREEZE, HANG)
+
+    def _spare(self, fault: Injected) -> None:
+        """The process had gone before the signal came: nothing was broken."""
+        for life in self.lives:
+            if fault in life.faults:
+                life.faults.remove(fault)
 
 
 class Reader:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rota.chaos.snapshot import Snapshot
     from rota.core.times import Instant
     from rota.store.events import Event
+    from rota.store.store import Store
 
 MANY_ATTEMPTS = 1000
 SAMPLE_EVERY, TELL_EVERY = 0.25, 5.0
@@ -200,10 +201,8 @@ class Storm:
         if life is None:
             self._missed.append(fault.kind)
             return
-        self._crew.pen.write("fault", kind=fault.kind, worker=life.worker, store_at=self._store.now())
-        if not system.send(life.pid, self._crew.mark, SIGNALS[fault.kind]):
-            return
-        if fault.kind == FREEZE:
+        struck = strike(self._crew, self._store, fault.kind, life, SIGNALS[fault.kind])
+        if struck and fault.kind == FREEZE:
             self._do_later(seconds(fault.lasts), lambda: self._thaw(life))
 
     def _thaw(self, life: Life) -> None:
@@ -216,7 +215,9 @@ class Storm:
             self._missed.append(fault.kind)
             return
         self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now())
+        moment, store_at = clock(), self._store.now()
         self._crew.kill()
+        self._crew.pen.write("struck", moment=moment, store_at=store_at)
         self._do_later(seconds(fault.lasts), self._crew.start)
 
     def _victim(self, fault: Fault) -> Life | None:
@@ -225,13 +226,29 @@ class Storm:
         deadline = time.monotonic() + VICTIM_WITHIN
         while True:
             lives = self._reader.read_on().living.values()
-            now = time.monotonic_ns() // 1000
+            now = clock()
             fit = sorted((life for life in lives if _fits(fault.kind, life, now)), key=lambda life: life.slot)
             if fit:
                 return fit[int(fault.choice * len(fit))]
             if time.monotonic() > deadline:
                 return None
             self._pass_time(time.monotonic() + 0.002)
+
+
+def clock() -> Instant:
+    """The ledger's clock: on Linux all processes share it."""
+    return time.monotonic_ns() // 1000
+
+
+def strike(crew: Crew, store: Store, kind: str, life: Life, number: signal.Signals) -> bool:
+    """Signal a worker. The ledger hears of it before, and after that of the very moment; false when it had gone."""
+    crew.pen.write("fault", kind=kind, worker=life.worker, store_at=store.now())
+    moment, store_at = clock(), store.now()
+    if not system.send(life.pid, crew.mark, number):
+        crew.pen.write("spared", worker=life.worker)
+        return False
+    crew.pen.write("struck", worker=life.worker, moment=moment, store_at=store_at)
+    return True
 
 
 def _fits(kind: str, life: Life, now: Instant) -> bool:

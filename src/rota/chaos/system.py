@@ -36,17 +36,8 @@ class Remains(Record):
 
 def marked(mark: str) -> list[int]:
     """The processes whose environment carries this mark."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid():
-            try:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    if wanted in file.read().split(b"\0"):
-                        found.append(int(name))
-            except OSError:  # gone, or not ours
-                pass
-    return found
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return [pid for pid in pids if pid != os.getpid() and _carries(pid, mark)]
 
 
 def send(pid: int, mark: str, number: signal.Signals) -> bool:
@@ -56,7 +47,7 @@ def send(pid: int, mark: str, number: signal.Signals) -> bool:
     except ProcessLookupError:
         return False
     try:
-        if pid not in marked(mark):
+        if not _carries(pid, mark):
             return False
         signal.pidfd_send_signal(descriptor, number)
         return True
@@ -98,6 +89,14 @@ def remains(folder: str, mark: str, ours: tuple[str, ...]) -> Remains:
             locks.append(name)
     processes = [f"{pid} ({_command(pid)})" for pid in marked(mark)]
     return Remains(tuple(processes), tuple(files), tuple(sockets), tuple(locks))
+
+
+def _carries(pid: int, mark: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return f"{MARK}={mark}".encode() in file.read().split(b"\0")
+    except OSError:  # gone, or not ours
+        return False
 
 
 def _files(folder: str) -> Iterator[str]:
