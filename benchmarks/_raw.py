@@ -40,11 +40,12 @@ class RawQueue:
     """A queue with no rules: it drains and fills as fast as the rows allow."""
 
     def __init__(self, path: str) -> None:
+        new = not os.path.exists(path)
         self._lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         self._store = apsw.Connection(path)
         self._store.pragma("journal_mode", "wal")
         self._store.pragma("synchronous", "full")
-        for _, _, text in migrations().values():
+        for _, _, text in migrations().values() if new else ():
             self._store.execute(fill(text, {**rows.GAPS, **GAPS}))
         self._last_id = 0
 

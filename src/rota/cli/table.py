@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rota.cli.chaos_table import CHAOS
 from rota.cli.command import Argument, Command, Option
 from rota.cli.crew_table import CREW
 from rota.core.job import STATES
@@ -328,5 +329,6 @@ SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Queues", _QUEUES),
     ("Store", _STORE),
     ("Tracking", _TRACKING),
+    ("Trials", CHAOS),
 )
 COMMANDS: list[Command] = [command for _, section in SECTIONS for command in section]

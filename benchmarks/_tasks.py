@@ -1,0 +1,27 @@
+"""The application of the crew's benchmarks. `ROTA_APP` names it; the queue is the one that `rota.chaos` crews serve."""
+
+from __future__ import annotations
+
+import time
+
+from rota.app import App
+from rota.chaos.app import QUEUE
+
+app = App()
+
+
+@app.task(queue=QUEUE)
+def noop(n: int) -> None:
+    """Nothing at all."""
+
+
+@app.task(queue=QUEUE)
+def moment() -> int:
+    """When it began, on the clock that all processes share."""
+    return time.monotonic_ns()
+
+
+@app.task(queue=QUEUE)
+def sleep(ms: int) -> None:
+    """Takes so many milliseconds."""
+    time.sleep(ms / 1000)

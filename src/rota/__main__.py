@@ -1,0 +1,5 @@
+"""`python -m rota` is the command line."""
+
+from rota.cli import main
+
+main()

@@ -1,0 +1,161 @@
+"""The ledger, read: who lived, which handlers ran from when to when, what was broken, and which jobs were accepted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rota.chaos.plan import FREEZE, HANG, KILL_ORCHESTRATOR
+
+if TYPE_CHECKING:
+    from rota.core.times import Instant
+
+
+@dataclass
+class Execution:
+    """One call of a handler. `over_at` is its end or the end of its process; `outcome` None when it was cut short."""
+
+    job: int
+    token: int
+    worker: str
+    started_at: Instant
+    over_at: Instant | None = None
+    outcome: str | None = None
+
+
+@dataclass
+class Injected:
+    """A fault. `at` is the moment of the signal on the clock that all processes share, `store_at` on the store's."""
+
+    kind: str
+    at: Instant
+    store_at: Instant
+    worker: str | None = None
+
+
+@dataclass
+class Life:
+    """One worker life, from its first word to the end of its connection."""
+
+    worker: str
+    slot: str
+    pid: int
+    up_at: Instant
+    gone_at: Instant | None = None
+    in_hand: Execution | None = None
+    idle_since: Instant = 0
+    frozen: bool = False
+    faults: list[Injected] = field(default_factory=list)
+
+
+@dataclass
+class Book:
+    """What the lines so far tell."""
+
+    lives: list[Life] = field(default_factory=list)
+    executions: list[Execution] = field(default_factory=list)
+    faults: list[Injected] = field(default_factory=list)
+    offered: set[int] = field(default_factory=set)
+    accepted: dict[int, int] = field(default_factory=dict)
+    living: dict[str, Life] = field(default_factory=dict)
+
+    def take(self, line: dict[str, Any]) -> None:
+        """Read on by one line."""
+        at: Instant = line["at"]
+        match line["what"]:
+            case "up":
+                life = Life(line["worker"], line["slot"], line["pid"], at, idle_since=at)
+                self.lives.append(life)
+                self.living[life.worker] = life
+            case "start":
+                self._start(Execution(line["job"], line["token"], line["worker"], at))
+            case "end":
+                self._end(line, at)
+            case "gone":
+                self._gone(line["worker"], at)
+            case "fault":
+                self._break(Injected(line["kind"], at, line["store_at"], line.get("worker")))
+            case "struck":
+                fault = self.faults[-1]
+                fault.at, fault.store_at = line["moment"], line["store_at"]
+            case "spared":
+                self._spare(self.faults.pop())
+            case "thaw":
+                if line["worker"] in self.living:
+                    self.living[line["worker"]].frozen = False
+            case "offered":
+                self.offered.update(line["numbers"])
+            case "accepted":
+                self.accepted.update(zip(line["numbers"], line["jobs"], strict=True))
+            case other:
+                raise ValueError(f"the ledger has a line that nobody writes: {other!r}")
+
+    def lives_of(self, kind: str) -> list[tuple[Life, Injected]]:
+        """The lives that were hit by faults of this kind."""
+        return [(life, fault) for life in self.lives for fault in life.faults if fault.kind == kind]
+
+    @property
+    def orchestrator_kills(self) -> list[Injected]:
+        return [fault for fault in self.faults if fault.kind == KILL_ORCHESTRATOR]
+
+    def of_job(self) -> dict[int, list[Execution]]:
+        """The calls of each job, in order."""
+        found: dict[int, list[Execution]] = {}
+        for execution in self.executions:
+            found.setdefault(execution.job, []).append(execution)
+        return found
+
+    def _start(self, execution: Execution) -> None:
+        self.executions.append(execution)
+        if execution.worker in self.living:
+            self.living[execution.worker].in_hand = execution
+
+    def _end(self, line: dict[str, Any], at: Instant) -> None:
+        for execution in reversed(self.executions):
+            if execution.token == line["token"] and execution.over_at is None:
+                execution.over_at, execution.outcome = at, line["outcome"]
+                break
+        life = self.living.get(line["worker"])
+        if life is not None:
+            life.in_hand, life.idle_since = None, at
+
+    def _gone(self, worker: str, at: Instant) -> None:
+        life = self.living.pop(worker, None)
+        if life is None:
+            return
+        life.gone_at = at
+        if life.in_hand is not None:
+            life.in_hand.over_at = at
+
+    def _break(self, fault: Injected) -> None:
+        self.faults.append(fault)
+        life = self.living.get(fault.worker or "")
+        if life is not None:
+            life.faults.append(fault)
+            life.frozen = life.frozen or fault.kind in (FREEZE, HANG)
+
+    def _spare(self, fault: Injected) -> None:
+        """The process had gone before the signal came: nothing was broken."""
+        for life in self.lives:
+            if fault in life.faults:
+                life.faults.remove(fault)
+
+
+class Reader:
+    """Follows the ledger's file while it grows."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "rb")  # noqa: SIM115 - open until the storm is over
+        self._rest = b""
+        self.book = Book()
+
+    def read_on(self) -> Book:
+        """The book with every line that is whole by now."""
+        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
+        for line in lines:
+            self.book.take(json.loads(line))
+        return self.book
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,285 @@
+"""What must hold after any storm, by the numbers of the list of faults. Each check is a function of a snapshot."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rota.chaos.expected import is_expected_to_fail, lost
+from rota.chaos.plan import KILL_BUSY, KILL_IDLE, POISON
+from rota.chaos.replay import Replay
+from rota.core import job as jobs
+from rota.core import slot as slots
+from rota.core import worker as workers
+from rota.core.record import Record
+from rota.core.times import SECOND, format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rota.chaos.snapshot import Snapshot
+
+    Check = Callable[[Snapshot, Replay], Iterator[str]]
+
+LONGEST_WAIT = 3 * SECOND
+SLACK = 4
+
+
+class Violation(Record):
+    """One thing that should not be."""
+
+    invariant: str
+    text: str
+
+
+def one_at_a_time(all: Snapshot, _: Replay) -> Iterator[str]:
+    """At most one live claim per job: no handler begins while another has the job."""
+    for job, executions in all.book.of_job().items():
+        for first, second in pairwise(executions):
+            if first.over_at is None or first.over_at > second.started_at:
+                yield f"job {job} began with token {second.token} while token {first.token} was still running"
+
+
+def tokens_grow(all: Snapshot, _: Replay) -> Iterator[str]:
+    """Tokens only grow, for each job and in all."""
+    for id, executions in all.book.of_job().items():
+        for first, second in pairwise(executions):
+            if second.token <= first.token:
+                yield f"job {id} began with token {second.token} after token {first.token}"
+    for earlier, later in pairwise(all.runs):
+        if later.claimed_at < earlier.claimed_at:
+            yield f"token {later.token} was drawn before token {earlier.token}"
+    for run in all.runs:
+        job = all.jobs.get(run.job_id)
+        if job is not None and (job.token is None or run.token > job.token):
+            yield f"job {job.id} has a run with token {run.token}, and its last claim had {job.token}"
+
+
+def active_means_held(all: Snapshot, _: Replay) -> Iterator[str]:
+    """Active if and only if there is a live claim of a living worker."""
+    for sample in set(all.watch.samples):
+        if sample.token is None or sample.worker_status not in workers.LIVE:
+            yield f"job {sample.job} was active with {sample.worker} and token {sample.token}, which nobody living has"
+
+
+def only_known_moves(_: Snapshot, replay: Replay) -> Iterator[str]:
+    """Only moves of the table, and final states absorb."""
+    yield from replay.wrong_moves
+
+
+def every_job_is_over(all: Snapshot, _: Replay) -> Iterator[str]:
+    """Accepted jobs are all there, each in one final state that the plan explains, and counted right."""
+    yield from lost(all)
+    offered = {str(number) for number in all.book.offered}
+    for job in all.jobs.values():
+        if job.key not in offered:
+            yield f"job {job.id} was never offered"
+        if job.status in (jobs.FAILED, jobs.CANCELLED) and not is_expected_to_fail(all, job.id):
+            yield f"job {job.id} is {job.status}, and nothing explains it: {job.error}"
+    true: dict[str, int] = {}
+    for job in all.jobs.values():
+        true[job.status] = true.get(job.status, 0) + 1
+    if {status: n for status, n in all.counts.items() if n} != true:
+        yield f"counted {dict(all.counts)}, and there are {true}"
+
+
+def one_commit(all: Snapshot, replay: Replay) -> Iterator[str]:
+    """At most one commit per job, by the holder: by runs, by the log and by the ledger."""
+    ended = {(each.job, each.token): each for each in all.book.executions}
+    finished: dict[int, int] = {}
+    for run in all.runs:
+        if run.verb not in (jobs.FINISH, jobs.FAIL):
+            continue
+        execution = ended.get((run.job_id, run.token))
+        outcome = "done" if run.verb == jobs.FINISH else "failed"
+        if execution is None or execution.outcome != outcome or execution.worker != run.worker_id:
+            yield f"job {run.job_id} is told {outcome} by token {run.token}, and no handler ended so with it"
+        if run.verb == jobs.FINISH:
+            finished[run.job_id] = finished.get(run.job_id, 0) + 1
+    for id, times in finished.items():
+        if times > 1:
+            yield f"job {id} was committed {times} times"
+    for job in all.jobs.values():
+        told = (finished.get(job.id, 0), replay.finishes.get(job.id, 0))
+        if told[0] != told[1] or (job.status == jobs.DONE) != (told[0] > 0):
+            yield f"job {job.id} is {job.status}, with {told[0]} commits by its runs and {told[1]} by the log"
+
+
+def restarts_within_limits(all: Snapshot, _: Replay) -> Iterator[str]:
+    """No slot is restarted more often than its limit in any window, and none after it was given up."""
+    for slot in all.slots:
+        times = slot.history.restarts
+        for at in times:
+            recent = sum(at - all.policy.window < other <= at for other in times)
+            if recent > all.policy.most_in_window:
+                yield f"{slot.name} was restarted {recent} times within {format_duration(all.policy.window)}"
+    given_up: set[str] = set()
+    for event in all.events:
+        for fact in event.facts:
+            match fact:
+                case ["slot", "move", name, {"status": slots.FAILED}]:
+                    given_up.add(name)
+                case ["slot", slots.RESET | "forget", name, *_]:
+                    given_up.discard(name)
+                case ["slot", "move", name, {"status": slots.STARTING}] if name in given_up:
+                    yield f"{name} was started after it was given up (event {event.cursor})"
+
+
+def restarts_are_counted(all: Snapshot, _: Replay) -> Iterator[str]:
+    """A slot's lifetime counts deaths, no more than there were and no more than allowed."""
+    for slot in all.slots:
+        deaths = sum(all.workers[id].slot == slot.name for id in all.certificates)
+        if slot.history.lifetime > min(deaths, all.policy.most_in_lifetime):
+            yield f"{slot.name} counts {slot.history.lifetime} restarts for {deaths} deaths"
+
+
+def one_certificate_per_death(all: Snapshot, _: Replay) -> Iterator[str]:
+    """Every dead worker died once, has a certificate and holds nothing; no living one has a certificate."""
+    died: dict[str, int] = {}
+    for event in all.events:
+        for fact in event.facts:
+            if fact[:2] == ["worker", workers.DIE]:
+                died[fact[2]] = died.get(fact[2], 0) + 1
+    for id, worker in all.workers.items():
+        certified, dead = id in all.certificates, worker.status == workers.DEAD
+        if (dead and not certified) or (certified and worker.status in workers.LIVE) or died.get(id, 0) != int(dead):
+            yield f"{id} is {worker.status}, died {died.get(id, 0)} times, certificate: {certified}"
+    for kind in (KILL_BUSY, KILL_IDLE):
+        for life, _fault in all.book.lives_of(kind):
+            if life.worker not in all.certificates:
+                yield f"{life.worker} was killed, and has no certificate"
+    for job in all.jobs.values():
+        if job.status == jobs.ACTIVE and job.worker_id in all.certificates:
+            yield f"job {job.id} is held by {job.worker_id}, which is dead"
+
+
+def nothing_is_left(all: Snapshot, _: Replay) -> Iterator[str]:
+    """After the stop: exit code 0, no claims, no living workers, no processes, sockets, pid files or held locks."""
+    if all.watch.stop_code != 0:
+        yield f"the orchestrator's exit code was {all.watch.stop_code}"
+    for job in all.jobs.values():
+        if job.status == jobs.ACTIVE:
+            yield f"job {job.id} is still claimed by {job.worker_id}"
+    for worker in all.workers.values():
+        if worker.status in workers.LIVE:
+            yield f"{worker.id} still counts as {worker.status}"
+    for what, found in (
+        ("process", all.remains.processes),
+        ("file", all.remains.files),
+        ("socket", all.remains.sockets),
+        ("held lock", all.remains.locks),
+    ):
+        for each in found:
+            yield f"left behind: {what} {each}"
+
+
+def three_deaths_quarantine(all: Snapshot, _: Replay) -> Iterator[str]:
+    """A job that cost three workers is quarantined, no other is, and no job is charged for more deaths than it saw."""
+    kinds, named = all.kinds, [certificate.job for certificate in all.certificates.values()]
+    for job in all.jobs.values():
+        quarantined = job.status == jobs.FAILED and (job.error or "").startswith(jobs.QUARANTINED)
+        if quarantined != (job.deaths >= jobs.DEATHS_TO_QUARANTINE):
+            yield f"job {job.id} cost {job.deaths} workers and is {job.status}"
+        if job.deaths > named.count(job.id):
+            yield f"job {job.id} counts {job.deaths} deaths, and {named.count(job.id)} certificates name it"
+        if kinds.get(job.id) == POISON and not quarantined:
+            yield f"job {job.id} kills its workers, and is {job.status}"
+
+
+def nothing_leaks(all: Snapshot, _: Replay) -> Iterator[str]:
+    """Descriptors and threads of the orchestrator are back where they were, and there are no zombies."""
+    before, after = all.watch.before, all.watch.after
+    if after is None:
+        yield "the crew was not whole again, so that nothing could be compared"
+        return
+    if after.descriptors > before.descriptors + SLACK:
+        yield f"{after.descriptors} open descriptors, {before.descriptors} before the storm"
+    if after.threads > before.threads:
+        yield f"{after.threads} threads, {before.threads} before the storm"
+    if after.zombies:
+        yield f"{after.zombies} zombies"
+
+
+def worker_ids_are_unique(all: Snapshot, _: Replay) -> Iterator[str]:
+    """A worker id means one process life."""
+    seen: dict[str, int] = {}
+    for life in all.book.lives:
+        if life.worker in seen:
+            yield f"{life.worker} was process {seen[life.worker]} and process {life.pid}"
+        seen[life.worker] = life.pid
+        if life.worker not in all.workers:
+            yield f"{life.worker} lived, and the store does not know it"
+
+
+def nothing_stumbles(all: Snapshot, _: Replay) -> Iterator[str]:
+    """No orchestrator leaves by itself, and no offer is refused."""
+    for code in all.watch.unasked_exits:
+        yield f"an orchestrator left by itself with exit code {code}"
+    for problem in all.watch.refused_offers:
+        yield f"an offer was refused: {problem}"
+
+
+def accepted_is_durable(all: Snapshot, _: Replay) -> Iterator[str]:
+    """What was acknowledged is there."""
+    for number, id in all.book.accepted.items():
+        if id not in all.jobs or all.jobs[id].key != str(number):
+            yield f"job {id} was accepted as number {number}, and is not there"
+
+
+def the_log_is_whole(all: Snapshot, replay: Replay) -> Iterator[str]:
+    """The cursor only advances, a follower reads the same as a replay, and the replay is the state of all jobs."""
+    for one, next in pairwise(all.events):
+        if int(next.cursor) <= int(one.cursor):
+            yield f"cursor {next.cursor} came after {one.cursor}"
+    followed, read = [event.cursor for event in all.watch.followed], [event.cursor for event in all.events]
+    if followed != read[: len(followed)] or len(followed) < len(read):
+        missed, twice = set(read) - set(followed), len(followed) - len(set(followed))
+        yield f"a follower missed {len(missed)} events, and read {twice} twice, of {len(read)}"
+    for id in {*replay.states, *all.jobs}:
+        stored = all.jobs[id].status if id in all.jobs else None
+        if replay.states.get(id) != stored:
+            yield f"job {id} is {stored}, and the log tells {replay.states.get(id)}"
+
+
+def claimed_in_order(_: Snapshot, replay: Replay) -> Iterator[str]:
+    """Higher priorities first, and within one the older job."""
+    yield from replay.out_of_order
+
+
+def idle_workers_get_work(_: Snapshot, replay: Replay) -> Iterator[str]:
+    """Ready work does not wait while a healthy worker is idle: a second, or three after a lost hint."""
+    if replay.longest_wait > LONGEST_WAIT:
+        yield f"ready work waited {format_duration(replay.longest_wait)} while a worker was idle"
+
+
+CHECKS: dict[str, Check] = {
+    "I1": one_at_a_time,
+    "I2": tokens_grow,
+    "I3": active_means_held,
+    "I4": only_known_moves,
+    "I5": every_job_is_over,
+    "I6": one_commit,
+    "I7": restarts_within_limits,
+    "I8": restarts_are_counted,
+    "I9": one_certificate_per_death,
+    "I13": nothing_is_left,
+    "I15": three_deaths_quarantine,
+    "I16": nothing_leaks,
+    "I17": worker_ids_are_unique,
+    "I21": nothing_stumbles,
+    "I22": accepted_is_durable,
+    "I23": the_log_is_whole,
+    "I25": claimed_in_order,
+    "I26": idle_workers_get_work,
+}
+
+
+def check(all: Snapshot, replay: Replay) -> list[Violation]:
+    """Every violation of every invariant."""
+    return [Violation(name, text) for name, function in CHECKS.items() for text in function(all, replay)]
+
+
+def replay_of(all: Snapshot) -> Replay:
+    """The log, played against what was broken."""
+    priorities = {id: job.priority for id, job in all.jobs.items()}
+    return Replay(priorities).play(all.events, all.book.faults)

@@ -1,0 +1,136 @@
+"""The event log, played again from its beginning: what it says of every job, and how long work waited."""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import TYPE_CHECKING, Any
+
+from rota.core import job as jobs
+from rota.core import slot as slots
+from rota.core import worker as workers
+from rota.core.machine import allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rota.chaos.book import Injected
+    from rota.core.times import Duration, Instant
+    from rota.store.events import Event
+
+PROGRESS = (jobs.CLAIM, jobs.FINISH, jobs.FAIL)
+
+
+class Replay:
+    """Takes in events and faults in the order of the store's clock; `faults` are injected ones."""
+
+    def __init__(self, priorities: dict[int, int]) -> None:
+        self.states: dict[int, str] = {}
+        self.finishes: dict[int, int] = {}
+        self.wrong_moves: list[str] = []
+        self.out_of_order: list[str] = []
+        self.longest_wait: Duration = 0
+        self.longest_stall: Duration = 0
+        self._priorities = priorities
+        self._ready: list[tuple[int, int]] = []
+        self._holders: dict[int, str] = {}
+        self._up: dict[str, str] = {}
+        self._waiting_since: Instant | None = None
+        self._still_since: Instant | None = None
+
+    def play(self, events: Sequence[Event], faults: Iterable[Injected]) -> Replay:
+        """Play a whole log."""
+        moments: list[tuple[Instant, int, Event | Injected]] = [(event.at, 1, event) for event in events]
+        moments += [(fault.store_at, 0, fault) for fault in faults]
+        for at, is_event, moment in sorted(moments, key=lambda each: each[:2]):
+            if is_event:
+                self._event(moment, at)  # type: ignore[arg-type]
+            else:
+                self._fault(moment, at)  # type: ignore[arg-type]
+        return self
+
+    def _event(self, event: Event, at: Instant) -> None:
+        self._look(at)
+        progress = claimed = False
+        for place, fact in enumerate(event.facts):
+            match fact:
+                case ["job", str(verb), str(), old, str(new), list(ids), *rest]:
+                    told = rest[0] if rest else {}
+                    for id in ids:
+                        self._move(verb, old, new, id, told)
+                    progress, claimed = progress or verb in PROGRESS, claimed or verb == jobs.CLAIM
+                    if verb == jobs.CLAIM and not _claims(event.facts[place + 1 : place + 2]):
+                        self._check_order(event, place)
+                case ["slot", "move", str(name), {"status": status, "worker": worker}]:
+                    self._up.pop(name, None)
+                    if status == slots.UP:
+                        self._up[name] = worker
+                case ["worker", workers.DIE | workers.LEAVE, str(id), *_]:
+                    self._forget(id)
+        if claimed:
+            self._waiting_since = None
+        if progress:
+            self._still_since = None
+        self._begin_to_wait(at)
+
+    def _fault(self, fault: Injected, at: Instant) -> None:
+        """Whoever was hit is not healthy from now on; without an orchestrator nobody is."""
+        self._look(at)
+        if fault.worker is None:
+            self._up.clear()
+        else:
+            self._forget(fault.worker)
+        self._begin_to_wait(at)
+
+    def _forget(self, worker: str) -> None:
+        self._up = {name: other for name, other in self._up.items() if other != worker}
+
+    def _move(self, verb: str, old: str | None, new: str, id: int, told: dict[str, Any]) -> None:
+        if self.states.get(id) != old:
+            self.wrong_moves.append(f"job {id} was {self.states.get(id)}, and {verb} tells of {old}")
+        if new not in allowed(jobs.MOVES, old, verb):
+            self.wrong_moves.append(f"{verb} led job {id} from {old} to {new}")
+        if self.states.get(id) == jobs.READY:
+            self._ready.remove(self._rank(id))
+        if new == jobs.READY:
+            insort(self._ready, self._rank(id))
+        if verb == jobs.CLAIM:
+            self._holders[id] = told.get("worker", "")
+        elif old == jobs.ACTIVE:
+            self._holders.pop(id, None)
+        if verb == jobs.FINISH:
+            self.finishes[id] = self.finishes.get(id, 0) + 1
+        self.states[id] = new
+
+    def _rank(self, id: int) -> tuple[int, int]:
+        """Higher priorities first, then older jobs."""
+        return -self._priorities.get(id, 0), id
+
+    def _check_order(self, event: Event, last: int) -> None:
+        """Nothing better was left when these were claimed."""
+        claimed = [id for fact in event.facts[: last + 1] if _claims([fact]) for id in fact[5]]
+        worst = max(map(self._rank, claimed))
+        if self._ready and self._ready[0] < worst:
+            self.out_of_order.append(
+                f"job {worst[1]} was claimed before job {self._ready[0][1]} (event {event.cursor})"
+            )
+
+    def _begin_to_wait(self, at: Instant) -> None:
+        idle = set(self._up.values()) - set(self._holders.values())
+        if not (self._ready and idle):
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = at
+        if not (self._ready or self._holders):
+            self._still_since = None
+        elif self._still_since is None:
+            self._still_since = at
+
+    def _look(self, at: Instant) -> None:
+        if self._waiting_since is not None:
+            self.longest_wait = max(self.longest_wait, at - self._waiting_since)
+        if self._still_since is not None:
+            self.longest_stall = max(self.longest_stall, at - self._still_since)
+
+
+def _claims(facts: Sequence[list[Any]]) -> bool:
+    return any(fact[:2] == ["job", jobs.CLAIM] and len(fact) >= 6 for fact in facts)

@@ -1,0 +1,145 @@
+"""What a storm came to: one document for programs, one table for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rota.chaos import figures
+from rota.chaos.expected import is_expected_to_fail, lost
+from rota.chaos.invariants import CHECKS, check, replay_of
+from rota.chaos.plan import POISON
+from rota.core import job as jobs
+from rota.core.times import MILLISECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.chaos.figures import Spread
+    from rota.chaos.snapshot import Snapshot
+
+MOST_SHOWN = 20
+
+
+def document(all: Snapshot) -> dict[str, Any]:
+    """Everything that a storm showed."""
+    replay = replay_of(all)
+    violations = check(all, replay)
+    options = all.plan.options
+    broken = sorted({each.invariant for each in violations}, key=lambda name: int(name[1:]))
+    finishes = Counter(run.job_id for run in all.runs if run.verb == jobs.FINISH)
+    remains = all.remains
+    return {
+        "seed": options.seed,
+        "options": {
+            "store": options.store,
+            "jobs": options.jobs,
+            "minutes": options.minutes,
+            "workers": options.workers,
+            "kills": len(all.plan.faults),
+        },
+        "jobs": _jobs(all),
+        "faults": dict(Counter(fault.kind for fault in all.book.faults)),
+        "faults_without_a_victim": len(all.watch.missed),
+        "started_more_often_than_planned": figures.started_too_often(all),
+        "run_through_more_than_once": figures.run_through_twice(all),
+        "committed_more_than_once": sum(times > 1 for times in finishes.values()),
+        "lost": len(lost(all)),
+        "refused_stale_outcomes": all.refused_outcomes,
+        "false_deaths": figures.false_deaths(all),
+        "claims_left": sum(job.status == jobs.ACTIVE for job in all.jobs.values()),
+        "mending_ms": {
+            kind: {"seen": _plain(each.seen), "rerun": _plain(each.rerun), "refilled": _plain(each.refilled)}
+            for kind, each in figures.mendings(all).items()
+        },
+        "longest_stall_ms": round(replay.longest_stall / MILLISECOND, 1),
+        "longest_wait_ms": round(replay.longest_wait / MILLISECOND, 1),
+        "jobs_per_second": figures.throughput(all),
+        "worked_off": all.watch.worked_off,
+        "stop_seconds": round(all.watch.stop_seconds, 3),
+        "left_behind": {
+            "processes": list(remains.processes),
+            "pid_files": list(remains.files),
+            "sockets": list(remains.sockets),
+            "locks": list(remains.locks),
+        },
+        "invariants_checked": list(CHECKS),
+        "invariants_violated": broken,
+        "violations": [{"invariant": each.invariant, "text": each.text} for each in violations],
+    }
+
+
+def is_good(told: dict[str, Any]) -> bool:
+    """Whether nothing was lost, committed twice, falsely killed or violated."""
+    return not (told["lost"] or told["committed_more_than_once"] or told["false_deaths"] or told["violations"])
+
+
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """The document as people read it."""
+    options = ", ".join(f"{name} {value}" for name, value in told["options"].items())
+    faults = ", ".join(f"{kind} {n}" for kind, n in sorted(told["faults"].items())) or "none"
+    left = {name.replace("_", " "): found for name, found in told["left_behind"].items() if found}
+    rows = [
+        ("seed", told["seed"]),
+        ("options", options),
+        ("jobs", ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in told["jobs"].items())),
+        ("faults", f"{faults}; {told['faults_without_a_victim']} found no victim"),
+        ("lost", told["lost"]),
+        ("committed more than once", told["committed_more_than_once"]),
+        ("started more often than planned", told["started_more_often_than_planned"]),
+        ("run through more than once", told["run_through_more_than_once"]),
+        ("refused stale outcomes", told["refused_stale_outcomes"]),
+        ("false deaths", len(told["false_deaths"])),
+        ("claims left", told["claims_left"]),
+        ("longest stall", f"{told['longest_stall_ms']} ms"),
+        ("longest wait beside an idle worker", f"{told['longest_wait_ms']} ms"),
+        ("jobs a second", told["jobs_per_second"]),
+        ("stop", f"{told['stop_seconds']} s"),
+        ("left behind", ", ".join(f"{name}: {' '.join(found)}" for name, found in left.items()) or "nothing"),
+        ("invariants checked", " ".join(told["invariants_checked"])),
+        ("invariants violated", " ".join(told["invariants_violated"]) or "none"),
+    ]
+    widest = max(len(name) for name, _ in rows)
+    yield from (f"{name:<{widest}}  {value}" for name, value in rows)
+    yield from _mending_lines(told["mending_ms"])
+    yield from (f"false death: {each}" for each in told["false_deaths"][:MOST_SHOWN])
+    yield from (f"{each['invariant']}: {each['text']}" for each in told["violations"][:MOST_SHOWN])
+    if len(told["violations"]) > MOST_SHOWN:
+        yield f"… and {len(told['violations']) - MOST_SHOWN} more violations"
+
+
+def _jobs(all: Snapshot) -> dict[str, int]:
+    kinds, states = all.kinds, Counter(job.status for job in all.jobs.values())
+    failed = [id for id, job in all.jobs.items() if job.status == jobs.FAILED]
+    return {
+        "offered": len(all.book.offered),
+        "accepted": len(all.book.accepted),
+        "done": states[jobs.DONE],
+        "failed_as_planned": sum(kinds.get(id) == POISON for id in failed),
+        "quarantined_by_the_storm": sum(kinds.get(id) != POISON and is_expected_to_fail(all, id) for id in failed),
+        "failed_unexpectedly": sum(not is_expected_to_fail(all, id) for id in failed),
+        "waiting_for_a_failed_one": states[jobs.BLOCKED],
+    }
+
+
+def _plain(spread: Spread | None) -> dict[str, float] | None:
+    if spread is None:
+        return None
+    return {"count": spread.count, "p50": spread.p50, "p99": spread.p99, "max": spread.most}
+
+
+def _mending_lines(mending: dict[str, Any]) -> Iterator[str]:
+    if not mending:
+        return
+    yield ""
+    yield f"{'ms from fault to':<20} {'seen':>24} {'job runs again':>24} {'slot filled again':>24}"
+    yield f"{'':<20}" + f" {'p50':>8}{'p99':>8}{'max':>8}" * 3
+    for kind, each in mending.items():
+        cells = "".join(f" {_cells(each[part])}" for part in ("seen", "rerun", "refilled"))
+        yield f"{kind:<20}{cells}".rstrip()
+
+
+def _cells(spread: dict[str, float] | None) -> str:
+    if spread is None:
+        return f"{'–':>8}" * 3
+    return "".join(f"{spread[name]:>8,.0f}" for name in ("p50", "p99", "max"))

@@ -1,0 +1,51 @@
+"""One run of `rota chaos`: a folder, a plan, a storm, and what it came to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from rota.chaos import report
+from rota.chaos.crew import Crew
+from rota.chaos.plan import HANG, KINDS, draw
+from rota.chaos.storm import Storm
+from rota.core.errors import Refused
+from rota.settings import MEANINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.chaos.plan import Options
+
+
+def kinds() -> tuple[str, ...]:
+    """A worker that hangs is drawn only where the time after which it is missed can be set: the default is too long."""
+    return KINDS if "silent_interval" in MEANINGS else tuple(kind for kind in KINDS if kind != HANG)
+
+
+def run(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+    """Blow a storm; its document. The folder is kept, and named, when something went wrong."""
+    if not os.path.isdir("/proc/self/fd"):
+        raise Refused("chaos needs Linux: it looks at processes through /proc")
+    folder = tempfile.mkdtemp(prefix="rota-chaos-")
+    plan = draw(options, kinds())
+    say(f"seed {options.seed}: {options.jobs} jobs, {len(plan.faults)} faults, {options.minutes:g} min, in {folder}")
+    crew = Crew(folder, options.workers)
+    try:
+        storm = Storm(crew, plan, say)
+        try:
+            told = report.document(storm.run())
+        finally:
+            storm.close()
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        crew.close()
+    if report.is_good(told):
+        shutil.rmtree(folder)
+    else:
+        say(f"kept for a look: {folder}")
+    return told

@@ -1,0 +1,38 @@
+"""`chaos`: a storm over a crew of its own, in a temporary folder; the user's database is not touched."""
+
+from __future__ import annotations
+
+import random
+import signal
+from typing import TYPE_CHECKING
+
+from rota.cli.call import aside
+from rota.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from rota.cli.call import Call
+
+LARGEST_SEED = 1_000_000
+LONGEST = 24 * 60
+
+
+def chaos(call: Call) -> int:
+    """Blow a storm and tell what it came to; 1 when anything was lost, committed twice or violated."""
+    from rota.chaos import report
+    from rota.chaos.plan import Options
+    from rota.chaos.run import run
+
+    minutes = 1.0 if call["minutes"] is None else call["minutes"]
+    if not 0 < minutes <= LONGEST:
+        raise BadInput(f"--minutes must be more than 0 and at most {LONGEST}, such as 0.5")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the crew is ended first
+    seed = random.randrange(LARGEST_SEED) if call["seed"] is None else call["seed"]
+    told = run(
+        Options(seed, call["store"] or "sqlite", call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"]),
+        aside,
+    )
+    if call.json:
+        call.document(told)
+    else:
+        call.lines(list(report.lines(told)))
+    return 0 if report.is_good(told) else 1

@@ -1,0 +1,22 @@
+"""The command that breaks a crew on purpose, for the table."""
+
+from __future__ import annotations
+
+from rota.cli.command import Command, Option
+
+CHAOS = (
+    Command(
+        "chaos",
+        "break a crew of its own on purpose, and check that no job was lost or done twice; exit code 1 when one was",
+        "chaos:chaos",
+        "rota chaos --seed 7 --jobs 2000 --minutes 1",
+        options=(
+            Option("--seed", "the same seed and options draw the same plan; without one it is drawn", "N", "whole"),
+            Option("--store", "the kind of database", "KIND", default="sqlite", choices=("sqlite",)),
+            Option("--jobs", "how many jobs are offered", "J", "count", default="2000"),
+            Option("--minutes", "how long the storm lasts", "M", "number", default="1"),
+            Option("--workers", "how many workers the crew has", "W", "count", default="4"),
+            Option("--kills", "how many faults in all; without it one in every 1.5 s", "K", "whole"),
+        ),
+    ),
+)

@@ -1,0 +1,207 @@
+"""The checker is checked: on a quiet storm nothing is violated, and each planted violation is found by its number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rota.chaos import figures, report
+from rota.chaos.invariants import CHECKS, check, replay_of
+from rota.chaos.snapshot import Sample
+from rota.chaos.system import Remains, Vitals
+from rota.core.slot import History
+from tests.chaos import quiet as q
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.chaos.snapshot import Snapshot
+
+    Plant = Callable[[Snapshot], Snapshot]
+
+
+FAULT_LINES = ("fault", "struck")
+
+
+def violated(snapshot: Snapshot) -> set[str]:
+    return {each.invariant for each in check(snapshot, replay_of(snapshot))}
+
+
+def with_lines(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Plant:
+    return lambda all: all.but(book=q.book(change([dict(line) for line in q.LINES])))
+
+
+def with_facts(change: Callable[[list[tuple[int, list[list[Any]]]]], list[tuple[int, list[list[Any]]]]]) -> Plant:
+    def plant(all: Snapshot) -> Snapshot:
+        found = tuple(q.events(change(list(q.FACTS))))
+        return all.but(events=found, watch=all.watch.but(followed=found))
+
+    return plant
+
+
+def with_job(id: int, **changes: Any) -> Plant:
+    return lambda all: all.but(jobs={**all.jobs, id: all.jobs[id].but(**changes)})
+
+
+def with_watch(**changes: Any) -> Plant:
+    return lambda all: all.but(watch=all.watch.but(**changes))
+
+
+def without_job(id: int) -> Plant:
+    return lambda all: all.but(jobs={other: job for other, job in all.jobs.items() if other != id})
+
+
+def still_running(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A's process is not seen to end, and yet B begins the same job."""
+    return [line for line in lines if not (line["what"] == "gone" and line["worker"] == q.A)]
+
+
+def doubled(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [line for line in lines for _ in range(2 if line["what"] == "start" and line["job"] == q.ONE else 1)]
+
+
+def born_twice(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [*lines, {**lines[0], "pid": 102, "at": 80}]
+
+
+def given_up(at: int, status: str) -> list[tuple[int, list[list[Any]]]]:
+    fact = ["slot", "move", "worker:storm:1", {"status": status, "worker": None}]
+    return [(at, [fact])]
+
+
+def late_claim(facts: list[tuple[int, list[list[Any]]]]) -> list[tuple[int, list[list[Any]]]]:
+    """Nobody claims for ten seconds, though both workers are idle."""
+    return [*facts[:2], *((at + 10_000, told) for at, told in facts[2:])]
+
+
+def backwards(facts: list[tuple[int, list[list[Any]]]]) -> list[tuple[int, list[list[Any]]]]:
+    """Job 12 is left while job 13 is claimed."""
+    first = (1005, [q.moved("claim", "ready", "active", q.ONE, q.THREE, worker=q.A)])
+    second = (1006, [q.moved("claim", "ready", "active", q.TWO, worker=q.B)])
+    return [*facts[:2], first, second, *facts[3:]]
+
+
+PLANTED: dict[str, Plant] = {
+    "I1 two handlers in one job": with_lines(still_running),
+    "I2 a handler that begins twice with one token": with_lines(doubled),
+    "I2 a run of a token that the job never had": with_job(q.ONE, token=0),
+    "I2 a later token with an earlier claim": lambda all: all.but(
+        runs=(all.runs[0].but(claimed_at=5_000_000), *all.runs[1:])
+    ),
+    "I3 an active job of a worker that is gone": with_watch(samples=(Sample(q.ONE, 1, q.A, None),)),
+    "I3 an active job without a token": with_watch(samples=(Sample(q.ONE, None, q.B, "busy"),)),
+    "I4 a move out of a final state": with_facts(lambda facts: [*facts, facts[8]]),
+    "I5 a job that is not over": with_job(q.TWO, status="ready"),
+    "I5 a job that waits for one that is done": with_job(q.FOUR, status="blocked"),
+    "I5 a job that failed for no reason of ours": with_job(q.TWO, status="failed", error="no idea"),
+    "I5 a job that nobody offered": with_job(q.TWO, key="99"),
+    "I5 wrong counters": lambda all: all.but(counts={"done": 3, "ready": 1}),
+    "I6 a second commit": lambda all: all.but(runs=(*all.runs, q.a_run(6, q.FOUR, q.B, "finish"))),
+    "I6 a commit by a worker that did not run it": lambda all: all.but(
+        runs=(all.runs[0].but(worker_id=q.B), *all.runs[1:])
+    ),
+    "I6 a job done without a run": lambda all: all.but(runs=all.runs[1:]),
+    "I6 a failure that no handler had": lambda all: all.but(runs=(q.a_run(1, q.ONE, q.A, "fail"), *all.runs[1:])),
+    "I7 six restarts within five minutes": lambda all: all.but(
+        slots=(q.a_slot(0, History(tuple(range(6)), 1)), all.slots[1])
+    ),
+    "I7 a start after the slot was given up": with_facts(
+        lambda facts: [*facts, *given_up(1080, "failed"), *given_up(1090, "starting")]
+    ),
+    "I8 more restarts than deaths": lambda all: all.but(slots=(q.a_slot(0, History((), 2)), all.slots[1])),
+    "I9 a death without a certificate": lambda all: all.but(certificates={}),
+    "I9 a certificate for one who lives": lambda all: all.but(workers={**all.workers, q.A: q.a_worker(q.A, 0, "idle")}),
+    "I9 a death that is told twice": with_facts(lambda facts: [*facts, (1080, [["worker", "die", q.A, {}]])]),
+    "I9 a job that a dead worker holds": with_job(q.TWO, status="active", worker_id=q.A),
+    "I13 a claim after the stop": with_job(q.TWO, status="active", worker_id=q.B),
+    "I13 a worker that still counts as living": lambda all: all.but(
+        workers={**all.workers, q.B: q.a_worker(q.B, 1, "idle")}
+    ),
+    "I13 a process left behind": lambda all: all.but(remains=Remains(processes=("99 (sleep)",))),
+    "I13 a pid file left behind": lambda all: all.but(remains=Remains(files=("rota.db.orchestrator",))),
+    "I13 a socket left behind": lambda all: all.but(remains=Remains(sockets=("bell",))),
+    "I13 a lock that is held": lambda all: all.but(remains=Remains(locks=("rota.db.lock",))),
+    "I13 a stop that failed": with_watch(stop_code=1),
+    "I15 three deaths and no quarantine": with_job(q.TWO, deaths=3),
+    "I15 a quarantine without deaths": with_job(q.TWO, status="failed", error="quarantined: cost 3 workers"),
+    "I15 a death that no certificate tells of": with_job(q.TWO, deaths=2),
+    "I15 poison that was done": lambda all: all.but(plan=q.poisoned()),
+    "I16 descriptors that leak": with_watch(after=Vitals(30, 2, 0)),
+    "I16 a thread that leaks": with_watch(after=Vitals(20, 3, 0)),
+    "I16 a zombie": with_watch(after=Vitals(20, 2, 1)),
+    "I16 a crew that did not become whole again": with_watch(after=None),
+    "I17 one worker id for two processes": with_lines(born_twice),
+    "I17 a worker that the store does not know": lambda all: all.but(workers={q.A: all.workers[q.A]}),
+    "I21 an orchestrator that left by itself": with_watch(unasked_exits=(1,)),
+    "I21 an offer that was refused": with_watch(refused_offers=("database is locked",)),
+    "I22 an accepted job that is not there": without_job(q.TWO),
+    "I23 an event that a follower missed": lambda all: all.but(watch=all.watch.but(followed=all.events[1:])),
+    "I23 an event that a follower read twice": lambda all: all.but(
+        watch=all.watch.but(followed=all.events[:1] + all.events)
+    ),
+    "I23 a cursor that goes back": lambda all: all.but(events=(*all.events, all.events[0])),
+    "I23 a log without the last commits": with_facts(lambda facts: facts[:8]),
+    "I25 an older job that is left": with_facts(backwards),
+    "I26 ready work beside idle workers": with_facts(late_claim),
+}
+
+
+def test_nothing_is_violated_by_a_quiet_storm() -> None:
+    told = report.document(q.quiet())
+    assert told["violations"] == [] and report.is_good(told)
+    assert told["lost"] == told["committed_more_than_once"] == told["claims_left"] == 0
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_violation_is_found(name: str) -> None:
+    planted = PLANTED[name](q.quiet())
+    assert name.split()[0] in violated(planted)
+    assert not report.is_good(report.document(planted))
+
+
+def test_every_invariant_has_a_planted_violation() -> None:
+    assert {name.split()[0] for name in PLANTED} == set(CHECKS)
+
+
+def test_a_job_is_lost_when_it_is_not_there_or_not_over() -> None:
+    assert report.document(without_job(q.TWO)(q.quiet()))["lost"] == 1
+    assert report.document(with_job(q.TWO, status="scheduled")(q.quiet()))["lost"] == 1
+
+
+def test_a_job_behind_a_failed_one_is_not_lost() -> None:
+    failed = with_job(q.ONE, status="failed", deaths=3, error="quarantined: cost 3 workers")(q.quiet())
+    assert report.document(with_job(q.FOUR, status="blocked")(failed))["lost"] == 0
+
+
+def test_a_death_that_nothing_explains_is_a_false_one() -> None:
+    unhurt = with_lines(lambda lines: [line for line in lines if line["what"] not in FAULT_LINES])(q.quiet())
+    told = report.document(unhurt)
+    assert len(told["false_deaths"]) == 1 and q.A in told["false_deaths"][0]
+    assert not report.is_good(told)
+
+
+def test_a_worker_that_was_only_frozen_should_not_have_died() -> None:
+    frozen = with_lines(
+        lambda lines: [{**line, "kind": "freeze"} if line["what"] == "fault" else line for line in lines]
+    )
+    assert len(figures.false_deaths(frozen(q.quiet()))) == 1
+
+
+def test_a_worker_whose_orchestrator_was_killed_may_be_lost() -> None:
+    killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 1022 * q.MS, "at": 22}
+    unhurt = with_lines(lambda lines: [*(line for line in lines if line["what"] not in FAULT_LINES), killed])(q.quiet())
+    lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
+    assert figures.false_deaths(unhurt.but(certificates={q.A: lost})) == []
+
+
+def test_mending_is_measured_from_the_fault_to_the_certificate_and_to_the_next_start() -> None:
+    mending = figures.mendings(q.quiet())["kill busy"]
+    assert mending.seen is not None and mending.seen.most == 2.0
+    assert mending.rerun is not None and mending.rerun.most == 0.0  # 9 µs
+    assert mending.refilled is None
+
+
+def test_a_fault_whose_victim_had_gone_is_no_fault() -> None:
+    book = q.book([{**line, "what": "spared"} if line["what"] == "struck" else line for line in q.LINES])
+    assert book.faults == [] and all(life.faults == [] for life in book.lives)

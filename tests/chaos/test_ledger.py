@@ -1,0 +1,98 @@
+"""The ledger process keeps what it is told, whatever becomes of those who tell it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rota.chaos.pen import Pen
+from rota.core.errors import RotaError
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Started:
+    """A ledger in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "ledger"
+        self.socket = str(folder / "sock")
+        words = [sys.executable, "-m", "rota.chaos.ledger", str(self.file), self.socket]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.pen = Pen(self.process.stdout, self.process.stdin)
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.file.read_text().splitlines()]
+
+    def whats(self) -> list[str]:
+        return [line["what"] for line in self.lines()]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Started]:
+    started = Started(tmp_path)
+    yield started
+    with started.process:
+        started.process.kill()
+
+
+WORKER = """
+import os, sys
+from rota.chaos.pen import Pen
+pen = Pen.connect(sys.argv[1])
+pen.write("up", pid=os.getpid(), worker=sys.argv[2], slot="s")
+"""
+DIES_UNHEARD = """
+pen._writer.write(b'{"what": "start", "job": 1, "token": 1, "worker": "w"}\\n')
+pen._writer.flush()
+os._exit(0)
+"""
+
+
+def test_a_line_is_in_the_file_before_it_is_answered(ledger: Started) -> None:
+    for n in range(20):
+        at = ledger.pen.write("offered", numbers=[n])
+        assert ledger.lines()[-1] == {"at": at, "what": "offered", "numbers": [n]}
+
+
+def test_the_end_of_a_worker_is_a_line_too(ledger: Started) -> None:
+    ledger.pen.write("offered", numbers=[])
+    subprocess.run([sys.executable, "-c", WORKER, ledger.socket, "worker-a"], check=True)
+    eventually(lambda: ledger.whats() == ["offered", "up", "gone"])
+    assert ledger.lines()[-1]["worker"] == "worker-a"
+
+
+def test_one_that_dies_before_it_hears_the_answer_is_written_down_and_the_others_go_on(ledger: Started) -> None:
+    ledger.pen.write("offered", numbers=[])
+    for n in range(20):
+        command = [sys.executable, "-S", "-c", WORKER + DIES_UNHEARD, ledger.socket, f"worker-{n}"]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    eventually(lambda: ledger.whats() == ["offered", *["up", "start", "gone"] * 20])
+    assert ledger.pen.write("offered", numbers=[1]) >= ledger.lines()[0]["at"]
+
+
+def test_it_ends_with_the_one_who_started_it(ledger: Started) -> None:
+    ledger.pen.write("offered", numbers=[])
+    assert ledger.process.stdin is not None
+    ledger.process.stdin.close()
+    assert ledger.process.wait(30) == 0
+
+
+def test_a_pen_without_its_ledger_says_so(ledger: Started) -> None:
+    ledger.pen.write("offered", numbers=[])
+    ledger.process.kill()
+    ledger.process.wait()
+    with pytest.raises(RotaError, match="the ledger is gone"):
+        ledger.pen.write("offered", numbers=[])
+    assert ledger.process.stdin is not None
+    with pytest.raises(BrokenPipeError):
+        ledger.process.stdin.close()

@@ -1,0 +1,52 @@
+"""A seed draws the whole plan beforehand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from rota.chaos.crew import SETTINGS
+from rota.chaos.plan import FREEZE, KINDS, LONGEST_FREEZE, POISON, Options, draw
+from rota.core.health import HealthPolicy
+from rota.core.times import parse_duration
+
+
+def test_a_seed_draws_the_same_plan_again_and_another_seed_another() -> None:
+    assert draw(Options(7)) == draw(Options(7))
+    assert draw(Options(7)) != draw(Options(8))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_job_is_offered_once_and_waits_only_for_jobs_of_earlier_offers(seed: int) -> None:
+    plan, known = draw(Options(seed, jobs=500)), set[int]()
+    for offer in sorted(plan.offers, key=lambda offer: offer.at):
+        assert {number for job in offer.jobs for number in job.after} <= known
+        known |= {job.number for job in offer.jobs}
+    assert sum(len(offer.jobs) for offer in plan.offers) == 500 and known == set(range(500))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_kind_of_fault_is_drawn_and_some_jobs_are_poison_with_a_job_that_waits_for_them(seed: int) -> None:
+    plan = draw(Options(seed, jobs=600, faults=len(KINDS)))
+    assert Counter(fault.kind for fault in plan.faults) == Counter(KINDS)
+    poison = {job.number for job in plan.jobs.values() if job.kind == POISON}
+    assert 1 <= len(poison) <= 5
+    assert any(set(job.after) & poison for job in plan.jobs.values())
+
+
+def test_as_many_faults_are_drawn_as_asked_for() -> None:
+    assert len(draw(Options(1, faults=0)).faults) == 0
+    assert len(draw(Options(1, faults=3)).faults) == 3
+    assert len(draw(Options(1, minutes=2)).faults) == 80
+
+
+def test_one_job_is_a_plan_too() -> None:
+    assert len(draw(Options(1, jobs=1)).jobs) == 1
+
+
+def test_a_freeze_is_too_short_to_make_a_suspect() -> None:
+    silent, frame = (parse_duration(SETTINGS[f"ROTA_{name}_INTERVAL"]) for name in ("SILENT", "FRAME"))
+    assert LONGEST_FREEZE + 2 * frame < HealthPolicy().misses * silent
+    frozen = [fault.lasts for fault in draw(Options(1, minutes=60)).faults if fault.kind == FREEZE]
+    assert frozen and max(frozen) <= LONGEST_FREEZE

@@ -1,0 +1,146 @@
+"""The storm itself is checked: bugs planted in a real run, or behind rota's back after it, must be found."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import apsw
+import pytest
+
+from rota.chaos.crew import Crew
+from rota.chaos.invariants import check, replay_of
+from rota.chaos.plan import KILL_BUSY, TERMINATE, Options, draw
+from rota.chaos.snapshot import take
+from rota.chaos.storm import Storm
+from rota.settings import Settings
+from rota.store.open import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rota.chaos.snapshot import Snapshot
+
+OPTIONS = Options(seed=3, jobs=60, minutes=0.04, workers=2, faults=2)
+
+DOUBLED = """
+from rota.chaos import app as storm
+
+app, begin = storm.app, storm.begin
+
+
+def twice(ctx):
+    begin(ctx)
+    begin(ctx)
+
+
+storm.begin = twice
+"""
+NEVER_BEGINS = """
+from rota.chaos import app as storm
+
+app = storm.app
+storm.begin = lambda ctx: None
+"""
+KEEPS_THE_CLAIMS_OF_THE_DEAD = """
+from rota.core.claim import Died
+from rota.store import ending
+
+end_claim = ending.end_claim
+ending.end_claim = lambda tx, job, why, *rest: isinstance(why, Died) or end_claim(tx, job, why, *rest)
+"""
+
+BEHIND_ITS_BACK = {
+    "I6 a second commit": """INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb)
+        SELECT token + 1000000, job, worker, attempt + 1, generation, claimed_at, ended_at, verb FROM run
+        WHERE verb = 'finish' LIMIT 1""",
+    "I6 a commit by another worker": """UPDATE run SET worker = 'worker-zzzzzzzz'
+        WHERE token = (SELECT max(token) FROM run WHERE verb = 'finish')""",
+    "I6 a job that is done by nobody": """DELETE FROM run
+        WHERE token = (SELECT max(token) FROM run WHERE verb = 'finish')""",
+    "I22 a job that is gone": "DELETE FROM job WHERE id = (SELECT max(id) FROM job WHERE status = 'done')",
+    "I5 a job that is not over": """UPDATE job SET status = 'ready'
+        WHERE id = (SELECT max(id) FROM job WHERE status = 'done')""",
+    "I23 an event that is gone": """DELETE FROM event
+        WHERE id = (SELECT max(id) FROM event WHERE facts LIKE '%"finish"%')""",
+    "I9 a certificate that is gone": "DELETE FROM certificate WHERE signal = 9",
+    "I15 a quarantine that did not happen": "UPDATE job SET deaths = 2 WHERE deaths = 3",
+    "I13 a claim that is left": """UPDATE job SET status = 'active'
+        WHERE id = (SELECT max(id) FROM job WHERE status = 'done')""",
+}
+
+
+@contextmanager
+def storm(crew: Crew, options: Options = OPTIONS, within: float = 30.0) -> Iterator[Storm]:
+    made = Storm(crew, draw(options, (KILL_BUSY, TERMINATE)), lambda text: None, within)
+    try:
+        yield made
+    finally:
+        made.close()
+        crew.close()
+
+
+def found(snapshot: Snapshot) -> set[str]:
+    return {violation.invariant for violation in check(snapshot, replay_of(snapshot))}
+
+
+@pytest.fixture(scope="module")
+def blown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Snapshot]:
+    """A real storm that is over, and on which everything holds."""
+    folder = tmp_path_factory.mktemp("storm")
+    with storm(Crew(str(folder), OPTIONS.workers)) as blowing:
+        snapshot = blowing.run()
+    assert found(snapshot) == set()
+    return folder, snapshot
+
+
+@pytest.mark.parametrize("bug", BEHIND_ITS_BACK)
+def test_what_is_changed_behind_rotas_back_is_found(bug: str, blown: tuple[Path, Snapshot], tmp_path: Path) -> None:
+    folder, snapshot = blown
+    for file in folder.glob("rota.db*"):
+        shutil.copy(file, tmp_path)
+    connection = apsw.Connection(str(tmp_path / "rota.db"))
+    connection.execute(BEHIND_ITS_BACK[bug])
+    assert connection.changes() > 0, f"nothing to change any more: plant {bug!r} anew"
+    connection.close()
+    with open_store(str(tmp_path / "rota.db"), Settings()) as store:
+        changed = take(store, snapshot.plan, snapshot.book, snapshot.watch, snapshot.remains, "")
+    assert bug.split()[0] in found(changed)
+
+
+def test_a_handler_that_begins_twice_is_found(tmp_path: Path) -> None:
+    assert {"I1", "I2"} <= found(with_app(tmp_path, DOUBLED))
+
+
+def test_a_commit_of_a_handler_that_never_began_is_found(tmp_path: Path) -> None:
+    assert "I6" in found(with_app(tmp_path, NEVER_BEGINS))
+
+
+def test_claims_that_stay_with_the_dead_are_found(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(KEEPS_THE_CLAIMS_OF_THE_DEAD)
+    with storm(Crew(str(tmp_path), OPTIONS.workers, PYTHONPATH=str(tmp_path)), within=3.0) as blowing:
+        snapshot = blowing.run()
+    assert not snapshot.watch.worked_off
+    assert {"I3", "I5"} <= found(snapshot)
+
+
+def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path) -> None:
+    crew = Crew(str(tmp_path), OPTIONS.workers)
+    words = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(words, env=crew.environment) as left:
+        with storm(crew, OPTIONS.but(jobs=5, faults=0, minutes=0.005)) as blowing:
+            snapshot = blowing.run()
+        assert left.wait(30) == -9
+    assert str(left.pid) in snapshot.remains.processes[0]
+    assert found(snapshot) == {"I13"}
+
+
+def with_app(folder: Path, text: str) -> Snapshot:
+    """A storm with another application, found from the crew's folder."""
+    (folder / "planted.py").write_text(text)
+    with storm(Crew(str(folder), OPTIONS.workers, "planted:app")) as blowing:
+        return blowing.run()

@@ -1,0 +1,88 @@
+"""A real storm over a real crew, as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.chaos.plan import Options, draw
+from rota.chaos.run import kinds
+from tests.support.eventually import eventually
+from tests.support.shell import ROTA, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """A storm whose folder is made below this one."""
+    pipe = subprocess.PIPE
+    env = environment(TMPDIR=str(folder))
+    return subprocess.Popen([ROTA, "chaos", *words], cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_a_storm_loses_nothing_and_commits_nothing_twice(tmp_path: Path) -> None:
+    words = ["--seed", "11", "--jobs", "400", "--minutes", "0.2", "--workers", "4", "--kills", "10", "--json"]
+    with start(tmp_path, *words) as process:
+        out, err = process.communicate(timeout=110)
+    assert process.returncode == 0, out + err
+    told = json.loads(out)
+    assert told["violations"] == [] and told["false_deaths"] == []
+    assert (told["lost"], told["committed_more_than_once"], told["claims_left"]) == (0, 0, 0)
+    assert told["jobs"]["offered"] == told["jobs"]["accepted"] == 400
+    assert told["jobs"]["failed_as_planned"] == 2 and told["jobs"]["failed_unexpectedly"] == 0
+    planned = draw(Options(11, jobs=400, minutes=0.2, faults=10), kinds())
+    assert sum(told["faults"].values()) + told["faults_without_a_victim"] == len(planned.faults) == 10
+    assert told["faults"]["kill busy"] >= 1 and told["faults"]["kill orchestrator"] >= 1
+    assert not any(told["left_behind"].values())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_names_the_seed_and_says_that_nothing_is_violated(tmp_path: Path) -> None:
+    with start(
+        tmp_path, "--seed", "5", "--jobs", "20", "--minutes", "0.02", "--kills", "0", "--workers", "1"
+    ) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    rows = {line[:34].strip(): line[34:].strip() for line in out.splitlines()}
+    assert rows["seed"] == "5"
+    assert (rows["lost"], rows["committed more than once"], rows["invariants violated"]) == ("0", "0", "none")
+    assert "seed 5: 20 jobs, 0 faults" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_storm_that_is_interrupted_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    with start(tmp_path, "--seed", "5", "--jobs", "500", "--minutes", "1") as process:
+        eventually(lambda: any((folder / "ledger").exists() for folder in tmp_path.iterdir()))
+        (folder,) = tmp_path.iterdir()
+        eventually(lambda: '"start"' in (folder / "ledger").read_text())
+        process.send_signal(number)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert list(tmp_path.iterdir()) == []
+    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _is_in(pid, folder)]
+
+
+def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    for words, told in (
+        (["--minutes", "0"], "--minutes must be more than 0"),
+        (["--jobs", "none"], "--jobs: 'none' is not a whole number"),
+        (["--workers", "0"], "--workers: '0' is too few"),
+        (["--store", "postgres"], "--store: 'postgres' is not one of sqlite"),
+    ):
+        with start(tmp_path, *words) as process:
+            _, err = process.communicate(timeout=30)
+        assert process.returncode == 2 and told in err and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def _is_in(pid: str, folder: Path) -> bool:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd").startswith(str(folder))
+    except OSError:
+        return False
