@@ -237,7 +237,8 @@ def test_work_off_gives_the_same_context(app: App, capsys: pytest.CaptureFixture
         assert ctx.deadline is not None
         return [ctx.job.payload, ctx.job_id, ctx.attempt, ctx.colour, ctx.model, ctx.stopping, ctx.lost, ctx.state]
 
-    first, second = app.enqueue_many(rota.NewJob("x", kind="tell", payload={"page": n}) for n in (1, 2))
+    new = rota.NewJob("x", kind="tell", timeout=60_000_000)
+    first, second = app.enqueue_many(new.but(payload={"page": page}) for page in (1, 2))
     work_off(app)
     assert first.get().result == [{"page": 1}, 1, 1, "red", 1, False, False, {}]
     assert second.get().result == [{"page": 2}, 2, 1, "red", 1, False, False, {}]
