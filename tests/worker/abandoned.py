@@ -15,7 +15,6 @@ from rota.core import frame as frames
 from rota.core.job import NewJob
 from rota.settings import Settings
 from rota.store.open import open_store
-from tests.orchestrator.crews import is_alive
 from tests.support.eventually import eventually
 from tests.support.shell import environment
 from tests.worker.driven import SHOP
@@ -149,6 +148,14 @@ class Abandoned:
             if pid:
                 os.kill(pid, signal.SIGKILL)
         self.store.close()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there, and not only its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def words(pid: int) -> str:

@@ -152,7 +152,7 @@ class Reader:
         with life.hand:
             first = self._helper is None
             life.orphaned = True
-            needed = life.in_hand or life.waiting or life.unsettled
+            needed = bool(life.in_hand or life.waiting or life.unsettled)
             life.waiting.clear()
         life.wake()
         if first:
