@@ -16,9 +16,9 @@ from rota.core.death import Exit
 from rota.core.health import PENDING, Health
 from rota.core.ids import run_id
 from rota.orchestrator.handout import Window
-from rota.orchestrator.system import is_stopped, open_process
+from rota.orchestrator.system import open_process
 from rota.store.deaths import Death
-from rota.store.host import process_start
+from rota.store.host import is_stopped, process_start
 from rota.store.orchestrators import Process
 
 if TYPE_CHECKING:

@@ -165,12 +165,12 @@ class Crew:
         at = now()
         self._rounds.go(at, self._may_fill)
         self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
+        if self._end_lost_at is None and not self._is_leaving:
+            self._upkeep.tick(at, self._wishes.number)
         if self._stopping is not None:
             self._step_stop(self._stopping, at)
         elif self._end_lost_at is not None:
             self._step_anew(at)
-        else:
-            self._upkeep.tick(at, self._wishes.number)
         if self._id:
             self._work.turn(idle(self._places.values()) if self._is_open else [])
         return min(self._rounds.due, self._lease.due, self._upkeep.due) / SECOND
@@ -381,6 +381,19 @@ class Crew:
             elif self._stopping is None:
                 self._fill(place)
 
+    def _end_lost_orphans(self, living: set[str]) -> None:
+        """An orphan that others count as dead, or that is stopped and so tells nobody that it lives, must end."""
+        for process in self._orphans.processes():
+            if process.worker_id not in living or self._orphans.stopped_for(process.worker_id, now()) >= self._silence:
+                self._say(f"killing process {process.pid}: nobody hears of it", process.slot or "-", process.worker_id)
+                self._orphans.signal(process.worker_id, signal.SIGKILL)
+
+    @property
+    def _silence(self) -> Duration:
+        """How long an orphan may be silent: less than its lease, so that its job is not elsewhere before it is gone."""
+        policy = self._settings.health
+        return min(policy.silent * policy.misses, orchestrators.END_AFTER)
+
     def _registered_ended(self, process: Process) -> None:
         """A worker that registered with its process: nobody need wait for its beats to fail."""
         self._say(f"its process {process.pid} has ended", "-", process.worker_id)
@@ -419,6 +432,8 @@ class Crew:
         if found.processes is not None:
             self._registered.keep_only({process.worker_id for process in found.processes})
             self._registered.add(found.processes)
+        if found.orphans is not None:
+            self._end_lost_orphans({process.worker_id for process in found.orphans})
         if found.wish is not None and self._stopping is None:
             self._wishes.carry_out(found.wish)
         if by_time:  # otherwise the bell rang, which wakes the work too

@@ -23,17 +23,6 @@ def open_process(pid: int) -> int:
     return read
 
 
-def is_stopped(pid: int) -> bool:
-    """Whether the process is stopped, as by SIGSTOP."""
-    if PORTABLE:
-        return _ps("-o", "state=", "-p", str(pid)).startswith("T")
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
-    except OSError:
-        return False
-
-
 def inherit_orphans() -> None:
     """Let processes that lose their parent become ours, so that none escapes by starting a session of its own."""
     if PORTABLE or not sys.platform.startswith("linux"):

@@ -12,6 +12,7 @@ from rota.core.record import Record
 from rota.core.times import MILLISECOND, MINUTE, SECOND
 from rota.orchestrator import ledger as urgency
 from rota.orchestrator import system
+from rota.store.host import is_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +37,15 @@ def now() -> Instant:
 
 
 class Outlook(Record):
-    """What a look at the store found: a new wish, when something is next due, and processes that registered here."""
+    """What a look at the store found: a new wish, and when something is next due.
+
+    At every poll also the processes that registered here, and the orphans that still count as alive.
+    """
 
     wish: Wish | None
     due: Duration | None
-    processes: list[Process] | None
+    processes: list[Process] | None = None
+    orphans: list[Process] | None = None
 
 
 class Upkeep:
@@ -120,7 +125,7 @@ class Upkeep:
     def blocker(self) -> int | None:
         """The session of a stopped process that keeps the store locked while we wait for it, if there is one."""
         holder = self._ledger.blocked_by() if self._ledger.busy_for() > PATIENCE else None
-        if holder is None or not system.is_stopped(holder):
+        if holder is None or not is_stopped(holder):
             self._blocked_by = None
             return None
         if holder != self._blocked_by:
@@ -148,8 +153,10 @@ class Upkeep:
                 store.orchestrators.reconciled(id)
             else:
                 store.tend()
-            processes = store.orchestrators.processes() if is_poll else None
-            return Outlook(store.orchestrators.wish(id, crew, known_wish), store.next_due(), processes)
+            found = Outlook(store.orchestrators.wish(id, crew, known_wish), store.next_due())
+            if not is_poll:
+                return found
+            return found.but(processes=store.orchestrators.processes(), orphans=store.orchestrators.orphans(crew))
 
         self._ledger.ask(urgency.WORK, look, lambda answer: self._looked(answer, by_time))
 

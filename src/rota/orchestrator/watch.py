@@ -7,11 +7,12 @@ import signal
 from typing import TYPE_CHECKING
 
 from rota.orchestrator import system
-from rota.store.host import process_start
+from rota.store.host import is_stopped, process_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from rota.core.times import Duration, Instant
     from rota.orchestrator.loop import Loop
     from rota.store.orchestrators import Process
 
@@ -30,6 +31,7 @@ class Watch:
         self._loop = loop
         self._ended = ended
         self._descriptors: dict[str, tuple[Process, int]] = {}
+        self._stopped_since: dict[str, Instant] = {}
 
     def add(self, processes: Iterable[Process]) -> None:
         """Watch these from now on; one that is gone already is called back for at once."""
@@ -44,6 +46,14 @@ class Watch:
 
     def processes(self) -> list[Process]:
         return [process for process, _ in self._descriptors.values()]
+
+    def stopped_for(self, worker: str, at: Instant) -> Duration:
+        """For how long the process has been found stopped, as by SIGSTOP, whenever this was asked."""
+        process, _ = self._descriptors[worker]
+        if not is_stopped(process.pid):
+            self._stopped_since.pop(worker, None)
+            return 0
+        return at - self._stopped_since.setdefault(worker, at)
 
     def signal(self, worker: str, number: signal.Signals) -> None:
         """Signal its whole session, if it leads one and is still itself."""
@@ -73,5 +83,6 @@ class Watch:
 
     def _forget(self, worker: str) -> None:
         _, descriptor = self._descriptors.pop(worker)
+        self._stopped_since.pop(worker, None)
         self._loop.forget_all(descriptor)
         os.close(descriptor)

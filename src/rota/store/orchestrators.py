@@ -88,7 +88,6 @@ class Orchestrators:
         """
         from rota.store import orphans
 
-        living = []
         with self._store.begin() as tx:
             for other in self.live():
                 if other.id == id or (other.crew, other.host) != (crew, host_id()):
@@ -102,9 +101,12 @@ class Orchestrators:
                         tend.bury(self._store, tx, worker, verdict)
                 tx.execute("orchestrator.end", id=other.id)
                 tx.tell("orchestrator", "taken over", str(other.id), by=id)
-            for worker, pid, pid_start, slot in tx.execute("worker.orphans", host=host_id(), crew=crew):
-                living.append(Process(worker, pid, pid_start, slot))
-        return [process for process in living if is_alive(process)]
+            return [process for process in self.orphans(crew) if is_alive(process)]
+
+    def orphans(self, crew: str) -> list[Process]:
+        """The workers of this crew on this host that go on alone."""
+        rows = self._store.database.execute("worker.orphans", {"host": host_id(), "crew": crew})
+        return [Process(*row) for row in rows]
 
     def renew(self, id: int, answered_wish: int = 0, status: str = orchestrators.RUNNING) -> Instant:
         """Renew the lease on which all its claims hang; until when."""

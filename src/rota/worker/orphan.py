@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
 from rota.core.claim import TIMEOUT, Failed, Returned
-from rota.core.death import DEADLINE, EXIT_ORPHANED, EXITED, LOST
+from rota.core.death import DEADLINE, EXIT_ORPHANED, EXITED, HEARTBEAT_TIMEOUT, LOST
 from rota.core.errors import RotaError, Stale
 from rota.core.orchestrator import RENEW_EVERY
 from rota.core.report import outcome, tokens
@@ -38,18 +38,28 @@ TELL_AFTER, TRY_AGAIN, LONGEST_ABSENCE, LOOK = 10.0, 0.5, 600.0, 1.0
 ALONE = "finished alone after its orchestrator was gone"
 DIED = "died after its orchestrator was gone"
 TIMED_OUT = "ran past its time-out after its orchestrator was gone"
+STOPPED = "was ended after its orchestrator was gone: it was stopped, and nobody heard of it"
 TAKEN = "was ended after its orchestrator was gone: its claim was taken or called off"
 
 
 class Orphan:
     """One orphaned worker, looked after until it is gone and the store knows how."""
 
-    def __init__(self, pipe: socket.socket, process: Parent, worker: str, slot: str, opened: Callable[[], Store]):
+    def __init__(
+        self,
+        pipe: socket.socket,
+        process: Parent,
+        worker: str,
+        slot: str,
+        opened: Callable[[], Store],
+        silence: float,
+    ) -> None:
         self._pipe: socket.socket | None = pipe
         self._process = process
         self._worker = worker
         self._slot = slot
         self._open = opened
+        self._silence = silence
         self._store: Store | None = None
         self._decoder = frames.Decoder()
         self._first: list[frames.Frame] = []
@@ -64,6 +74,7 @@ class Orphan:
         self.is_over = False
         self._try_at = self._renew_at = self._renewed_at = time.monotonic()
         self._away_since: float | None = None
+        self._stopped_since: float | None = None
 
     def look_after(self) -> int:
         """Until the worker is gone and the store knows; the exit code."""
@@ -170,6 +181,12 @@ class Orphan:
                 self._dismissed = True
                 self._send(frames.STOP, {})
             return
+        if not self._process.is_stopped:
+            self._stopped_since = None
+        elif self._stopped_since is None:
+            self._stopped_since = now
+        elif now - self._stopped_since >= self._silence:
+            self._end(HEARTBEAT_TIMEOUT, STOPPED)
         if now >= self._renew_at:
             self._renew(self._token)
 
@@ -279,7 +296,8 @@ def main() -> int:
     def opened() -> Store:
         return open_store(settings.db, settings, actor=worker)
 
-    return Orphan(pipe, process, worker, os.environ["ROTA_SLOT"], opened).look_after()
+    silence = settings.health.silent * settings.health.misses / SECOND
+    return Orphan(pipe, process, worker, os.environ["ROTA_SLOT"], opened, silence).look_after()
 
 
 if __name__ == "__main__":

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 
+from rota.store.host import is_stopped, process_start
+
 
 class Parent:
     """Our parent, for as long as it lives: its number is its own until we have another parent."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._start = _start_of(pid)
+        self._start = process_start(pid)
         self._leads = False
         self.pidfd: int | None = None
         try:
@@ -25,9 +27,14 @@ class Parent:
     def is_gone(self) -> bool:
         return os.getppid() != self._pid
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it is stopped, as by SIGSTOP."""
+        return not self.is_gone and is_stopped(self._pid)
+
     def end_session(self) -> None:
         """End it and all that it started; its number cannot be another's while a child in its group lives."""
-        if self.is_gone and _start_of(self._pid) not in (None, self._start):
+        if self.is_gone and process_start(self._pid) not in (None, self._start):
             return
         try:
             if self._leads:
@@ -36,12 +43,3 @@ class Parent:
                 os.kill(self._pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-
-
-def _start_of(pid: int) -> bytes | None:
-    """When a process started, as the system counts; None when it is gone, or the system does not tell."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19]
-    except OSError:
-        return None
