@@ -167,17 +167,16 @@ def test_a_second_signal_means_now_and_the_job_goes_back(crew: Crew) -> None:
     assert crew.app.jobs.get(id).attempts == 0
 
 
-def test_workers_leave_when_their_orchestrator_is_gone_and_their_job_runs_again(crew: Crew) -> None:
+def test_a_worker_whose_orchestrator_is_killed_finishes_its_job_and_leaves(crew: Crew) -> None:
     crew.start("tag=1")
     id = crew.add("hold", name="g")
     pid = eventually(lambda: crew.held_by("g"))
     assert crew.stop(signal.SIGKILL) == -signal.SIGKILL
     crew.let_go("g")
     eventually(lambda: not is_alive(pid))
-    crew.start("tag=1")
     done = crew.app.jobs.wait([id], "done", 60_000_000)[0]
-    assert (done.attempts, done.deaths) == (2, 1)
-    assert [run.verb for run in crew.app.claims.runs(id)] == ["die", "finish"]
+    assert (done.attempts, done.deaths, done.result) == (1, 0, pid)
+    eventually(lambda: {worker.status for worker in crew.app.workers.list(gone_too=True)} == {"stopped"})
 
 
 def test_a_worker_leaves_after_ten_errors_in_a_row_and_no_job_is_charged_for_it(crew: Crew) -> None:
