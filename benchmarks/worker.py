@@ -44,25 +44,28 @@ def main() -> None:
     options = _report.arguments("What one worker does over its pipe, with nobody else in the way.").parse_args()
     kinds = {"bare": None, "numbered": '{"n":7}', "asking": '{"n":7}'}
     rates: dict[str, list[float]] = {kind: [] for kind in kinds}
+    costs: dict[str, list[float]] = {kind: [] for kind in kinds}
     ready, memory = [], []
     for _ in range(options.rounds or 5):
         for kind, payload in kinds.items():
             with tempfile.TemporaryDirectory() as folder:
-                rate, started, megabytes = _measure(Path(folder), kind, payload)
+                rate, cost, started, megabytes = _measure(Path(folder), kind, payload)
             rates[kind].append(rate)
+            costs[kind].append(cost * 1e6)
             ready.append(started * 1e3)
             memory.append(megabytes)
     table: list[dict[str, _report.Cell]] = [
         {"what": f"jobs/s, {kind}", "p50": _report.median(found), "best": max(found), "spread": _report.spread(found)}
         for kind, found in rates.items()
     ]
-    for what, found in (("ready after ms", ready), ("resident MB", memory)):
+    small = [*((f"µs of CPU a job, {kind}", costs[kind]) for kind in kinds), ("ready after ms", ready), ("MB", memory)]
+    for what, found in small:
         table.append({"what": what, "p50": _report.median(found), "best": min(found), "spread": _report.spread(found)})
     _report.show(f"worker: {JOBS:,} jobs in windows of {WINDOW}, two of them in flight", table, options.json)
 
 
-def _measure(folder: Path, kind: str, payload: str | None) -> tuple[float, float, float]:
-    """Jobs a second, seconds until it was ready, and megabytes at the end."""
+def _measure(folder: Path, kind: str, payload: str | None) -> tuple[float, float, float, float]:
+    """Jobs a second, seconds of CPU for each, seconds until it was ready, and megabytes at the end."""
     (folder / "shop.py").write_text(SHOP)
     ours, theirs = socket.socketpair()
     told = {"FRAME_FD": str(theirs.fileno()), "SLOT": "worker:default:0", "QUEUE": "default"}
@@ -75,11 +78,13 @@ def _measure(folder: Path, kind: str, payload: str | None) -> tuple[float, float
             theirs.close()
             _until(ours, b"HEALTH|")
             is_ready = time.perf_counter() - started
-            rate = _drive(ours, list(_windows(kind, payload)))
+            windows, before = list(_windows(kind, payload)), _processor(worker.pid)
+            rate = _drive(ours, windows)
+            cost = (_processor(worker.pid) - before) / JOBS
             megabytes = _resident(worker.pid)
             ours.sendall(frames.encode(frames.STOP, {}))
             worker.wait(30)
-    return rate, is_ready, megabytes
+    return rate, cost, is_ready, megabytes
 
 
 def _windows(kind: str, payload: str | None) -> Iterator[bytes]:
@@ -107,6 +112,13 @@ def _until(pipe: socket.socket, mark: bytes) -> None:
     heard = b""
     while mark not in heard:
         heard += pipe.recv(1 << 16)
+
+
+def _processor(pid: int) -> float:
+    """Seconds of CPU that a process has used."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        user, system = file.read().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident(pid: int) -> float:

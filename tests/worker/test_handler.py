@@ -27,6 +27,13 @@ def test_what_it_returns_is_the_result_as_json() -> None:
 def test_members_of_the_payload_are_keyword_arguments_and_anything_else_is_the_only_one() -> None:
     assert run(lambda path: path, '{"path": "a"}') == Done('"a"')
     assert run(lambda value: value, "[1,2]") == Done("[1,2]")
+    assert run(lambda value: value, " [1] \n") == Done("[1]")
+
+
+@pytest.mark.parametrize("payload", ["", "[1", "[1] 2", "nonsense"])
+def test_a_payload_that_is_not_json_fails_the_run(payload: str) -> None:
+    outcome = run(lambda value: value, payload)
+    assert isinstance(outcome, Failed) and "JSONDecodeError" in outcome.error
 
 
 @pytest.mark.parametrize("problem", [ValueError("x"), SystemExit(3), KeyboardInterrupt(), MemoryError()])

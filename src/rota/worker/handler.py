@@ -23,6 +23,7 @@ CONTEXT = "ctx"
 LONGEST_TEXT = 10_000
 _NOTHING = Done()
 _encode = encoder()
+_scan = json.JSONDecoder().raw_decode
 
 
 class Snooze(Exception):
@@ -45,7 +46,7 @@ class Interrupted(BaseException):
 def run(function: Callable[..., Any], payload_json: str | None, context: object = None) -> Outcome:
     """Call the handler with the payload's members as keyword arguments; whatever it raises is an outcome too."""
     try:
-        payload = None if payload_json is None else json.loads(payload_json)
+        payload = None if payload_json is None else _decode(payload_json)
         if context is None:
             result = _call(function, payload, {})
         else:
@@ -70,6 +71,15 @@ def _call(function: Callable[..., Any], payload: Any, extra: dict[str, Any]) -> 
     if isinstance(payload, dict):
         return function(**payload, **extra)
     return function(**extra) if payload is None else function(payload, **extra)
+
+
+def _decode(text: str) -> Any:
+    """The payload as a value. Most are one compact document, which needs no look for blanks around it."""
+    try:
+        value, end = _scan(text)
+    except ValueError:
+        return json.loads(text)
+    return value if end == len(text) else json.loads(text)
 
 
 def _done(text: str) -> Outcome:
