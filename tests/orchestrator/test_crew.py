@@ -7,11 +7,11 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from tests.orchestrator.crews import children, is_alive
+from tests.support.crews import children, is_alive
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
-    from tests.orchestrator.crews import Crew
+    from tests.support.crews import Crew
 
 
 def test_every_job_runs_once_and_nothing_is_left_after_stop(crew: Crew) -> None:
@@ -26,52 +26,6 @@ def test_every_job_runs_once_and_nothing_is_left_after_stop(crew: Crew) -> None:
     assert crew.app.jobs.list("active") == []
     assert {worker.status for worker in crew.app.workers.list(gone_too=True)} == {"stopped"}
     assert not (crew.folder / ".rota" / "rota.db.orchestrator").exists()
-
-
-def test_the_job_of_a_killed_worker_runs_again_in_another(crew: Crew) -> None:
-    crew.start()
-    id = crew.add("hold", name="a")
-    first = eventually(lambda: crew.held_by("a"))
-    token, worker = crew.app.jobs.get(id).token, crew.app.jobs.get(id).worker_id
-    os.kill(first, signal.SIGKILL)
-    eventually(lambda: crew.held_by("a") != first)
-    again = crew.app.jobs.get(id)
-    assert again.token is not None and token is not None and again.token > token
-    assert worker is not None
-    certificate = crew.app.workers.certificate(worker)
-    assert certificate is not None
-    assert (certificate.reason, certificate.signal, certificate.job) == ("signaled", 9, id)
-    crew.let_go("a")
-    done = crew.app.jobs.wait([id], "done", 60_000_000)[0]
-    assert (done.attempts, done.deaths) == (2, 1)
-    eventually(lambda: crew.up(2))
-
-
-def test_a_job_that_costs_three_workers_is_quarantined_and_the_slots_live(crew: Crew) -> None:
-    crew.start()
-    id = crew.add("die")
-    failed = crew.app.jobs.wait([id], "final", 60_000_000)[0]
-    assert (failed.status, failed.deaths) == ("failed", 3)
-    assert "quarantined: cost 3 workers" in crew.app.jobs.why(id)
-    assert crew.ledger() == ["die"] * 3
-    eventually(lambda: crew.up(2))
-    assert sum(slot.history.lifetime for slot in crew.app.store.slots.all()) == 1
-    after = crew.add("tag", n=7)
-    assert crew.app.jobs.wait([after], "done", 60_000_000)[0].result == 7
-
-
-def test_the_unstarted_jobs_of_a_killed_worker_spend_nothing(crew: Crew) -> None:
-    warm = [job.id for job in crew.app.enqueue_many(crew.new("tag", n=n) for n in range(200))]
-    crew.start("tag=1")
-    crew.app.jobs.wait(warm, "done", 60_000_000)
-    held = crew.app.enqueue_many([crew.new("hold", name="b"), *(crew.new("tag", n=1000 + n) for n in range(20))])
-    pid = eventually(lambda: crew.held_by("b"))
-    eventually(lambda: len(crew.app.jobs.list("active")) > 1)
-    os.kill(pid, signal.SIGKILL)
-    crew.let_go("b")
-    ended = crew.app.jobs.wait([job.id for job in held], "done", 60_000_000)
-    assert [job.attempts for job in ended] == [2] + [1] * 20
-    assert [len(crew.app.claims.runs(job.id)) for job in ended] == [2] + [1] * 20
 
 
 def test_a_second_orchestrator_is_refused_and_names_the_first(crew: Crew) -> None:

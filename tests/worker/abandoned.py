@@ -15,7 +15,7 @@ from rota.core import frame as frames
 from rota.core.job import NewJob
 from rota.settings import Settings
 from rota.store.open import open_store
-from tests.orchestrator.crews import is_alive
+from tests.support.crews import is_alive
 from tests.support.eventually import eventually
 from tests.support.shell import environment
 from tests.worker.driven import SHOP

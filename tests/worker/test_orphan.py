@@ -13,7 +13,7 @@ from rota.core.claim import Done
 from rota.core.times import SECOND
 from rota.core.worker import Dead
 from rota.store import orphans, tend
-from tests.orchestrator.crews import is_alive
+from tests.support.crews import is_alive
 from tests.support.eventually import eventually
 from tests.worker.abandoned import Abandoned
 
