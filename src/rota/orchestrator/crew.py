@@ -219,8 +219,7 @@ class Crew:
             self.exit_code, self.gone = 1, True
         elif self._id and self._work.is_settled and not self._is_leaving:
             self._is_leaving = True
-            for stray in strays.find(()):
-                strays.end(stray.worker_id or "", ())
+            strays.end(())
             self._lease.end()
             id = self._id
             self._ledger.ask(urgency.END, lambda store: store.orchestrators.leave(id), self._left)
@@ -333,7 +332,7 @@ class Crew:
         self._loop.forget_all(child.pidfd, child.pipe.fileno(), child.errors.fileno())
         child.signal(signal.SIGKILL)
         place.child = None
-        strays.end(child.worker_id, {each.pid for each in self._children()})
+        strays.end({each.pid for each in self._children()}, child.worker_id)
         death, held = child.death(ended, usage), {each.token for each in child.held}
         last = Report(self._work.take(child.worker_id), checkpoints=self._work.take_checkpoints(held))
         child.close()
