@@ -177,8 +177,8 @@ class Crew:
 
     @property
     def _is_open(self) -> bool:
-        """Whether work is begun: not while it stops, or was given up."""
-        return self._stopping is None and self._end_lost_at is None
+        """Whether work is begun: not while it stops, or was given up and has not joined anew."""
+        return self._id != 0 and self._stopping is None and self._end_lost_at is None
 
     def _may_fill(self, place: Place) -> bool:
         """Whether a slot whose wait is over may have its worker now."""
@@ -254,7 +254,7 @@ class Crew:
             for child in children:
                 self._end(child, LOST, "its claims were given to others")
             if not children:
-                self._end_lost_at = None
+                self._end_lost_at, self._id = None, 0
                 self.begin(self._crew, None)
 
     # workers
@@ -377,7 +377,7 @@ class Crew:
             place.orphan, place.state = None, slot.EMPTY
             if not place.wanted:
                 del self._places[place.name]
-            elif self._stopping is None:
+            elif self._is_open:
                 self._fill(place)
 
     def _registered_ended(self, process: Process) -> None:
@@ -418,7 +418,7 @@ class Crew:
         if found.processes is not None:
             self._registered.keep_only({process.worker_id for process in found.processes})
             self._registered.add(found.processes)
-        if found.wish is not None and self._stopping is None:
+        if found.wish is not None and self._is_open:
             self._wishes.carry_out(found.wish)
         if by_time:  # otherwise the bell rang, which wakes the work too
             self._work.wake()
