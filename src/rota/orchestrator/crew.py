@@ -352,7 +352,10 @@ class Crew:
 
     def _after_death(self, place: Place, after: tuple[int | None, str | None] | RotaError, last_words: str) -> None:
         self._work.wake()
-        if isinstance(after, RotaError) or place.name not in self._places or place.child is not None:
+        if isinstance(after, RotaError):
+            self._given_up(after)
+            return
+        if place.name not in self._places or place.child is not None:
             return
         delay, failure = after
         if delay is None:
