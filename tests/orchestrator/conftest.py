@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.orchestrator.crews import Crew
+from tests.support.crews import Crew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

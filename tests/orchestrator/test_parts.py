@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from rota.core.errors import Conflict, StoreFull
@@ -10,6 +12,7 @@ from rota.core.times import MILLISECOND, SECOND
 from rota.orchestrator.exclusive import Exclusive, holder
 from rota.orchestrator.handout import MOST, Window
 from rota.orchestrator.ledger import DEATH, WORK, Ledger
+from rota.orchestrator.loop import Loop
 from rota.settings import Settings
 from rota.store.open import open_store
 from tests.support.eventually import eventually
@@ -41,6 +44,24 @@ def test_a_window_grows_while_jobs_are_short_and_a_long_one_ends_it_at_once() ->
     assert sizes == sorted(sizes) and sizes[-1] == MOST
     assert window.after(SECOND, 1).size == 1
     assert window.after(10 * MILLISECOND, 1).size == 3
+
+
+def test_what_is_forgotten_is_not_called_though_it_was_ready_too() -> None:
+    loop, called = Loop(), []
+    pipes = [os.pipe() for _ in range(2)]
+    for (read, write), (other, _) in zip(pipes, reversed(pipes), strict=True):
+
+        def take(read: int = read, other: int = other) -> None:
+            called.append(os.read(read, 1))
+            loop.forget_all(other)
+
+        loop.watch(read, take)
+        os.write(write, b"!")
+    loop.turn(time.monotonic() + 30)
+    assert called == [b"!"]
+    loop.close()
+    for descriptor in (*pipes[0], *pipes[1]):
+        os.close(descriptor)
 
 
 def test_one_may_be_the_orchestrator_and_the_next_when_it_is_gone(tmp_path: Path) -> None:

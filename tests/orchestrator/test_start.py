@@ -10,18 +10,12 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from tests.orchestrator.crews import is_alive
+from tests.support.crews import is_alive
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
 
 if TYPE_CHECKING:
-    from tests.orchestrator.crews import Crew
-
-
-def facts(crew: Crew, noun: str, verb: str) -> list[dict[str, object]]:
-    """The details of all events of this kind."""
-    told = [fact for event in crew.app.store.events.after("0") for fact in event.facts]
-    return [fact[3] for fact in told if fact[:2] == [noun, verb]]
+    from tests.support.crews import Crew
 
 
 DAEMON = ("orchestrator", "start", "--app", "shop:app", "--pool", "tag=1", "--daemon")
@@ -54,9 +48,7 @@ def test_a_second_daemon_is_refused_and_names_the_first(crew: Crew) -> None:
 def test_workers_beside_the_crew_have_slots_of_their_own(crew: Crew) -> None:
     crew.start("tag=1")
     eventually(lambda: crew.up(1))
-    words = [ROTA, "worker", "start", "--app", "shop:app", "--queue", "tag", "--workers", "2"]
-    with crew.log.open("ab") as log:
-        beside = subprocess.Popen(words, cwd=crew.folder, env=environment(**crew.env), stderr=log)
+    beside = crew.start_beside(2)
     try:
         eventually(lambda: crew.up(3))
         assert {slot.name: slot.crew for slot in crew.app.store.slots.all()} == {
@@ -88,7 +80,7 @@ def test_draining_finishes_the_job_in_hand_however_long_and_takes_no_other(crew:
     refused = crew.call("worker", "register", "--name", "late", code=6)
     assert "is stopping" in refused
     waiter = subprocess.Popen([ROTA, "orchestrator", "stop", "--graceful"], cwd=crew.folder, env=environment())
-    eventually(lambda: len(facts(crew, "orchestrator", "drain")) == 2)
+    eventually(lambda: len(crew.facts("orchestrator", "drain")) == 2)
     crew.let_go("a")
     assert crew.wait() == 0
     assert waiter.wait(60) == 0
@@ -176,7 +168,7 @@ def test_the_health_of_every_slot_is_kept_when_its_history_is_wanted(crew: Crew)
     crew.env["ROTA_HEALTH_HISTORY"] = "300ms"
     crew.start("tag=1")
 
-    last = eventually(lambda: [each for each in facts(crew, "slot", "snapshot") if each.get("health") == "healthy"])[-1]
+    last = eventually(lambda: [each for each in crew.facts("slot", "snapshot") if each.get("health") == "healthy"])[-1]
     assert (last["status"], last["job"]) == ("up", None)
 
 

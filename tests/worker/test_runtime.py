@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from collections.abc import Callable
 
 import pytest
 
 from rota.core import frame as frames
+from tests.support.crews import states
 from tests.support.eventually import eventually
 from tests.worker.driven import Driven
 
@@ -347,12 +347,3 @@ def test_while_nobody_reads_reports_are_dropped_whole_and_an_outcome_waits(start
     said = [int(frame.body["message"].split()[0]) for frame in worker.past if frame.kind == frames.LOG]
     assert 10 < len(said) < 2000
     assert said == sorted(said)
-
-
-def states(pid: int) -> list[str]:
-    """How the threads of a process stand: S is asleep."""
-    found = []
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/stat") as file:
-            found.append(file.read().rpartition(")")[2].split()[0])
-    return found

@@ -177,8 +177,8 @@ class Crew:
 
     @property
     def _is_open(self) -> bool:
-        """Whether work is begun: not while it stops, or was given up."""
-        return self._stopping is None and self._end_lost_at is None
+        """Whether work is begun: not while it stops, or was given up and has not joined anew."""
+        return self._id != 0 and self._stopping is None and self._end_lost_at is None
 
     def _may_fill(self, place: Place) -> bool:
         """Whether a slot whose wait is over may have its worker now."""
@@ -219,8 +219,7 @@ class Crew:
             self.exit_code, self.gone = 1, True
         elif self._id and self._work.is_settled and not self._is_leaving:
             self._is_leaving = True
-            for stray in strays.find(()):
-                strays.end(stray.worker_id or "", ())
+            strays.end(())
             self._lease.end()
             id = self._id
             self._ledger.ask(urgency.END, lambda store: store.orchestrators.leave(id), self._left)
@@ -255,7 +254,7 @@ class Crew:
             for child in children:
                 self._end(child, LOST, "its claims were given to others")
             if not children:
-                self._end_lost_at = None
+                self._end_lost_at, self._id = None, 0
                 self.begin(self._crew, None)
 
     # workers
@@ -333,7 +332,7 @@ class Crew:
         self._loop.forget_all(child.pidfd, child.pipe.fileno(), child.errors.fileno())
         child.signal(signal.SIGKILL)
         place.child = None
-        strays.end(child.worker_id, {each.pid for each in self._children()})
+        strays.end({each.pid for each in self._children()}, child.worker_id)
         death, held = child.death(ended, usage), {each.token for each in child.held}
         last = Report(self._work.take(child.worker_id), checkpoints=self._work.take_checkpoints(held))
         child.close()
@@ -353,7 +352,10 @@ class Crew:
 
     def _after_death(self, place: Place, after: tuple[int | None, str | None] | RotaError, last_words: str) -> None:
         self._work.wake()
-        if isinstance(after, RotaError) or place.name not in self._places or place.child is not None:
+        if isinstance(after, RotaError):
+            self._given_up(after)
+            return
+        if place.name not in self._places or place.child is not None:
             return
         delay, failure = after
         if delay is None:
@@ -378,7 +380,7 @@ class Crew:
             place.orphan, place.state = None, slot.EMPTY
             if not place.wanted:
                 del self._places[place.name]
-            elif self._stopping is None:
+            elif self._is_open:
                 self._fill(place)
 
     def _end_lost_orphans(self, living: set[str]) -> None:
@@ -434,7 +436,7 @@ class Crew:
             self._registered.add(found.processes)
         if found.orphans is not None:
             self._end_lost_orphans({process.worker_id for process in found.orphans})
-        if found.wish is not None and self._stopping is None:
+        if found.wish is not None and self._is_open:
             self._wishes.carry_out(found.wish)
         if by_time:  # otherwise the bell rang, which wakes the work too
             self._work.wake()

@@ -56,8 +56,8 @@ class Ledger:
         self._asked.put((urgency, self._count, what, then))
 
     def tell(self, urgency: int, what: Callable[[Store], object]) -> None:
-        """Do `what` in the store's thread; nobody waits for its answer."""
-        self.ask(urgency, what, lambda _: None)
+        """Do `what` in the store's thread; nobody waits for its answer, but a refusal is said."""
+        self.ask(urgency, what, lambda answer: self._on_trouble(str(answer)) if isinstance(answer, RotaError) else None)
 
     def carry_on(self) -> None:
         """Go on with the answers that have come."""

@@ -65,9 +65,9 @@ class Loop:
             on_stall(stalled)
         for key, mask in ready:
             on_read, on_write = key.data
-            if mask & selectors.EVENT_WRITE and on_write is not None:
+            if mask & selectors.EVENT_WRITE and on_write is not None and self._is_watched(key):
                 on_write()
-            if mask & selectors.EVENT_READ:
+            if mask & selectors.EVENT_READ and self._is_watched(key):
                 on_read()
 
     def close(self) -> None:
@@ -77,6 +77,11 @@ class Loop:
         self._selector.close()
         os.close(self._signalled)
         os.close(self._wakeup)
+
+    def _is_watched(self, key: selectors.SelectorKey) -> bool:
+        """Whether it still is: what was done just now may have closed it, and its number may be another's already."""
+        known = self._selector.get_map().get(key.fd)
+        return known is not None and known.data is key.data
 
     def _hear_signals(self) -> None:
         for number in os.read(self._signalled, 256):

@@ -92,7 +92,7 @@ class Rounds:
         for stray in found:
             worker = stray.worker_id
             if worker is not None and worker not in living:
-                strays.end(worker, known)
+                strays.end(known, worker)
             elif stray.pid not in self._leaks:
                 slot, _, in_hand = living[worker].names if worker is not None else ("-", "-", None)
                 run = stray.run_id or in_hand

@@ -35,11 +35,11 @@ def find(known: Collection[int]) -> list[Stray]:
     return found
 
 
-def end(worker_id: str, known: Collection[int]) -> int:
-    """End all that this worker left behind, children's children too, and wait until they are gone; how many."""
+def end(known: Collection[int], worker_id: str | None = None) -> int:
+    """End all that this worker left behind, or any did, children's children too, and await their end; how many."""
     deadline, ended = time.monotonic() + PATIENCE, 0
     while True:
-        left = [stray for stray in find(known) if stray.worker_id == worker_id]
+        left = [stray for stray in find(known) if worker_id in (None, stray.worker_id)]
         if not left or time.monotonic() > deadline:
             return ended
         for stray in left:

@@ -130,8 +130,12 @@ class Workers:
 
 
 def implicit_name() -> str:
-    """Who a person at this terminal is."""
-    return f"{pwd.getpwuid(os.getuid()).pw_name}@{os.uname().nodename}"
+    """Who a person at this terminal is; in a container a user may have a number alone."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return f"{user}@{os.uname().nodename}"
 
 
 def present(store: Store, tx: Transaction, id: str | None) -> str:

@@ -17,6 +17,7 @@ from rota.core import frame as frames
 from rota.core.claim import Failed, Released
 from rota.core.death import EXIT_ORPHANED, EXIT_RECYCLED, EXIT_SETUP_FAILED, EXIT_TOO_MANY_ERRORS
 from rota.core.errors import RotaError
+from rota.core.ids import run_id
 from rota.core.times import SECOND
 from rota.settings import load
 from rota.worker.context import Context
@@ -88,6 +89,7 @@ class Runtime:
     def _run(self, task: Task[..., object], job: Handed) -> Outcome:
         """Call the handler. Only while `running` may a signal raise `Interrupted`, and it raises once."""
         life, function = self._life, task.function
+        os.environ["ROTA_RUN_ID"] = run_id(job["token"])  # tells whose a process is that outlives its run
         if job.get("timeout"):
             job["deadline"] = time.monotonic() + job["timeout"] / SECOND
         life.running = True

@@ -64,7 +64,10 @@ class WriteLock:
 
         timer = Timer(PATIENCE, lambda: tell(f"waiting for the write lock, held by process {self.holder()}"))
         timer.daemon = True
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError:  # no thread may be started here: we wait all the same
+            pass
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         finally:

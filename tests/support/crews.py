@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rota.app import App
 from rota.core.job import NewJob
@@ -13,7 +14,8 @@ from rota.settings import Settings
 from tests.support.shell import ROTA, environment
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from rota.core.job import Job
+    from rota.store.workers import Certificate
 
 SHOP = '''
 import os, pathlib, signal, time
@@ -71,13 +73,29 @@ class Crew:
         self.call("queue", "set", "tag", "--fence", "tell")
         self.app = App(f"{folder}/.rota/rota.db", Settings())
         self._process: subprocess.Popen[bytes] | None = None
+        self._beside: list[subprocess.Popen[bytes]] = []
         self.log = folder / "log"
 
-    def start(self, pools: str = "tag=2", *options: str) -> None:
-        words = [ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", pools, *options]
+    def teach(self, tasks: str) -> None:
+        """Add to the application; workers that are started from now on know it."""
+        with (self.folder / "shop.py").open("a") as shop:
+            shop.write(f"\n\n{tasks}")
+
+    def start(self, pools: str = "tag=2", *options: str, under: tuple[str, ...] = ()) -> None:
+        """Start an orchestrator; `under` is a command that starts it, such as `setpriv`."""
+        words = [*under, ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", pools, *options]
+        self._process = self._open(words)
+
+    def start_beside(self, workers: int = 1) -> subprocess.Popen[bytes]:
+        """Start another orchestrator beside, with workers of its own."""
+        words = [ROTA, "worker", "start", "--app", "shop:app", "--queue", "tag", "--workers", str(workers)]
+        self._beside.append(self._open(words))
+        return self._beside[-1]
+
+    def _open(self, words: list[str]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             env = environment(**self.env)
-            self._process = subprocess.Popen(words, cwd=self.folder, env=env, stderr=log, stdin=subprocess.DEVNULL)
+            return subprocess.Popen(words, cwd=self.folder, env=env, stderr=log, stdin=subprocess.DEVNULL)
 
     @property
     def pid(self) -> int:
@@ -98,10 +116,20 @@ class Crew:
 
     def end(self) -> None:
         """Leave nothing behind, whatever the test did."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        for process in (*self._beside, *([self._process] if self._process else [])):
+            process.kill()
+            process.wait()
+        while left := self.processes():
+            for pid in left:
+                kill(pid, signal.SIGKILL)
         self.app.close()
+
+    def processes(self) -> list[int]:
+        """All that its workers are or have started, wherever it is now: their environment names this database."""
+        mark = f"ROTA_DB={self.folder}/.rota/rota.db".encode()
+        return [
+            pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if mark in told(pid) and is_alive(pid)
+        ]
 
     def call(self, *words: str, code: int = 0) -> str:
         answer = subprocess.run(
@@ -129,6 +157,24 @@ class Crew:
     def let_go(self, name: str) -> None:
         (self.folder / f"go-{name}").touch()
 
+    def said(self, text: str) -> list[str]:
+        """The lines of the log that say this."""
+        return [line for line in self.log.read_text().splitlines() if text in line]
+
+    def facts(self, noun: str, verb: str) -> list[dict[str, Any]]:
+        """The details of all events of this kind."""
+        told = [fact for event in self.app.store.events.after("0", 1_000_000) for fact in event.facts]
+        return [fact[3] for fact in told if fact[:2] == [noun, verb]]
+
+    def done(self, *ids: int) -> list[Job]:
+        """Wait until these are done."""
+        return self.app.jobs.wait(ids, "done", 60_000_000)
+
+    def deaths(self) -> list[Certificate]:
+        """The certificates of all workers that are gone, oldest first."""
+        certificates = [self.app.workers.certificate(worker.id) for worker in self.app.workers.list(gone_too=True)]
+        return sorted((each for each in certificates if each is not None), key=lambda each: each.died_at)
+
     def slot(self, n: int) -> str:
         found = [slot.status for slot in self.app.store.slots.all() if slot.n == n]
         return found[0] if found else "none"
@@ -153,3 +199,28 @@ def is_alive(pid: int) -> bool:
         return False
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[0] != "Z"
+
+
+def kill(pid: int, number: signal.Signals) -> None:
+    """Signal a process that may be gone."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def told(pid: int) -> bytes:
+    """The environment with which a process began; nothing when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def states(pid: int) -> list[str]:
+    """How the threads of a process stand: S is asleep."""
+    found = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/stat") as file:
+            found.append(file.read().rpartition(")")[2].split()[0])
+    return found

@@ -1,0 +1,89 @@
+"""What handlers start outlives no worker, whichever session it hides in."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.crews import is_alive
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from tests.support.crews import Crew
+
+LEAVING = '''
+import subprocess
+
+
+@app.task(queue="tag")
+def leave(start: list[str]) -> None:
+    """Start something that lives on in a session of its own."""
+    script = 'echo "left $$" >> "$0"; exec sleep 600'
+    subprocess.run([*start, "setsid", "--fork", "sh", "-c", script, str(here / "ledger")])
+
+
+@app.task(queue="tag")
+def command(start: list[str], ctx) -> int:
+    """A command and its child, both with the lock; the next attempt must be able to take it."""
+    script = 'echo "command $$" >> "$0"; sleep 600 & echo "command $!" >> "$0"; wait'
+    if ctx.attempt > 1:
+        script = 'echo "second" >> "$0"'
+    flock = ["flock", "--nonblock", str(here / "checkout"), "sh", "-c", script, str(here / "ledger")]
+    note(f"hold command {os.getpid()}")
+    code = subprocess.run([*start, *flock]).returncode
+    while ctx.attempt == 1:
+        time.sleep(0.005)
+    return code
+'''
+
+
+def numbers(crew: Crew, word: str) -> list[int]:
+    return [int(line.split()[1]) for line in crew.ledger() if line.startswith(f"{word} ")]
+
+
+def test_a_daemonised_grandchild_is_told_as_a_leak_of_its_run_and_gone_after_stop(crew: Crew) -> None:
+    """Fault 13: another run is in hand by the time that anyone looks."""
+    crew.teach(LEAVING)
+    crew.start("tag=1")
+    leak, other = crew.add("leave", start=[]), crew.add("hold", name="a")
+    (pid,) = eventually(lambda: numbers(crew, "left"))
+    eventually(lambda: crew.held_by("a"))
+    (fact,) = eventually(lambda: crew.facts("worker", "leak"))
+    run = crew.app.claims.runs(leak)[0]
+    assert (fact["pid"], fact["run"], fact["command"]) == (pid, run.id, "sleep 600")
+    (line,) = crew.said("was left behind")
+    assert line.split()[1:4] == ["worker:tag:0", run.worker_id, run.id]
+    assert is_alive(pid), "its worker lives, and so may it"
+    crew.let_go("a")
+    crew.done(other)
+    assert crew.stop() == 0
+    assert not is_alive(pid)
+
+
+def test_one_that_hides_its_environment_too_is_told_and_gone_after_stop(crew: Crew) -> None:
+    """Fault 13: nothing tells whose it is, but it is one of ours."""
+    crew.teach(LEAVING)
+    crew.start("tag=1")
+    crew.done(crew.add("leave", start=["env", "--ignore-environment"]))
+    (pid,) = eventually(lambda: numbers(crew, "left"))
+    eventually(lambda: crew.facts("worker", "leak"))
+    assert crew.stop() == 0
+    assert not is_alive(pid)
+
+
+@pytest.mark.parametrize("start", [[], ["setsid", "--wait"], ["setsid", "--fork"]], ids=["same", "own", "daemon"])
+def test_the_command_of_a_killed_worker_is_gone_before_its_job_starts_elsewhere(crew: Crew, start: list[str]) -> None:
+    """Fault 20a: the command runs in its worker's session, in one of its own, or as a daemon."""
+    crew.teach(LEAVING)
+    crew.start("tag=2")
+    id = crew.add("command", start=start)
+    worker = eventually(lambda: crew.held_by("command"))
+    eventually(lambda: len(numbers(crew, "command")) == 2)
+    os.kill(worker, signal.SIGKILL)
+    done = crew.done(id)[0]
+    assert (done.result, done.attempts) == (0, 2), "the lock was free at once"
+    assert "second" in crew.ledger() or eventually(lambda: "second" in crew.ledger())
+    assert not any(map(is_alive, numbers(crew, "command")))

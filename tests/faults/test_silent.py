@@ -1,0 +1,170 @@
+"""Workers and programs that stand still: suspected, told, replaced, and harmless when they come back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.crews import children, is_alive, kill
+from tests.support.eventually import eventually
+from tests.support.processes import line, python
+
+if TYPE_CHECKING:
+    from tests.support.crews import Crew
+
+QUICK = {"ROTA_FRAME_INTERVAL": "50ms", "ROTA_SILENT_INTERVAL": "200ms"}
+STANDING = '''
+@app.task(queue="tag")
+def told(name: str, ctx) -> str:
+    """Run until let go, and note when the claim is lost."""
+    note(f"hold {name} {os.getpid()}")
+    while not (here / f"go-{name}").exists():
+        if ctx.lost:
+            note(f"lost {name} {os.getpid()}")
+            time.sleep(600)
+        time.sleep(0.005)
+    return f"{os.getpid()}"
+
+
+@app.task(queue="tag")
+def stand_still(name: str) -> None:
+    """Stop while holding the store's write lock, the first time."""
+    note(f"hold {name} {os.getpid()}")
+    if not (here / "stood").exists():
+        (here / "stood").touch()
+        with app.store.write():
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@app.setup(queue="slow")
+def never_ends() -> None:
+    note("import")
+    while True:
+        time.sleep(1)
+'''
+STRANGER = """
+store = open_store(sys.argv[1], Settings())
+with store.write():
+    print("locked", flush=True)
+    sys.stdin.readline()
+print("let go", flush=True)
+"""
+
+
+def test_a_worker_that_is_stopped_while_idle_is_killed_and_replaced(crew: Crew) -> None:
+    """Fault 5."""
+    crew.env |= QUICK
+    crew.start("tag=1")
+    eventually(lambda: crew.up(1))
+    (pid,) = children(crew.pid)
+    os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: not is_alive(pid))
+    id = crew.add("tag", n=1)
+    crew.done(id)
+    (certificate,) = crew.deaths()
+    assert (certificate.reason, certificate.signal, certificate.sent_by) == ("heartbeat_timeout", 9, "orchestrator")
+    assert certificate.job is None
+    assert crew.app.store.slots.all()[0].history.lifetime == 1
+
+
+def test_a_busy_worker_that_is_stopped_has_no_excuse_either(crew: Crew) -> None:
+    """Fault 5, with a job in hand: silence would be borne for two minutes, but a stopped process is seen."""
+    crew.env |= QUICK
+    crew.start("tag=1")
+    id = crew.add("hold", name="a")
+    pid = eventually(lambda: crew.held_by("a"))
+    os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: crew.held_by("a") != pid)
+    crew.let_go("a")
+    done = crew.done(id)[0]
+    assert (done.attempts, done.deaths) == (2, 1)
+    assert [death.reason for death in crew.deaths()] == ["heartbeat_timeout"]
+
+
+def test_a_crew_that_stood_still_past_its_lease_changes_nothing_is_told_and_begins_anew(crew: Crew) -> None:
+    """Fault 6: another crew takes its jobs while it is stopped."""
+    crew.teach(STANDING)
+    crew.start("tag=2")
+    first, second = crew.add("told", name="a"), crew.add("told", name="b")
+    stopped = [eventually(lambda name=name: crew.held_by(name)) for name in "ab"]  # type: ignore[misc]
+    beside = crew.start_beside(2)
+    eventually(lambda: crew.up(4))
+    for pid in (crew.pid, *stopped):
+        os.kill(pid, signal.SIGSTOP)
+    took = [
+        eventually(lambda name=name, pid=pid: crew.held_by(name) not in (pid, 0) and crew.held_by(name))  # type: ignore[misc]
+        for name, pid in zip("ab", stopped, strict=True)
+    ]
+    tokens = [crew.app.jobs.get(id).token for id in (first, second)]
+    crew.let_go("a")
+    assert crew.done(first)[0].result == str(took[0])
+    for pid in (crew.pid, *stopped):
+        os.kill(pid, signal.SIGCONT)
+    eventually(lambda: f"lost b {stopped[1]}" in crew.ledger())
+    eventually(lambda: not any(map(is_alive, stopped)))
+    assert [crew.app.jobs.get(id).token for id in (first, second)] == tokens, "nothing was taken back"
+    eventually(lambda: len(children(crew.pid)) == 2 and crew.up(4))
+    assert crew.said("the crew begins anew")
+    crew.let_go("b")
+    assert crew.done(second)[0].result == str(took[1])
+    assert [(job.attempts, job.deaths) for job in map(crew.app.jobs.get, (first, second))] == [(2, 1)] * 2
+    beside.terminate()
+    assert beside.wait(60) == 0
+    crew.done(crew.add("tag", n=1))
+    eventually(lambda: len(children(crew.pid)) == 2 and crew.up(2))
+    assert crew.stop() == 0
+    assert crew.processes() == []
+
+
+def test_a_worker_that_is_stopped_while_it_keeps_the_store_locked_is_killed(crew: Crew) -> None:
+    """Fault 7: a child of ours."""
+    crew.teach(STANDING)
+    crew.start("tag=2")
+    id = crew.add("stand_still", name="a")
+    pid = eventually(lambda: crew.held_by("a"))
+    done = crew.done(id)[0]
+    assert (done.attempts, done.deaths) == (2, 1)
+    assert not is_alive(pid)
+    assert crew.said("killing it: it is stopped while it keeps the store locked")
+
+
+def test_a_stranger_that_is_stopped_while_it_keeps_the_store_locked_is_named_and_supervision_goes_on(
+    crew: Crew,
+) -> None:
+    """Fault 7: a program that is not ours is let be, and nobody sees an error when it ends."""
+    crew.start("tag=2")
+    id = crew.add("hold", name="a")
+    pid = eventually(lambda: crew.held_by("a"))
+    with python(STRANGER, crew.app.store.database.path) as stranger:
+        assert line(stranger) == "locked"
+        os.kill(stranger.pid, signal.SIGSTOP)
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: crew.said(f"process {stranger.pid} "))
+        eventually(lambda: crew.said("ended by signal 9"))
+        assert is_alive(stranger.pid)
+        assert len(children(crew.pid)) == 1, "the death was seen though the store could not be told"
+        kill(stranger.pid, signal.SIGKILL)
+    eventually(lambda: crew.held_by("a") != pid)
+    crew.let_go("a")
+    done = crew.done(id)[0]
+    assert (done.attempts, done.deaths) == (2, 1)
+    assert crew.stop() == 0
+    assert not crew.said("rror"), "nobody saw one"
+
+
+@pytest.mark.parametrize("where", ["import", "setup"])
+def test_a_start_that_never_ends_is_cut_off_and_counted(crew: Crew, where: str) -> None:
+    """Fault 18."""
+    crew.env |= {"ROTA_STARTUP_TIMEOUT": "1s", "ROTA_RESTART_LIMIT": "1"}
+    crew.teach(STANDING if where == "setup" else "note('import')\nwhile True:\n    time.sleep(1)\n")
+    crew.start("slow=1")
+    eventually(lambda: crew.slot(0) == "failed")
+    (slot,) = crew.app.store.slots.all()
+    assert slot.history.failure_reason == "restarted 1 times within 300 s"
+    assert slot.history.lifetime == 1 and len(slot.history.restarts) == 1
+    assert [death.reason for death in crew.deaths()] == ["startup_timeout"] * 2
+    assert crew.ledger() == ["import"] * 2
+    assert crew.processes() == []
