@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rota.core.job import Job
     from rota.core.times import Duration
+    from rota.crew import Crew
     from rota.settings import Settings
     from rota.store.claims import Claims
     from rota.store.events import Event
@@ -125,6 +126,14 @@ class App:
     def enqueue_many(self, new: Iterable[NewJob], wait: str | None = None) -> list[Enqueued]:
         """Make many jobs durable in one transaction, all or none."""
         return [Enqueued(self, id) for id in self.jobs.add_many(new, _duration(wait))]
+
+    def crew(
+        self, more: Mapping[str, int] | None = None, *, name: str | None = None, log: str | None = None, **pools: int
+    ) -> Crew:
+        """A crew of workers for these tasks that ends with this program: `with app.crew(tag=2, library=10) as crew:`"""
+        from rota.crew import Crew
+
+        return Crew(self, {**(more or {}), **pools}, name, log)
 
     def events(self, after: str | None = None) -> Iterator[Event]:
         """What happens from now on, or after a cursor, without end."""

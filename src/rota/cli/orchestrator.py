@@ -56,12 +56,13 @@ def _start_daemon(call: Call, wanted: Start) -> int:
     if started.problem is not None:
         if started.code == Conflict.exit_code:
             raise Conflict(started.problem)
-        *_, last = started.problem.strip().splitlines() or ["no reason given"]
-        raise RotaError(f"no worker came up, so the orchestrator did not stay: {last}; its log is {log}")
+        raise RotaError(f"no worker came up, so the orchestrator did not stay: {started.problem}; its log is {log}")
+    pid = started.process.pid
+    started.process.returncode = 0  # it lives on without us
     if call.json:
-        call.document({"pid": started.pid, "log": log})
+        call.document({"pid": pid, "log": log})
     else:
-        call.say(f"orchestrator {started.pid} is up; its log is {log}")
+        call.say(f"orchestrator {pid} is up; its log is {log}")
     return 0
 
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class Started(Record):
-    """How the start of a daemon went. `problem` None: its first worker is up. `code` is its exit code otherwise."""
+    """How the start went. `problem` None: its first worker is up. `code` is its exit code otherwise."""
 
-    pid: int
+    process: subprocess.Popen[bytes]
+    crew: str
     problem: str | None
     code: int = 0
 
@@ -29,7 +30,7 @@ def start_daemon(settings: Settings, start: Start, log: str) -> Started:
     """Start it and wait until its first worker is up, or until each has failed once: then it does not stay."""
     read, write = os.pipe()
     about = {"db": settings.db, "app": start.app, "pools": dict(start.pools), "crew": start.crew}
-    words = {**about, "log_format": start.log_format, "news_fd": write}
+    words = {**about, "log_format": start.log_format, "tie": start.tie, "folder": start.folder, "news_fd": write}
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         process = subprocess.Popen(
@@ -37,7 +38,7 @@ def start_daemon(settings: Settings, start: Start, log: str) -> Started:
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
             stderr=descriptor,
-            pass_fds=(write,),
+            pass_fds=(write,) if start.tie is None else (write, start.tie),
             start_new_session=True,
         )
     finally:
@@ -45,29 +46,31 @@ def start_daemon(settings: Settings, start: Start, log: str) -> Started:
         os.close(write)
     with open(read, encoding="utf-8") as news:
         text = news.read()
-    told = json.loads(text) if text else {"problem": "it ended before any worker was up"}
+    told = json.loads(text) if text else {"crew": "", "problem": "it ended before any worker was up"}
     if told["problem"] is None:
-        process.returncode = 0  # it lives on without us
-        return Started(process.pid, None)
+        return Started(process, told["crew"], None)
     process.terminate()
     process.wait()
-    return Started(process.pid, str(told["problem"]), int(told.get("code", 1)))
+    *_, last = str(told["problem"]).strip().splitlines() or ["no reason given"]
+    return Started(process, told["crew"], last, int(told.get("code", 1)))
 
 
 def main() -> None:
     """Run as told by the starter, and give it the first news."""
     words = json.loads(sys.argv[1])
-    news = words["news_fd"]
-    os.set_inheritable(news, False)
+    news, tie = words["news_fd"], words["tie"]
+    for descriptor in (news, tie):
+        if descriptor is not None:
+            os.set_inheritable(descriptor, False)
 
-    def tell(problem: str | None, code: int = 1) -> None:
-        os.write(news, json.dumps({"problem": problem, "code": code}).encode())
+    def tell(crew: str, problem: str | None, code: int = 1) -> None:
+        os.write(news, json.dumps({"crew": crew, "problem": problem, "code": code}).encode())
         os.close(news)
 
-    start = Start(words["app"], words["pools"], words["crew"], words["log_format"])
+    start = Start(words["app"], words["pools"], words["crew"], words["log_format"], tie, words["folder"])
     settings = load({"db": words["db"]} if words["db"] else {})
     try:
         sys.exit(run(settings, start, tell))
     except RotaError as problem:
-        tell(str(problem), problem.exit_code)
+        tell("", str(problem), problem.exit_code)
         sys.exit(problem.exit_code)

@@ -30,20 +30,26 @@ LAST_WORD = 1.0
 
 
 class Start(Record):
-    """What an orchestrator is started with. `crew` None: beside others, under the first name that is free."""
+    """What an orchestrator is started with. `crew` None: beside others, under the first name that is free.
+
+    `tie` is the end of a pipe whose other end an application holds: when that is closed, the crew stops. `folder` is
+    one more place to look for the app.
+    """
 
     app: str
     pools: Mapping[str, int]
     crew: str | None = MAIN
     log_format: str = TEXT
+    tie: int | None = None
+    folder: str | None = None
 
 
 def lock_path(database: str, crew: str = MAIN) -> str:
     return f"{database}.orchestrator" if crew == MAIN else f"{database}.crew-{crew}"
 
 
-def run(settings: Settings, start: Start, news: Callable[[str | None], None] = lambda _: None) -> int:
-    """Keep a crew alive until a signal says stop; the exit code. `news`: see `Crew`."""
+def run(settings: Settings, start: Start, news: Callable[[str, str | None], None] = lambda *_: None) -> int:
+    """Keep a crew alive until a signal says stop; the exit code. `news` hears its name, and the rest: see `Crew`."""
     say = Log(start.log_format)
     with open_store(settings.db, settings, make=True, told=say) as store:
         path = store.database.path
@@ -71,14 +77,14 @@ def _take_place(path: str, crew: str | None) -> tuple[str, Exclusive]:
         number += 1
 
 
-def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str | None], None]) -> int:
+def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str | None], None]) -> int:
     assert settings.db is not None and start.crew is not None
     inherit_orphans()
-    loop, notify, database = Loop(), Notify(), settings.db
+    loop, notify, database, name = Loop(), Notify(), settings.db, start.crew
 
     def first_news(problem: str | None) -> None:
         notify.ready("workers are up" if problem is None else "no worker is up yet")
-        news(problem)
+        news(name, problem)
 
     def on_trouble(text: str) -> None:
         say(text, "store")
@@ -93,6 +99,14 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str | None
     loop.watch(ledger.wakeup, ledger.carry_on)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.on_signal(number, stop)
+    if start.tie is not None:
+        tie = start.tie
+
+        def untied() -> None:
+            loop.forget_all(tie)
+            stop()
+
+        loop.watch(tie, untied)
     pools = ", ".join(f"{queue} {count}" for queue, count in start.pools.items())
     say(f"pid {os.getpid()}, crew {start.crew}: {pools}")
     crew.begin(start.crew, start.pools)
@@ -106,8 +120,11 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str | None
 
 def _environment(settings: Settings, start: Start) -> dict[str, str]:
     """What a worker is told: where its application and its database are, and how this orchestrator wants it to be."""
+    paths = [start.folder, os.environ.get("PYTHONPATH")]
+    found = {"PYTHONPATH": os.pathsep.join(path for path in paths if path)} if start.folder else {}
     return {
         **os.environ,
+        **found,
         "ROTA_APP": start.app,
         "ROTA_DB": settings.db or "",
         "ROTA_FRAME_INTERVAL": f"{settings.frame_interval // MILLISECOND}ms",
