@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -54,8 +55,8 @@ class Reader:
     def _turn(self) -> None:
         """Wait for a frame, a signal or a moment, and act on it."""
         life, pipe = self._life, self._pipe
-        heard: list[int | socket.socket] = [self._notes] if pipe is None else [self._notes, pipe]
-        readable, _, _ = select.select(heard, [], [], self._patience(time.monotonic()))
+        heard = [self._notes] if pipe is None else [self._notes, pipe.fileno()]
+        readable = _readable(heard, self._patience(time.monotonic()))
         if life.is_past_its_fence(since_boot()):
             _end_session()
         now = time.monotonic()
@@ -67,7 +68,7 @@ class Reader:
         if pipe is None:
             if now >= self._start_at:
                 self._start_helper()
-        elif pipe in readable:
+        elif pipe.fileno() in readable:
             self._hear(pipe)
         self._interrupt(now)
 
@@ -176,6 +177,14 @@ class Reader:
         except OSError:
             return
         life.reporter.switch(self._pipe, lambda: alone.first_words(life, time.monotonic()))
+
+
+def _readable(descriptors: list[int], seconds: float) -> set[int]:
+    """Those that can be read; by poll, because a handler may have more files open than `select` can count."""
+    poll = select.poll()
+    for each in descriptors:
+        poll.register(each, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(math.ceil(seconds * 1000))}
 
 
 def _end_session() -> None:

@@ -12,7 +12,7 @@ from rota.core import frame as frames
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-LOOK_AGAIN = 1.0
+LOOK_AGAIN = 1000
 
 
 class Reporter:
@@ -51,7 +51,7 @@ class Reporter:
             self._rest = self._rest + data if self._rest else data
             self._flush()
         while self._rest:
-            select.select([], [self._pipe], [], LOOK_AGAIN)
+            self._wait_for_room()
             with self._lock:
                 self._flush()
         return not self._broken
@@ -62,6 +62,12 @@ class Reporter:
             self._pipe, self._broken = pipe, False
             self._rest = first()
         return self.deliver(b"")
+
+    def _wait_for_room(self) -> None:
+        """Poll, because a handler may have more files open than `select` can count."""
+        room = select.poll()
+        room.register(self._pipe, select.POLLOUT)
+        room.poll(LOOK_AGAIN)
 
     def _flush(self) -> None:
         while self._rest:
