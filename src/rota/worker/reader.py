@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import select
 import signal
 import threading
 import time
@@ -14,6 +12,7 @@ from rota.core import frame as frames
 from rota.core.death import EXIT_ORPHANED
 from rota.worker import alone
 from rota.worker.clock import since_boot
+from rota.worker.poll import readable
 
 if TYPE_CHECKING:
     import socket
@@ -56,19 +55,19 @@ class Reader:
         """Wait for a frame, a signal or a moment, and act on it."""
         life, pipe = self._life, self._pipe
         heard = [self._notes] if pipe is None else [self._notes, pipe.fileno()]
-        readable = _readable(heard, self._patience(time.monotonic()))
+        ready = readable(heard, self._patience(time.monotonic()))
         if life.is_past_its_fence(since_boot()):
             _end_session()
         now = time.monotonic()
         if now >= self._beat_at:
             life.tell_progress()
             self._beat_at = now + (self._every if life.tell_health() else SOON)
-        if self._notes in readable and any(number in STOP_SIGNALS for number in _read(self._notes)):
+        if self._notes in ready and any(number in STOP_SIGNALS for number in _read(self._notes)):
             self._stop()
         if pipe is None:
             if now >= self._start_at:
                 self._start_helper()
-        elif pipe.fileno() in readable:
+        elif pipe.fileno() in ready:
             self._hear(pipe)
         self._interrupt(now)
 
@@ -177,14 +176,6 @@ class Reader:
         except OSError:
             return
         life.reporter.switch(self._pipe, lambda: alone.first_words(life, time.monotonic()))
-
-
-def _readable(descriptors: list[int], seconds: float) -> set[int]:
-    """Those that can be read; by poll, because a handler may have more files open than `select` can count."""
-    poll = select.poll()
-    for each in descriptors:
-        poll.register(each, select.POLLIN)
-    return {descriptor for descriptor, _ in poll.poll(math.ceil(seconds * 1000))}
 
 
 def _end_session() -> None:

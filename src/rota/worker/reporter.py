@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
+from rota.worker.poll import writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-LOOK_AGAIN = 1000
+LOOK_AGAIN = 1.0
 
 
 class Reporter:
@@ -51,7 +51,7 @@ class Reporter:
             self._rest = self._rest + data if self._rest else data
             self._flush()
         while self._rest:
-            self._wait_for_room()
+            writable(self._pipe.fileno(), LOOK_AGAIN)
             with self._lock:
                 self._flush()
         return not self._broken
@@ -62,12 +62,6 @@ class Reporter:
             self._pipe, self._broken = pipe, False
             self._rest = first()
         return self.deliver(b"")
-
-    def _wait_for_room(self) -> None:
-        """Poll, because a handler may have more files open than `select` can count."""
-        room = select.poll()
-        room.register(self._pipe, select.POLLOUT)
-        room.poll(LOOK_AGAIN)
 
     def _flush(self) -> None:
         while self._rest:
