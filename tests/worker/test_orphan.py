@@ -43,6 +43,16 @@ def family(name):
     wait_for(f"go-{name}")
 
 @app.task()
+def greedy(name):
+    """Open more files than select can count."""
+    import resource
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    kept = [open(os.devnull) for _ in range(1100)]
+    note(f"hold {name}")
+    wait_for(f"go-{name}")
+
+@app.task()
 def noted(n):
     note(f"noted {n}")
 
@@ -300,5 +310,16 @@ def test_moving_the_claims_of_an_orphan_again_changes_nothing(crew: Abandoned) -
     assert moved.orchestrator is None and worker.orchestrator is None
     crew.orphan()
     crew.let_go("l")
+    eventually(crew.is_over)
+    assert (crew.job(job).status, crew.job(job).attempts) == ("done", 1)
+
+
+def test_an_orphan_with_more_open_files_than_most_goes_on_too(crew: Abandoned) -> None:
+    job = crew.add("greedy", payload={"name": "m"})
+    crew.start()
+    crew.holds("m")
+    crew.orphan()
+    eventually(crew.is_alone)
+    crew.let_go("m")
     eventually(crew.is_over)
     assert (crew.job(job).status, crew.job(job).attempts) == ("done", 1)

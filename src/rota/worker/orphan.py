@@ -7,7 +7,6 @@ it, and the token fences all of it: nobody's newer claim is touched.
 from __future__ import annotations
 
 import os
-import select
 import socket
 import sys
 import time
@@ -26,6 +25,7 @@ from rota.store.deaths import Death
 from rota.store.open import open_store
 from rota.worker.clock import since_boot
 from rota.worker.parent import Parent
+from rota.worker.poll import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,8 +86,10 @@ class Orphan:
 
     def _turn(self) -> None:
         """Wait for a frame, a death or a moment, and act on it."""
-        watched = [each for each in (self._pipe, self._process.pidfd) if each is not None]
-        select.select([] if self.is_over else watched, [], [], self._patience(time.monotonic()))
+        watched = [] if self._pipe is None else [self._pipe.fileno()]
+        if self._process.pidfd is not None and not self.is_over:
+            watched.append(self._process.pidfd)
+        readable(watched, self._patience(time.monotonic()))
         is_gone = self._process.is_gone  # asked before its pipe is read to the end, so that all it said is heard
         self._hear(to_the_end=is_gone)
         now = time.monotonic()

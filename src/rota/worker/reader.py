@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import threading
 import time
@@ -13,6 +12,7 @@ from rota.core import frame as frames
 from rota.core.death import EXIT_ORPHANED
 from rota.worker import alone
 from rota.worker.clock import since_boot
+from rota.worker.poll import readable
 
 if TYPE_CHECKING:
     import socket
@@ -54,20 +54,20 @@ class Reader:
     def _turn(self) -> None:
         """Wait for a frame, a signal or a moment, and act on it."""
         life, pipe = self._life, self._pipe
-        heard: list[int | socket.socket] = [self._notes] if pipe is None else [self._notes, pipe]
-        readable, _, _ = select.select(heard, [], [], self._patience(time.monotonic()))
+        heard = [self._notes] if pipe is None else [self._notes, pipe.fileno()]
+        ready = readable(heard, self._patience(time.monotonic()))
         if life.is_past_its_fence(since_boot()):
             _end_session()
         now = time.monotonic()
         if now >= self._beat_at:
             life.tell_progress()
             self._beat_at = now + (self._every if life.tell_health() else SOON)
-        if self._notes in readable and any(number in STOP_SIGNALS for number in _read(self._notes)):
+        if self._notes in ready and any(number in STOP_SIGNALS for number in _read(self._notes)):
             self._stop()
         if pipe is None:
             if now >= self._start_at:
                 self._start_helper()
-        elif pipe in readable:
+        elif pipe.fileno() in ready:
             self._hear(pipe)
         self._interrupt(now)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
+from rota.worker.poll import writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ class Reporter:
             self._rest = self._rest + data if self._rest else data
             self._flush()
         while self._rest:
-            select.select([], [self._pipe], [], LOOK_AGAIN)
+            writable(self._pipe.fileno(), LOOK_AGAIN)
             with self._lock:
                 self._flush()
         return not self._broken
