@@ -109,8 +109,10 @@ class Orphan:
         moments = [now + LOOK]
         if self._owed:
             moments.append(self._try_at)
-        if self._token is not None:
-            moments += [self._renew_at, self._deadline or self._renew_at]
+        elif self._token is not None:
+            moments.append(self._renew_at)
+        if self._token is not None and self._deadline is not None:
+            moments.append(self._deadline)
         return max(0.0, min(moments) - now)
 
     # what the worker says
