@@ -212,7 +212,7 @@ class Crew:
                 for child in children:
                     child.cut_short(number)
                 for orphan in orphans:
-                    self._orphans.signal(orphan.worker_id, number)
+                    self._end_orphan(orphan.worker_id, number)
         elif stopping.is_over(at):
             tokens = ", ".join(map(run_id, self._work.unsettled)) or "none"
             self._say(f"the store did not answer: the lease will lapse; unsettled: {tokens}")
@@ -223,6 +223,11 @@ class Crew:
             self._lease.end()
             id = self._id
             self._ledger.ask(urgency.END, lambda store: store.orchestrators.leave(id), self._left)
+
+    def _end_orphan(self, worker: str, number: signal.Signals) -> None:
+        """Its helper may be the first to see its end, so the store must know before that it was wanted."""
+        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.end_orphan(worker))
+        self._orphans.signal(worker, number)
 
     def _left(self, answer: RotaError | None) -> None:
         if isinstance(answer, RotaError):
