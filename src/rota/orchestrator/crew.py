@@ -24,11 +24,11 @@ from rota.orchestrator.place import Place
 from rota.orchestrator.rounds import Rounds
 from rota.orchestrator.stopping import Stopping
 from rota.orchestrator.upkeep import Upkeep, now
-from rota.orchestrator.watch import Watch, is_alive
+from rota.orchestrator.watch import Watch, is_alive_or_all_gone
 from rota.orchestrator.wishes import Wishes
 from rota.orchestrator.work import Work
 from rota.store.exchange import Report
-from rota.store.host import host_id
+from rota.store.host import end_family, host_id
 from rota.store.sqlite.clock import since_boot
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Crew:
         def join(store: Store) -> tuple[int, Instant, list[Process], list[Slot], Any]:
             began = since_boot()
             id = store.orchestrators.join(crew)
-            orphans = store.orchestrators.take_over(id, crew, is_alive)
+            orphans = store.orchestrators.take_over(id, crew, is_alive_or_all_gone)
             if pools is not None:
                 store.slots.take(crew, host_id(), pools)
             slots = [each for each in store.slots.of_crew(crew, host_id()) if each.wanted]
@@ -378,6 +378,7 @@ class Crew:
 
     def _orphan_ended(self, process: Process) -> None:
         """An orphan is gone: if it could not say so itself, what it held goes back; its slot is filled."""
+        end_family(process.worker_id)
         verdict = Dead(LOST, f"process {process.pid} ended after its orchestrator was gone")
         self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.bury(process.worker_id, verdict))
         place = self._places.get(process.slot or "")
