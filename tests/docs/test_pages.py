@@ -100,6 +100,18 @@ def test_every_public_name_is_documented() -> None:
         assert re.search(rf"\b{public}\b", text) or public == "__version__", public
 
 
+def test_every_fault_of_the_crew_is_on_its_page_with_tests_that_exist() -> None:
+    page = ROOT / "docs/explanation/faults.md"
+    found = [row for heading in ("Workers", "Orchestrator", "Frames", "Clock") for row in rows(page, heading)]
+    numbers = [*map(str, range(1, 27)), "20a", "20b", "21a", "26a", "32", "35c"]
+    assert sorted(row[0] for row in found) == sorted(numbers)
+    for number, _, tests in found:
+        named = re.findall(r"`([\w/]+\.py)::(\w+)`", tests)
+        assert named, number
+        for file, test in named:
+            assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{number}: {file}::{test}"
+
+
 def test_no_text_names_a_machines_folder_or_a_package_index() -> None:
     for path in texts():
         text = path.read_bytes().decode("utf-8", "replace")

@@ -67,6 +67,21 @@ def test_a_handler_that_ignores_every_request_to_stop_is_killed_after_the_grace(
     assert crew.processes() == []
 
 
+def test_a_job_that_hangs_without_a_time_out_is_ended_by_cancel(crew: Crew) -> None:
+    """Fault 20b; that it is shown as needing attention is `test_why`'s."""
+    crew.teach(ENDLESS)
+    crew.start("tag=1")
+    id = crew.add("endless")
+    eventually(lambda: any(line.startswith("child ") for line in crew.ledger()))
+    crew.call("cancel", str(id))
+    eventually(lambda: not any(is_alive(int(line.split()[-1])) for line in crew.ledger()))
+    assert crew.app.jobs.get(id).status == "cancelled"
+    (certificate,) = eventually(crew.deaths)
+    assert certificate.reason == "killed_by_operator"
+    eventually(lambda: crew.up(1))
+    assert crew.app.store.slots.all()[0].history.lifetime == 0
+
+
 def test_a_worker_that_is_asked_to_leave_five_times_leaves_once_and_is_replaced(crew: Crew) -> None:
     """Fault 20."""
     crew.start("tag=1")

@@ -74,7 +74,12 @@ def test_one_that_hides_its_environment_too_is_told_and_gone_after_stop(crew: Cr
     assert not is_alive(pid)
 
 
-@pytest.mark.parametrize("start", [[], ["setsid", "--wait"], ["setsid", "--fork"]], ids=["same", "own", "daemon"])
+SESSIONS = pytest.mark.parametrize(
+    "start", [[], ["setsid", "--wait"], ["setsid", "--fork"]], ids=["same", "own", "daemon"]
+)
+
+
+@SESSIONS
 def test_the_command_of_a_killed_worker_is_gone_before_its_job_starts_elsewhere(crew: Crew, start: list[str]) -> None:
     """Fault 20a: the command runs in its worker's session, in one of its own, or as a daemon."""
     crew.teach(LEAVING)
@@ -86,4 +91,26 @@ def test_the_command_of_a_killed_worker_is_gone_before_its_job_starts_elsewhere(
     done = crew.done(id)[0]
     assert (done.result, done.attempts) == (0, 2), "the lock was free at once"
     assert "second" in crew.ledger() or eventually(lambda: "second" in crew.ledger())
+    assert not any(map(is_alive, numbers(crew, "command")))
+
+
+@SESSIONS
+@pytest.mark.parametrize("which", ["worker", "orphan"])
+def test_it_is_gone_too_when_the_orchestrator_was_killed_as_well(crew: Crew, which: str, start: list[str]) -> None:
+    """Faults 20a and 21: the worker dies before the orchestrator, or as an orphan after it."""
+    crew.teach(LEAVING)
+    crew.start("tag=1")
+    id = crew.add("command", start=start)
+    worker = eventually(lambda: crew.held_by("command"))
+    eventually(lambda: len(numbers(crew, "command")) == 2)
+    os.kill(crew.pid, signal.SIGSTOP)
+    if which == "worker":
+        os.kill(worker, signal.SIGKILL)
+    assert crew.stop(signal.SIGKILL) == -signal.SIGKILL
+    if which == "orphan":
+        eventually(lambda: crew.app.jobs.get(id).lease_expires_at is not None)
+        os.kill(worker, signal.SIGKILL)
+    crew.start("tag=1")
+    done = crew.done(id)[0]
+    assert (done.result, done.attempts) == (0, 2), "the lock was free at once"
     assert not any(map(is_alive, numbers(crew, "command")))

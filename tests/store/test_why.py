@@ -51,6 +51,23 @@ def test_running_where_and_until_when(store: Store) -> None:
     assert store.jobs.why(watched).endswith(f"{crew.workers[0]} holds it since 2027-01-15T08:00:00Z.")
 
 
+def test_a_run_far_beyond_the_usual_time_of_its_kind_needs_attention(store: Store, clock: FakeClock) -> None:
+    first, hanging, new = add(store, kind="tag"), add(store, kind="tag"), add(store, kind="scan")
+    taken = claim(store, first)
+    clock.advance(20 * SECOND)
+    store.claims.settle(taken, Done())
+    for job in (hanging, new):
+        claim(store, job, lease=2 * HOUR)
+    clock.advance(200 * SECOND)
+    assert "attention" not in store.jobs.why(hanging)
+    clock.advance(SECOND)
+    told = "; it needs attention: that is 3m21s, and others of kind tag took 20s at most"
+    assert store.jobs.why(hanging).endswith(f"{told}: `rota cancel {hanging}` ends it.")
+    assert "attention" not in store.jobs.why(new), "nobody knows how long its kind takes"
+    clock.advance(HOUR)
+    assert "it needs attention: that is 1h3m, and none of its kind ended" in store.jobs.why(new)
+
+
 def test_not_due_before_when(store: Store, clock: FakeClock) -> None:
     job = add(store, at=clock.wall() + HOUR)
     assert store.jobs.why(job) == "Job 1 waits for its time: it is due at 2027-01-15T09:00:00Z."

@@ -5,9 +5,12 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core.ids import run_id
 from rota.core.record import Record
+from rota.core.times import HOUR, MINUTE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota.core.job import Job
     from rota.core.machine import Moves
     from rota.core.retry import Backoff
@@ -188,6 +191,11 @@ def verb_of(outcome: Outcome) -> str:
             return jobs.SNOOZE
         case Released() | Returned():
             return jobs.RELEASE
+
+
+def is_overlong(age: Duration, taken: Sequence[Duration]) -> bool:
+    """Whether a run needs attention: far beyond what others of its kind took, or an hour when there were none."""
+    return age > (max(MINUTE, 10 * max(taken)) if taken else HOUR)
 
 
 def renewed(job: Job, lease: Duration, now: Instant) -> Instant:

@@ -31,6 +31,8 @@ MOVES: Moves = {
     (DEAD, BEAT): frozenset({IDLE}),
 }
 
+END = "end"  # what is desired of one whose time to finish is over
+
 CONTINUE, PAUSE, REGISTER_AGAIN = "continue", "pause", "register"
 ADVICE = (CONTINUE, STOP, PAUSE, REGISTER_AGAIN)
 

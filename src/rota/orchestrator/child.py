@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TAIL = 4096
 LARGEST_WINDOW = 256 * 1024
+MOST_AT_ONCE = 64 * 1024  # of one worker's frames, before the others have their turn
 LONGEST_ERROR = 2000
 BY_US = "orchestrator"
 
@@ -98,7 +99,7 @@ class Child:
     def read(self) -> tuple[list[frames.Frame], bool]:
         """Frames that have come, and whether the pipe is closed."""
         try:
-            data = self.pipe.recv(1 << 18)
+            data = self.pipe.recv(MOST_AT_ONCE)
         except BlockingIOError:
             return [], False
         except OSError:

@@ -24,11 +24,11 @@ from rota.orchestrator.place import Place
 from rota.orchestrator.rounds import Rounds
 from rota.orchestrator.stopping import Stopping
 from rota.orchestrator.upkeep import Upkeep, now
-from rota.orchestrator.watch import Watch, is_alive
+from rota.orchestrator.watch import Watch, is_alive_or_all_gone
 from rota.orchestrator.wishes import Wishes
 from rota.orchestrator.work import Work
 from rota.store.exchange import Report
-from rota.store.host import host_id
+from rota.store.host import end_family, host_id
 from rota.store.sqlite.clock import since_boot
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Crew:
         def join(store: Store) -> tuple[int, Instant, list[Process], list[Slot], Any]:
             began = since_boot()
             id = store.orchestrators.join(crew)
-            orphans = store.orchestrators.take_over(id, crew, is_alive)
+            orphans = store.orchestrators.take_over(id, crew, is_alive_or_all_gone)
             if pools is not None:
                 store.slots.take(crew, host_id(), pools)
             slots = [each for each in store.slots.of_crew(crew, host_id()) if each.wanted]
@@ -212,7 +212,7 @@ class Crew:
                 for child in children:
                     child.cut_short(number)
                 for orphan in orphans:
-                    self._orphans.signal(orphan.worker_id, number)
+                    self._end_orphan(orphan.worker_id, number)
         elif stopping.is_over(at):
             tokens = ", ".join(map(run_id, self._work.unsettled)) or "none"
             self._say(f"the store did not answer: the lease will lapse; unsettled: {tokens}")
@@ -223,6 +223,11 @@ class Crew:
             self._lease.end()
             id = self._id
             self._ledger.ask(urgency.END, lambda store: store.orchestrators.leave(id), self._left)
+
+    def _end_orphan(self, worker: str, number: signal.Signals) -> None:
+        """Its helper may be the first to see its end, so the store must know before that it was wanted."""
+        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.end_orphan(worker))
+        self._orphans.signal(worker, number)
 
     def _left(self, answer: RotaError | None) -> None:
         if isinstance(answer, RotaError):
@@ -373,6 +378,7 @@ class Crew:
 
     def _orphan_ended(self, process: Process) -> None:
         """An orphan is gone: if it could not say so itself, what it held goes back; its slot is filled."""
+        end_family(process.worker_id)
         verdict = Dead(LOST, f"process {process.pid} ended after its orchestrator was gone")
         self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.bury(process.worker_id, verdict))
         place = self._places.get(process.slot or "")

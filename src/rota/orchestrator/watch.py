@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from rota.orchestrator import system
-from rota.store.host import is_stopped, process_start
+from rota.store.host import end_family, is_stopped, process_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,6 +22,14 @@ def is_alive(process: Process) -> bool:
     if process.pid_start is None or process_start(process.pid) != process.pid_start:
         return False
     return process.slot is None or system.told(process.pid, "ROTA_WORKER_ID") in (process.worker_id, None)
+
+
+def is_alive_or_all_gone(process: Process) -> bool:
+    """Whether a worker lives; of one that does not, all that it started is ended before its job is anyone's."""
+    if is_alive(process):
+        return True
+    end_family(process.worker_id)
+    return False
 
 
 class Watch:

@@ -164,6 +164,11 @@ class Orchestrators:
         with self._store.write() as tx:
             tend.bury(self._store, tx, worker, verdict)
 
+    def end_orphan(self, worker: str) -> None:
+        """Its time to finish is over: once its process is gone, whoever notices gives back unspent what it held."""
+        with self._store.write() as tx:
+            tx.execute("worker.ask", id=worker, desired=workers.END)
+
     def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
         """A watched worker is gone: see `rota.store.deaths`. After how long its slot starts again, or None and why.
 

@@ -10,7 +10,7 @@ from rota.core.orchestrator import Pulse
 from rota.core.record import Record
 from rota.core.worker import Dead, Holding, judge
 from rota.store import ending, flow
-from rota.store.rows import to_job
+from rota.store.rows import to_job, to_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,11 +139,15 @@ def _holding(held: list[Job]) -> Holding | None:
 
 
 def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death | None = None) -> bool:
-    """Mark a worker dead, certify it and take its claims back; the oldest was in hand, the rest unstarted.
+    """Mark a worker dead, certify it and take its claims back: one in a slot had the oldest in hand, another them all.
 
-    False when it was gone already, and then nothing changes.
+    One that was ended because its time to finish was over is no death. False when it was gone already, and then
+    nothing changes.
     """
-    tx.execute("worker.lock", id=worker)
+    row = tx.one("worker.lock", id=worker)
+    known = to_worker(row) if row else None
+    if known is not None and known.desired == workers.END:
+        return deregister(store, tx, worker, workers.STOP) >= 0
     if not tx.execute("worker.end", id=worker, status=workers.DEAD):
         return False
     held = [to_job(row) for row in tx.execute("claim.held_by", worker=worker)]
@@ -160,9 +164,9 @@ def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death
         **certificate,
     )
     tx.tell("worker", workers.DIE, worker, reason=verdict.reason, text=verdict.text)
+    one_by_one = known is not None and known.slot is not None
     for job in held:
-        seen = job.orchestrator is not None
-        died: Ending = Died(f"{worker}: {verdict.text}", in_hand=not seen or job.id == in_hand)
+        died: Ending = Died(f"{worker}: {verdict.text}", in_hand=not one_by_one or job.id == in_hand)
         ending.end_claim(tx, job, died, store.settings.backoff, store.chance())
     return True
 

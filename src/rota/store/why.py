@@ -5,6 +5,7 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core import queue as queues
 from rota.core import slot as slots
+from rota.core.claim import is_overlong
 from rota.core.queue import allow
 from rota.core.times import format_duration, format_instant
 from rota.store.rows import to_queue
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from rota.store.slots import Slot
     from rota.store.store import Store
 
+RUNS_COMPARED = 1000
+
 
 def why(store: Store, job: Job) -> str:
     match job.status:
@@ -27,7 +30,8 @@ def why(store: Store, job: Job) -> str:
         case jobs.FAILED:
             return _failed(job)
         case jobs.ACTIVE:
-            return f"Job {job.id} is running: {job.worker_id} holds it since {_at(job.claimed_at)}{_until(job)}."
+            held = f"{job.worker_id} holds it since {_at(job.claimed_at)}{_until(job)}"
+            return f"Job {job.id} is running: {held}{_attention(store, job)}."
         case jobs.SCHEDULED:
             retry = f", after attempt {job.attempts} of {job.max_attempts} failed: {job.error}" if job.error else ""
             return f"Job {job.id} waits for its time: it is due at {_at(job.due_at)}{retry}."
@@ -130,6 +134,17 @@ def _paused(job: Job, queue: Queue, name: str) -> str:
 def _holders(store: Store, queue: str, limit_key: str | None) -> str:
     held = [job for job in store.jobs.list(jobs.ACTIVE, queue) if limit_key in (None, job.limit_key)]
     return ", ".join(f"{job.worker_id} (job {job.id})" for job in held[:3]) or "jobs that are ready"
+
+
+def _attention(store: Store, job: Job) -> str:
+    age = store.now() - (job.claimed_at or 0)
+    taken = [took for (took,) in store.database.execute("claim.taken", {"kind": job.kind, "most": RUNS_COMPARED})]
+    if not is_overlong(age, taken):
+        return ""
+    usual = (
+        f"others of kind {job.kind} took {format_duration(max(taken))} at most" if taken else "none of its kind ended"
+    )
+    return f"; it needs attention: that is {format_duration(age)}, and {usual}: `rota cancel {job.id}` ends it"
 
 
 def _until(job: Job) -> str:

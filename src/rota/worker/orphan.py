@@ -22,6 +22,7 @@ from rota.core.report import outcome, tokens
 from rota.core.times import SECOND
 from rota.settings import load
 from rota.store.deaths import Death
+from rota.store.host import end_family
 from rota.store.open import open_store
 from rota.worker.clock import since_boot
 from rota.worker.parent import Parent
@@ -221,11 +222,12 @@ class Orphan:
 
     def _end(self, reason: str, text: str) -> None:
         self._deadline, self._death = None, (reason, text)
-        self._process.end_session()
+        self._process.end_session()  # what hides in other sessions is ended once it is gone
 
     def _died(self) -> None:
         """The process is gone: so must be all that it started. Then the store may know."""
         self._process.end_session()
+        end_family(self._worker)
         self.is_over = True
         if self._first and not self._begun:
             self._begin()

@@ -67,3 +67,8 @@ SELECT $job_columns FROM job
 WHERE status = 'active' AND worker IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM worker WHERE worker.id = job.worker AND worker.status NOT IN ('stopped', 'dead'))
 ORDER BY token LIMIT :most
+
+-- name: taken
+-- How long those of the last runs took that finished a job of this kind.
+SELECT recent.ended_at - recent.claimed_at FROM (SELECT * FROM run ORDER BY token DESC LIMIT :most) AS recent
+JOIN job ON job.id = recent.job WHERE job.kind = :kind AND recent.verb = 'finish'
