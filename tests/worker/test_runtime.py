@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from rota.core import frame as frames
+from rota.worker.clock import since_boot
+from rota.worker.life import FENCE
 from tests.support.crews import states
 from tests.support.eventually import eventually
 from tests.worker.driven import Driven
@@ -347,3 +349,22 @@ def test_while_nobody_reads_reports_are_dropped_whole_and_an_outcome_waits(start
     said = [int(frame.body["message"].split()[0]) for frame in worker.past if frame.kind == frames.LOG]
     assert 10 < len(said) < 2000
     assert said == sorted(said)
+
+
+def test_a_fenced_worker_without_word_of_a_renewal_ends_its_session(start: Start) -> None:
+    worker = start(ROTA_FRAME_INTERVAL="1m", ROTA_SILENT_INTERVAL="2m").is_up()
+    worker.run(worker.job("hold", '{"name":"g"}', fence="end"), renewed_at=since_boot() - FENCE + 500_000)
+    assert worker.wait() == -signal.SIGKILL
+
+
+def test_a_fenced_worker_that_was_stopped_hears_what_was_said_meanwhile_before_it_ends_itself(start: Start) -> None:
+    worker = start().is_up()
+    job, renewed_at = worker.job("hold", '{"name":"h"}', fence="end"), since_boot() - FENCE + 4_000_000
+    worker.run(job, renewed_at=renewed_at)
+    worker.holds("h")
+    worker.signal(signal.SIGSTOP)
+    worker.send(frames.RENEWED, at=since_boot())
+    eventually(lambda: since_boot() > renewed_at + FENCE)
+    worker.signal(signal.SIGCONT)
+    worker.let_go("h")
+    assert worker.done(job)[0]["outcome"] == "done"

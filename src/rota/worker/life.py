@@ -118,14 +118,10 @@ class Life:
         now = since_boot()
         self.renewed_at = max(self.renewed_at, min(at, now) if isinstance(at, int) else now)
 
-    @property
-    def is_fenced(self) -> bool:
-        """Whether the job in hand must never overlap with another run of it."""
-        job = self.in_hand
-        return job is not None and job.get("fence") == "end"
-
     def is_past_its_fence(self, now: Instant) -> bool:
-        return self.is_fenced and now - self.renewed_at >= FENCE
+        """Whether the job in hand must not overlap with another run of it, and another may soon begin."""
+        job = self.in_hand
+        return job is not None and job.get("fence") == "end" and now - self.renewed_at >= FENCE
 
     # what is told
 

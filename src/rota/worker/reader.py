@@ -43,6 +43,7 @@ class Reader:
         self._start_at = 0.0
         self._interrupt_at = 0.0
         self._tries = 0
+        self._fences = False
 
     def start(self) -> None:
         threading.Thread(target=self._listen, name="rota-frames", daemon=True).start()
@@ -56,8 +57,6 @@ class Reader:
         life, pipe = self._life, self._pipe
         heard = [self._notes] if pipe is None else [self._notes, pipe.fileno()]
         ready = readable(heard, self._patience(time.monotonic()))
-        if life.is_past_its_fence(since_boot()):
-            _end_session()
         now = time.monotonic()
         if now >= self._beat_at:
             life.tell_progress()
@@ -70,6 +69,8 @@ class Reader:
         elif pipe.fileno() in ready:
             self._hear(pipe)
         self._interrupt(now)
+        if life.is_past_its_fence(since_boot()):  # after all that was said is heard: we may have been stopped
+            _end_session()
 
     def _patience(self, now: float) -> float:
         life = self._life
@@ -77,7 +78,7 @@ class Reader:
         patience = max(0.0, until - now)
         if life.stop_now and life.running:
             return min(patience, SOON)
-        return min(patience, FENCE_LOOK) if life.is_fenced else patience
+        return min(patience, FENCE_LOOK) if self._fences else patience
 
     def _hear(self, pipe: socket.socket) -> None:
         try:
@@ -114,12 +115,14 @@ class Reader:
 
     def _take_jobs(self, body: dict[str, Any]) -> None:
         """Jobs to run one after another; what makes no sense as a job is not taken."""
-        life, jobs, settled = self._life, body.get("jobs"), body.get("settled")
+        life, told, settled = self._life, body.get("jobs"), body.get("settled")
+        jobs = [job for job in told if _is_job(job)] if isinstance(told, list) else []
         if isinstance(settled, int):
             life.forget(settled)
         life.renewed(body.get("renewed_at"))
+        self._fences = self._fences or any(job.get("fence") == "end" for job in jobs)
         with life.hand:
-            life.waiting.extend(job for job in (jobs if isinstance(jobs, list) else ()) if _is_job(job))
+            life.waiting.extend(jobs)
         if life.stopping:
             life.give_back()
         life.wake()
