@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rota.store.events import Event
     from rota.store.queues import QueueStatus
     from rota.store.reconcile import Reconciled
+    from rota.store.sources import SourceStatus
     from rota.store.workers import Certificate
 
     Document = dict[str, Any]
@@ -146,6 +147,37 @@ def queue(status: QueueStatus) -> Document:
         "fence": limits.fence,
         "counts": status.counts,
         "oldest_ready_at": _at(status.oldest_ready_at),
+    }
+
+
+def source(status: SourceStatus) -> Document:
+    """A source with its progress; `filler` is the internal job that looks for work."""
+    found = status.source
+    return {
+        "name": found.name,
+        "queue": found.queue,
+        "task": found.task,
+        "every": _seconds(found.every),
+        "low": found.low,
+        "batch": found.batch,
+        "repeats": found.repeats,
+        "counts": status.counts,
+        "added_count": found.added_count,
+        "success_count": found.success_count,
+        "error_count": found.error_count,
+        "last_success_at": _at(found.last_success_at),
+        "last_success_worker": found.last_success_worker,
+        "last_error_at": _at(found.last_error_at),
+        "last_error_message": found.last_error_message,
+        "last_error_worker": found.last_error_worker,
+        "repeated_count": found.repeated_count,
+        "last_repeated_key": found.last_repeated_key,
+        "filler": found.filler,
+        "filler_status": status.filler_status,
+        "fill_count": found.fill_count,
+        "last_fill_at": _at(found.last_fill_at),
+        "last_fill_error": found.last_fill_error,
+        "next_fill_at": _at(status.next_fill_at),
     }
 
 
