@@ -21,7 +21,7 @@ def done(call: Call) -> int:
     with call.store() as store:
         mine = _fence(call)
         if mine is None:
-            job = store.jobs.done(call["id"], call["result"], bool(call["force"]))
+            job: Job | int = store.jobs.done(call["id"], call["result"], bool(call["force"]))
         else:
             job = _settle(store, call["id"], mine, Done(_encoded(call["result"])))
     return _answer(call, job)
@@ -34,7 +34,7 @@ def fail(call: Call) -> int:
     with call.store() as store:
         mine, again = _fence(call), not call["final"]
         if mine is None:
-            job = store.jobs.fail(call["id"], call["error"], again, bool(call["force"]))
+            job: Job | int = store.jobs.fail(call["id"], call["error"], again, bool(call["force"]))
         else:
             job = _settle(store, call["id"], mine, Failed(call["error"], again))
     return _answer(call, job)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rota import wire
 from rota.cli.show import age, columns
 from rota.core.errors import BadInput, NotFound, RotaError
+from rota.core.ids import printable
 from rota.core.jsontext import Raw
 from rota.core.times import format_duration
 from rota.source.plan import explain
@@ -64,7 +65,7 @@ def check(call: Call) -> int:
     if call.json:
         call.document(_document(source, plan, found, verdicts))
     else:
-        call.lines(_report(call, app, source, plan, found, verdicts))
+        call.lines([printable(line) for line in _report(call, app, source, plan, found, verdicts)])
     return 1 if plan is not None and plan.denied else 0
 
 
@@ -210,8 +211,8 @@ def _remarks(status: SourceStatus) -> list[str]:
     if source.last_error_message:
         lines.append(f"{source.name}: the last error, of {source.last_error_worker}: {source.last_error_message}")
     if source.repeated_count:
-        text = f"{source.repeated_count} keys came again and again and are held back, the last {source.last_repeated_key!r}"
-        lines.append(f"{source.name}: {text}")
+        last = f"the last {source.last_repeated_key!r}"
+        lines.append(f"{source.name}: {source.repeated_count} keys came again and again and are held back, {last}")
     return lines
 
 

@@ -6,8 +6,9 @@ import time
 
 from rota.core import job as jobs
 from rota.core.claim import Cancelled, Done, Failed
-from rota.core.errors import BadInput, Conflict, Cycle, NotFound, QueueFull, Stale, WaitedTooLong
+from rota.core.errors import BadInput, Conflict, Cycle, NotFound, QueueFull, Refused, Stale, WaitedTooLong
 from rota.core.queue import allow
+from rota.core.source import is_internal
 from rota.core.times import SECOND
 from rota.store import ending, flow, payload, sourced
 from rota.store.adding import Addition, checked, depend
@@ -176,6 +177,8 @@ class Jobs:
         store = self._store
         with store.write() as tx:
             job = flow.job_of(tx, id)
+            if is_internal(job.queue):
+                raise Refused(f"job {id} is rota's own: it fills a queue from source {job.source}, again and again")
             if job.status in jobs.FINAL:
                 raise Conflict(f"job {id} is {job.status} already")
             if job.status != jobs.ACTIVE:
