@@ -145,7 +145,7 @@ def _explain_postgres(source: SqlSource, connection: Any) -> Plan:
         if kind_of(connection) == PSYCOPG:
             connection.rollback()
     plan = json.loads(document) if isinstance(document, str) else document
-    nodes = [node for node in _nodes(plan[0]["Plan"]) if node.get("Node Type") == "Seq Scan"]
+    nodes = [node for node in _nodes(plan[0]["Plan"]) if _reads_all(node)]
     index = next((found for found in map(_index_of, ((connection, node) for node in nodes)) if found), None)
     return Plan(lines, [_relation(node) for node in nodes], index)
 
@@ -158,6 +158,11 @@ def _index_of(known: tuple[Any, dict[str, Any]]) -> str | None:
     )
     columns = _columns_in(str(node.get("Filter", "")), [str(name) for (name,) in rows])
     return statement(_relation(node), columns) if columns else None
+
+
+def _reads_all(node: dict[str, Any]) -> bool:
+    """Whether a node of a plan reads a whole table, or all of it in the order of an index."""
+    return "Relation Name" in node and "Index Cond" not in node and "Recheck Cond" not in node
 
 
 def _relation(node: dict[str, Any]) -> str:
