@@ -1,9 +1,9 @@
 """Tag the files of a library: a source finds those without a tag in the library's own table, workers tag them.
 
-    python library.py 200                                            # make library.db with so many files
-    rota source check untagged --app library:app                     # what it would add, and how the query is run
-    rota orchestrator start --app library:app --pool tag=2           # work; Ctrl-C ends it
-    rota source list                                                 # how far it is
+python library.py 200                                            # make library.db with so many files
+rota source check untagged --app library:app                     # what it would add, and how the query is run
+rota orchestrator start --app library:app --pool tag=2           # work; Ctrl-C ends it
+rota source list                                                 # how far it is
 """
 
 from __future__ import annotations

@@ -75,9 +75,10 @@ def test_parameters_are_handed_to_the_database(tmp_path: Path) -> None:
 
 
 def test_values_of_postgresql_that_json_cannot_hold_become_text_or_are_refused(url: str) -> None:
-    query = "SELECT '6f1c4a0e-0000-4000-8000-000000000001'::uuid AS id, 1.50::numeric AS price, date '2026-01-02' AS day"
+    id = "6f1c4a0e-0000-4000-8000-000000000001"
+    query = f"SELECT '{id}'::uuid AS id, 1.50::numeric AS price, date '2026-01-02' AS day"
     (item,) = SqlSource(query, lambda: psycopg.connect(url))()
-    assert item == ("6f1c4a0e-0000-4000-8000-000000000001", {"price": "1.50", "day": "2026-01-02"})
+    assert item == (id, {"price": "1.50", "day": "2026-01-02"})
     with pytest.raises(BadInput, match="column data is bytes"):
         list(SqlSource("SELECT 1 AS id, '\\x00'::bytea AS data", lambda: psycopg.connect(url))())
 
@@ -115,7 +116,9 @@ def test_what_a_source_may_yield(item: object, pair: tuple[str, str | None]) -> 
     assert as_pair("files", item) == pair
 
 
-@pytest.mark.parametrize("item", ["", None, True, 1.5, b"a", ("a",), ("a", 1, 2), "a\0b", "a" * 1001, ["a", 1], (None, 1)])
+@pytest.mark.parametrize(
+    "item", ["", None, True, 1.5, b"a", ("a",), ("a", 1, 2), "a\0b", "a" * 1001, ["a", 1], (None, 1)]
+)
 def test_what_a_source_may_not_yield_is_named(item: object) -> None:
     with pytest.raises(BadInput, match="source files yielded"):
         as_pair("files", item)
