@@ -207,6 +207,8 @@ def topics(fact: Fact) -> tuple[str, ...]:
     if noun == "worker":
         slot = rest[0].get("slot")
         return (f"{slot}:status" if slot else f"worker:-:{which}:status",)
+    if noun == "source":
+        return (f"source:{which}:status",)
     return ("system:health",)
 
 
@@ -224,7 +226,7 @@ def event(event: Event, fact: Fact, topic: str) -> list[Document]:
         bodies = [{"queue_type": None if which == ALL else which, "verb": verb, **rest[0]}]
     else:
         bodies = [{"id": which, "verb": verb, **rest[0]}]
-    name = noun if noun in ("job", "queue", "worker") else "health"
+    name = noun if noun in ("job", "queue", "worker", "source") else "health"
     head = {
         "id": event.cursor,
         "topic": topic,
