@@ -59,10 +59,10 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
     flow.left(tx, job.queue, job.limit_key, jobs.ACTIVE, status)
     if status == jobs.DONE and job.dependents:
         flow.ripple(tx, job.id)
-    if job.source is not None:
-        sourced.ended(tx, job, decided, status, bool(failed), error)
     if (succeeded or decided.verb == jobs.FAIL) and not internal:
         mind_breaker(tx, job.queue, failed, error)
+    if job.source is not None:
+        sourced.ended(tx, job, decided, status, bool(failed), error)
     return True
 
 
@@ -110,12 +110,12 @@ def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int
         else:
             gone.append((id, source, key, worker, token, queue))
             workers[worker] = workers.get(worker, 0) + 1
+    for queue in sorted({each[5] for each in gone}):
+        mind_breaker(tx, queue, 0, None)
     if gone:
         sourced.finish(tx, gone)
     if kept:
         sourced.keep(tx, kept)
-    for queue in {each[5] for each in gone}:
-        mind_breaker(tx, queue, 0, None)
     return others
 
 

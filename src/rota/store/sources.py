@@ -101,14 +101,16 @@ class Sources:
 
         `like` says what jobs of the source's task have; `exhausted`, that the source came to its end.
         """
+        queue = self.get(name).queue
         with self._store.begin() as tx:
-            pass_job = _in_hand(tx, filler)
+            room = self._room(tx, queue)  # queue, source, filler: everyone locks them in this order
             row = tx.one("source.lock", name=name)
+            pass_job = _in_hand(tx, filler)
             if row is None or pass_job.claimed_at is None:
                 raise Stale(f"source {name} was forgotten meanwhile")
             source = to_source(row)
             sifted = _sift(tx.many, source, found, pass_job.claimed_at, tx.now)
-            fresh = sifted.fresh[: min(source.batch, self._room(tx, source.queue))]
+            fresh = sifted.fresh[: min(source.batch, room)]
             if fresh:
                 self._add(tx, source, fresh, like)
             more = bool(fresh) and (not exhausted or len(fresh) < len(sifted.fresh))
