@@ -254,6 +254,8 @@ def _told(claim: Handout) -> dict[str, object]:
         job["timeout"] = claim.timeout
     if claim.checkpoint_json is not None:
         job["checkpoint"] = claim.checkpoint_json
+    if claim.key is not None:
+        job["key"] = claim.key
     if claim.fenced:
         job["fence"] = "end"
     if claim.previous_runs:

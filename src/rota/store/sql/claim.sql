@@ -1,6 +1,6 @@
 -- name: pick
 -- The best ready jobs of a queue, to be handed out.
-SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token FROM job
+SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key FROM job
 WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most $skip_locked
 
 -- name: take
@@ -20,7 +20,7 @@ UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND st
 
 -- name: holding
 -- Claims that are still their holder's; one that does not answer is not. (A RETURNING would cost more than this look.)
-SELECT id, token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key FROM job
+SELECT id, token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key, source, key FROM job
 WHERE id = :id AND token = :token AND status = 'active' $for_update
 
 -- name: finish
