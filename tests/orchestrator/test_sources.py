@@ -10,8 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.orchestrator.crews import Crew
 
+from tests.support.crews import Crew
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
 from tests.support.stores import rows
