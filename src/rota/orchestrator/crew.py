@@ -28,7 +28,8 @@ from rota.orchestrator.watch import Watch, is_alive_or_all_gone
 from rota.orchestrator.wishes import Wishes
 from rota.orchestrator.work import Work
 from rota.store.exchange import Report
-from rota.store.host import end_family, host_id
+from rota.store.family import end_family
+from rota.store.host import host_id
 from rota.store.sqlite.clock import since_boot
 
 if TYPE_CHECKING:

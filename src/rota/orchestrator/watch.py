@@ -7,7 +7,8 @@ import signal
 from typing import TYPE_CHECKING
 
 from rota.orchestrator import system
-from rota.store.host import end_family, process_start
+from rota.store.family import end_family
+from rota.store.host import process_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -23,7 +23,7 @@ from rota.core.report import outcome, tokens
 from rota.core.times import SECOND
 from rota.settings import load
 from rota.store.deaths import Death
-from rota.store.host import end_family
+from rota.store.family import end_family
 from rota.store.open import open_store
 from rota.worker.clock import since_boot
 from rota.worker.parent import Parent
