@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-PATIENCE = 0.5
+PATIENCE = 2.0  # for one that cannot be ended; on a busy machine the others take a moment too
 
 
 def end_family(worker: str) -> None:
