@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from rota.store.slots import Slot
     from rota.store.store import Store
 
-LOOK_EVERY = SECOND
 TOLD_BEFORE_ENDED = SECOND
 
 
