@@ -41,14 +41,15 @@ def run(function: Callable[..., Any], payload_json: str | None, context: object 
     try:
         result = _call(function, payload_json, context)
         text = encoder()(result)
+        size = len(text.encode())
     except Snooze as asked:
         return Snoozed(asked.after, asked.note)
     except GiveUp as problem:
         return Failed(_told(problem), again=False)
-    except (Exception, SystemExit, KeyboardInterrupt) as problem:
+    except BaseException as problem:  # SystemExit, KeyboardInterrupt and a cancelled coroutine are failures too
         return Failed(_told(problem))
-    if len(text.encode()) > LARGEST_RESULT:
-        return Failed(f"the result is too large: {len(text.encode()):,} bytes, at most {LARGEST_RESULT:,}", again=False)
+    if size > LARGEST_RESULT:
+        return Failed(f"the result is too large: {size:,} bytes, at most {LARGEST_RESULT:,}", again=False)
     return Done(None if result is None else text)
 
 
