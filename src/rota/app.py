@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_opening = threading.Lock()  # a database is made by one thread of a process at a time
 
 
 class App:
@@ -57,7 +58,8 @@ class App:
         """A connection for whoever asked, to be closed by them."""
         from rota.store.open import open_store  # a worker that only runs handlers never needs it
 
-        return open_store(self._url, self.settings, make=True)
+        with _opening:
+            return open_store(self._url, self.settings, make=True)
 
     @property
     def jobs(self) -> Jobs:

@@ -208,9 +208,11 @@ class Work:
 
     def _capture(self, held: Held, paths: tuple[str | None, str | None]) -> None:
         """Make the folders, so that the handler only has to open its files, and let others know the paths."""
-        for path in paths:
-            if path is not None:
-                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        for folder in [os.path.dirname(path) for path in paths if path is not None]:
+            try:
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+            except OSError as problem:
+                raise BadInput(f"capture_io names a file in {folder}, which is no folder: {problem.strerror}") from None
         if paths != (None, None):
             with self._life.store() as store:
                 store.claims.capture(held.claim, *paths)
