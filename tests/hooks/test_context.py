@@ -124,12 +124,15 @@ def test_a_checkpoint_that_cannot_be_kept_is_refused_and_the_last_one_stays(
 
 def test_any_thread_of_a_handler_may_use_it(app: App) -> None:
     def execute(job: Job, ctx: Any) -> None:
+        together = threading.Barrier(8)
+
         def use(number: int) -> None:
+            together.wait()
             for turn in range(10):
                 ctx.checkpoint = [number, turn]
                 ctx.renew_lease()
 
-        threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+        threads = [threading.Thread(target=use, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -138,7 +141,7 @@ def test_any_thread_of_a_handler_may_use_it(app: App) -> None:
     id = app.enqueue(NewJob("a job")).id
     rota.run_worker(execute, app=app, limit=1)
     assert app.jobs.get(id).status == "done" and app.jobs.get(id).checkpoint[1] == 9
-    assert app.claims.runs(id)[0].renewed_count == 40
+    assert app.claims.runs(id)[0].renewed_count == 80
 
 
 @pytest.mark.parametrize(

@@ -76,11 +76,11 @@ def test_a_handler_may_outlast_its_lease_because_it_is_renewed(workshop: Worksho
 
 
 def test_a_lease_that_nobody_could_renew_is_told_by_the_clock_alone(workshop: Workshop) -> None:
-    rows(workshop.store, _refuse("UPDATE OF lease_expires_at ON job", "NEW.lease_expires_at > OLD.lease_expires_at"))
     id = workshop.add("slow")
-    script = workshop.start(WATCH, ROTA_LEASE="500ms")
+    script = workshop.start(WATCH, ROTA_LEASE="3s")
+    workshop.noted(f"began {id}")
+    rows(workshop.store, _refuse("UPDATE ON worker", "NEW.beat_count > OLD.beat_count"))
     workshop.noted(f"lost {id}")
-    eventually(lambda: workshop.job(id).status != "active")
 
     assert "could not beat, and tries again: " in script.said
 

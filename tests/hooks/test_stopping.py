@@ -148,6 +148,16 @@ def test_an_idle_worker_hears_the_bell_and_does_not_spin(workshop: Workshop) -> 
     assert _switches(script.pid) - switches < 100, "five beats and a few looks"
 
 
+def test_a_look_that_finds_nothing_writes_nothing(workshop: Workshop) -> None:
+    script = workshop.start(WORK, ROTA_POLL_INTERVAL="50ms", ROTA_HEARTBEAT_INTERVAL="1h")
+    worker = workshop.store.workers.get(workshop.registered())
+    eventually(lambda: workshop.is_idle(script.pid))
+    switches = _switches(script.pid)
+    eventually(lambda: _switches(script.pid) > switches + 20)
+
+    assert workshop.store.workers.get(worker.id) == worker
+
+
 def test_a_job_that_becomes_due_is_taken_without_a_ring(workshop: Workshop) -> None:
     workshop.start(
         """
