@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rota.core.job import NewJob as NewJob
     from rota.core.queue import Queue as Queue
     from rota.core.worker import Worker as Worker
+    from rota.hooks.run import run_worker as run_worker
     from rota.worker.context import Context as Context
     from rota.worker.handler import GiveUp as GiveUp
     from rota.worker.handler import Snooze as Snooze
@@ -66,6 +67,7 @@ _HOMES = {
     "rota.core.job": ("Job", "NewJob"),
     "rota.core.queue": ("Queue",),
     "rota.core.worker": ("Worker",),
+    "rota.hooks.run": ("run_worker",),
     "rota.worker.context": ("Context",),
     "rota.worker.handler": ("GiveUp", "Snooze"),
 }

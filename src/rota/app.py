@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_opening = threading.Lock()  # a database is made by one thread of a process at a time
 
 
 class App:
@@ -55,11 +56,16 @@ class App:
         """This thread's connection."""
         store: Store | None = getattr(self._own, "store", None)
         if store is None:
-            from rota.store.open import open_store  # a worker that only runs handlers never needs it
-
-            store = self._own.store = open_store(self._url, self.settings, make=True)
+            store = self._own.store = self.connect()
             self._opened.append(store)
         return store
+
+    def connect(self) -> Store:
+        """A connection for whoever asked, to be closed by them."""
+        from rota.store.open import open_store  # a worker that only runs handlers never needs it
+
+        with _opening:
+            return open_store(self._url, self.settings, make=True)
 
     @property
     def jobs(self) -> Jobs:

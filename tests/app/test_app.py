@@ -208,3 +208,15 @@ def test_the_application_can_be_closed_and_used_again(app: App) -> None:
     app.enqueue(rota.NewJob("x"))
     app.close()
     assert len(app.jobs.list()) == 1
+
+
+def test_any_number_of_threads_may_be_the_first_to_use_it(tmp_path: Path) -> None:
+    for turn in range(5):
+        app = App(f"sqlite:///{tmp_path}/new-{turn}.db")
+        threads = [threading.Thread(target=app.enqueue, args=(rota.NewJob("a job"),)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(app.jobs.list()) == 8
+        app.close()

@@ -66,6 +66,8 @@ class Run(Record):
     error: str | None
     note: str | None
     renewed_count: int
+    transcript_path: str | None = None
+    stderr_path: str | None = None
 
     @property
     def id(self) -> str:
@@ -75,6 +77,15 @@ class Run(Record):
     def status(self) -> str:
         (status,) = MOVES[ACTIVE, self.verb]
         return status
+
+
+class Captured(Record):
+    """Where the code of a run writes what it says, as its `capture_io` named it; `is_live` while its claim lives."""
+
+    run_id: str
+    transcript_path: str | None
+    stderr_path: str | None
+    is_live: bool = False
 
 
 class Done(Record):

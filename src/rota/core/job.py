@@ -100,6 +100,8 @@ class Job(Record):
     error: str | None
     note: str | None
     checkpoint_json: str | None
+    transcript_path: str | None = None
+    stderr_path: str | None = None
     after: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
 

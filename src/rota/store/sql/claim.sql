@@ -23,6 +23,11 @@ UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND st
 SELECT id, token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key FROM job
 WHERE id = :id AND token = :token AND status = 'active' $for_update
 
+-- name: capture
+-- Where the holder's code writes what it says; no row means that the claim is lost.
+UPDATE job SET transcript_path = :transcript_path, stderr_path = :stderr_path
+WHERE id = :id AND token = :token AND status = 'active' RETURNING id
+
 -- name: finish
 -- Settle claims as done.
 UPDATE job SET status = 'done', result = :result, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1
@@ -32,13 +37,17 @@ WHERE id = :id AND token = :token AND status = 'active'
 -- End a claim in any other way; no row means that the claim is lost.
 UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = :due_at, due_wall = 0, attempts = attempts + :spent,
     deaths = deaths + :died, lapses = lapses + :lapsed, result = :result, error = :error, note = :note,
-    finished_at = :finished_at
+    finished_at = :finished_at, transcript_path = NULL, stderr_path = NULL
 WHERE id = :id AND token = :token AND status = 'active' RETURNING id
 
 -- name: record
 -- What one claim did; written once, when it ends.
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
 VALUES (:token, :job, :worker, :attempt, :generation, :claimed_at, :ended_at, :verb, :reason, :error, :note, :renewed_count)
+
+-- name: record_capture
+-- Where the code of a run that has ended wrote what it said.
+UPDATE run SET transcript_path = :transcript_path, stderr_path = :stderr_path WHERE token = :token
 
 -- name: run
 -- What one claim did, by its token.
