@@ -125,10 +125,14 @@ class Lapsed(Record):
 
 
 class Died(Record):
-    """The worker that held the claim is dead. `in_hand` false: it had not started this one, so nothing is spent."""
+    """The worker that held the claim is dead. `in_hand` false: it had not started this one, so nothing is spent.
+
+    `crowded`: it had others in hand too, and nobody knows which is to blame; so none is, and each runs next alone.
+    """
 
     error: str
     in_hand: bool = True
+    crowded: bool = False
 
 
 class Cancelled(Record):
@@ -143,7 +147,10 @@ if TYPE_CHECKING:
 
 
 class End(Record):
-    """What an ending means: the verb of the move, the final state or None to rest, and what is written down."""
+    """What an ending means: the verb of the move, the final state or None to rest, and what is written down.
+
+    `alone`: whether the next run has a worker for itself; None leaves that as it was.
+    """
 
     verb: str
     status: str | None = None
@@ -156,6 +163,7 @@ class End(Record):
     died: int = 0
     lapsed: int = 0
     leaves_run: bool = True
+    alone: bool | None = False
 
 
 def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
@@ -171,15 +179,17 @@ def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
         case Snoozed(delay, note):
             return End(jobs.SNOOZE, spent=0, delay=delay, note=note)
         case Released(note, reason):
-            return End(jobs.RELEASE, spent=0, note=note, reason=reason)
+            return End(jobs.RELEASE, spent=0, note=note, reason=reason, alone=None)
         case Returned():
-            return End(jobs.RELEASE, spent=0, leaves_run=False)
+            return End(jobs.RELEASE, spent=0, leaves_run=False, alone=None)
         case Lapsed():
             error = f"the lease of {job.worker_id} ran out"
             return End(jobs.EXPIRE, None if left else jobs.FAILED, reason=LAPSE, error=error, lapsed=1)
-        case Died(error, in_hand):
+        case Died(error, in_hand, crowded):
             if not in_hand:
-                return End(jobs.DIE, spent=0, reason=DEATH, leaves_run=False)
+                return End(jobs.DIE, spent=0, reason=DEATH, leaves_run=False, alone=None)
+            if crowded:
+                return End(jobs.DIE, spent=0, reason=DEATH, error=error, alone=True)
             if job.deaths + 1 >= jobs.DEATHS_TO_QUARANTINE:
                 text = f"{jobs.QUARANTINED}: cost {job.deaths + 1} workers; the last: {error}"
                 return End(jobs.DIE, jobs.FAILED, reason=jobs.QUARANTINED, error=text, died=1)

@@ -102,6 +102,7 @@ class Job(Record):
     checkpoint_json: str | None
     transcript_path: str | None = None
     stderr_path: str | None = None
+    alone: int = 0
     after: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
 

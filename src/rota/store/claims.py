@@ -59,14 +59,14 @@ class Claims:
         raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
 
     def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
-        """Extend a live lease, never shortening it; a lapsed one is lost."""
+        """Extend a live lease, never shortening it; a lapsed one is lost. A seen worker's is renewed without asking."""
         with self._store.write() as tx:
             job = flow.job_of(tx, claim.job_id)
             until = claims.renewed(job, self._lease(job.lease if lease is None else lease), tx.now)
             row = tx.one("claim.renew", id=claim.job_id, token=claim.token, until=until, now=tx.now)
             if row is None:
-                if job.token == claim.token and job.orchestrator is not None:
-                    raise Refused(f"job {job.id} is held by a watched worker: its orchestrator renews it")
+                if job.status == jobs.ACTIVE and job.token == claim.token and job.orchestrator is not None:
+                    return to_claim(job)
                 if job.token == claim.token and job.is_lapsed(tx.now):
                     ended = format_instant(job.lease_expires_at or 0)
                     raise Stale(f"the lease on job {job.id} ran out at {ended}: settle it while nobody takes it")
@@ -139,10 +139,14 @@ class Claims:
 
     def captured(self, job_id: int, run: str | None = None) -> Captured:
         """Where the newest run of a job, or the one named, wrote what it said; a live one included."""
+        from rota.store import captures  # no hot verb needs it
+
         job = self._store.jobs.get(job_id)
-        found = [Captured(each.id, each.transcript_path, each.stderr_path) for each in self.runs(job_id)]
+        runs = [(each.id, each.transcript_path, each.stderr_path) for each in self.runs(job_id)]
+        found = [captures.known(self._store.database.path, Captured(*each)) for each in runs]
         if job.status == jobs.ACTIVE and job.token is not None:
-            found.append(Captured(run_id(job.token), job.transcript_path, job.stderr_path, is_live=True))
+            live = Captured(run_id(job.token), job.transcript_path, job.stderr_path, is_live=True)
+            found.append(captures.known(self._store.database.path, live))
         if not found:
             raise NotFound(f"job {job_id} has not run yet")
         if run is None:

@@ -40,6 +40,7 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
         error=error,
         note=decided.note,
         finished_at=tx.now if status in jobs.FINAL else None,
+        alone=job.alone if decided.alone is None else int(decided.alone),
     ):
         return False
     if decided.leaves_run:

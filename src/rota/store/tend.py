@@ -6,6 +6,7 @@ from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
 from rota.core import worker as workers
 from rota.core.claim import Died, Lapsed, Released
+from rota.core.death import DEADLINE, OPERATOR
 from rota.core.orchestrator import Pulse
 from rota.core.record import Record
 from rota.core.worker import Dead, Holding, judge
@@ -14,7 +15,6 @@ from rota.store.rows import to_job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rota.core.claim import Ending
     from rota.core.job import Job
     from rota.core.times import Duration, Instant
     from rota.store.deaths import Death
@@ -141,7 +141,8 @@ def _holding(held: list[Job]) -> Holding | None:
 def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death | None = None) -> bool:
     """Mark a worker dead, certify it and take its claims back; the oldest was in hand, the rest unstarted.
 
-    False when it was gone already, and then nothing changes.
+    One that has several in hand at a time had all of them: see `_ending`. False when it was gone already, and then
+    nothing changes.
     """
     tx.execute("worker.lock", id=worker)
     if not tx.execute("worker.end", id=worker, status=workers.DEAD):
@@ -160,11 +161,21 @@ def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death
         **certificate,
     )
     tx.tell("worker", workers.DIE, worker, reason=verdict.reason, text=verdict.text)
+    row = tx.one("worker.concurrency", id=worker)
+    crowd = len(held) if row is not None and row[0] > 1 else 0
     for job in held:
-        seen = job.orchestrator is not None
-        died: Ending = Died(f"{worker}: {verdict.text}", in_hand=not seen or job.id == in_hand)
+        is_first = job.orchestrator is None or job.id == in_hand
+        died = _ending(f"{worker}: {verdict.text}", verdict.reason, crowd, is_first)
         ending.end_claim(tx, job, died, store.settings.backoff, store.chance())
     return True
+
+
+def _ending(text: str, reason: str, crowd: int, is_first: bool) -> Died:
+    """What a worker's death is to a job that it held. Of a crowd none is charged, and where it was ended for one of
+    them that is known, the others need not even run alone."""
+    if crowd > 1:
+        return Died(text, in_hand=reason not in (DEADLINE, OPERATOR), crowded=True)
+    return Died(text, in_hand=is_first)
 
 
 def deregister(store: Store, tx: Transaction, worker: str, reason: str) -> int:

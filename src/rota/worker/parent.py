@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from rota.store.host import is_stopped, process_start
+from rota.store.host import is_stopped, process_start, told
 
 
 class Parent:
@@ -32,8 +32,17 @@ class Parent:
         """Whether it is stopped, as by SIGSTOP."""
         return not self.is_gone and is_stopped(self._pid)
 
-    def end_session(self) -> None:
-        """End it and all that it started; its number cannot be another's while a child in its group lives."""
+    def end_sessions(self, worker: str) -> None:
+        """End it and all that it started, in whatever session; its number cannot be another's while a child lives."""
+        self._end_session()
+        for pid in told(b"ROTA_WORKER_ID", worker.encode()):
+            if pid not in (os.getpid(), self._pid):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    pass
+
+    def _end_session(self) -> None:
         if self.is_gone and process_start(self._pid) not in (None, self._start):
             return
         try:

@@ -1,6 +1,6 @@
 -- name: pick
 -- The best ready jobs of a queue, to be handed out.
-SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token FROM job
+SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, alone FROM job
 WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most $skip_locked
 
 -- name: take
@@ -30,14 +30,15 @@ WHERE id = :id AND token = :token AND status = 'active' RETURNING id
 
 -- name: finish
 -- Settle claims as done.
-UPDATE job SET status = 'done', result = :result, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1
+UPDATE job SET status = 'done', result = :result, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
+    alone = 0
 WHERE id = :id AND token = :token AND status = 'active'
 
 -- name: end
 -- End a claim in any other way; no row means that the claim is lost.
 UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = :due_at, due_wall = 0, attempts = attempts + :spent,
     deaths = deaths + :died, lapses = lapses + :lapsed, result = :result, error = :error, note = :note,
-    finished_at = :finished_at, transcript_path = NULL, stderr_path = NULL
+    finished_at = :finished_at, transcript_path = NULL, stderr_path = NULL, alone = :alone
 WHERE id = :id AND token = :token AND status = 'active' RETURNING id
 
 -- name: record

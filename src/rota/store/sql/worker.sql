@@ -13,6 +13,10 @@ SELECT $worker_columns FROM worker WHERE id = :id
 -- One worker, held still while it claims or dies.
 SELECT $worker_columns FROM worker WHERE id = :id $for_update
 
+-- name: concurrency
+-- How many jobs a worker has in hand at a time.
+SELECT concurrency FROM worker WHERE id = :id
+
 -- name: live
 -- Workers that are not gone.
 SELECT $worker_columns FROM worker WHERE status NOT IN ('stopped', 'dead') ORDER BY registered_at, id
@@ -103,8 +107,8 @@ SELECT id, pid, pid_start FROM worker
 WHERE orchestrator IS NULL AND slot IS NULL AND status NOT IN ('stopped', 'dead') AND pid_start IS NOT NULL AND host = :host ORDER BY id
 
 -- name: ready
--- A watched worker is ready for its first job.
-UPDATE worker SET status = 'idle' WHERE id = :id AND status = 'starting'
+-- A watched worker is ready for its first job, and has so many in hand at a time.
+UPDATE worker SET status = 'idle', concurrency = :concurrency WHERE id = :id AND status = 'starting'
 
 -- name: told
 -- What a watched worker reports of itself.
