@@ -74,10 +74,20 @@ class Crew:
         self.log = folder / "log"
 
     def start(self, pools: str = "tag=2", *options: str) -> None:
-        words = [ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", pools, *options]
+        self.begin("orchestrator", "start", "--app", "shop:app", "--pool", pools, *options)
+
+    def begin(self, *words: str) -> None:
+        """Start an orchestrator in one of its ways."""
         with self.log.open("ab") as log:
             env = environment(**self.env)
-            self._process = subprocess.Popen(words, cwd=self.folder, env=env, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                [ROTA, *words], cwd=self.folder, env=env, stderr=log, stdin=subprocess.DEVNULL
+            )
+
+    def declare(self, more: str) -> None:
+        """More tasks for its application."""
+        with (self.folder / "shop.py").open("a") as shop:
+            shop.write(more)
 
     @property
     def pid(self) -> int:
