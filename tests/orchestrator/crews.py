@@ -151,7 +151,7 @@ def children(pid: int) -> list[int]:
     """The living children of a process."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as file:
-            return [int(child) for child in file.read().split()]
+            return [int(child) for child in file.read().split() if is_alive(int(child))]
     except FileNotFoundError:
         return []
 
@@ -161,5 +161,8 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] != "Z"
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -141,8 +141,8 @@ def _holding(held: list[Job]) -> Holding | None:
 def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death | None = None) -> bool:
     """Mark a worker dead, certify it and take its claims back; the oldest was in hand, the rest unstarted.
 
-    One that has several in hand at a time had all of them: see `_ending`. False when it was gone already, and then
-    nothing changes.
+    A worker that has several in hand at a time had all of them, and none is charged. False when it was gone already,
+    and then nothing changes.
     """
     tx.execute("worker.lock", id=worker)
     if not tx.execute("worker.end", id=worker, status=workers.DEAD):
@@ -162,20 +162,17 @@ def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death
     )
     tx.tell("worker", workers.DIE, worker, reason=verdict.reason, text=verdict.text)
     row = tx.one("worker.concurrency", id=worker)
-    crowd = len(held) if row is not None and row[0] > 1 else 0
+    is_crowd = row is not None and row[0] > 1
     for job in held:
-        is_first = job.orchestrator is None or job.id == in_hand
-        died = _ending(f"{worker}: {verdict.text}", verdict.reason, crowd, is_first)
+        died = Died(f"{worker}: {verdict.text}")
+        if verdict.reason in (DEADLINE, OPERATOR):  # the one it was ended for is no longer among them
+            died = died.but(in_hand=False)
+        elif is_crowd:
+            died = died.but(crowded=len(held) > 1)
+        elif job.orchestrator is not None:
+            died = died.but(in_hand=job.id == in_hand)
         ending.end_claim(tx, job, died, store.settings.backoff, store.chance())
     return True
-
-
-def _ending(text: str, reason: str, crowd: int, is_first: bool) -> Died:
-    """What a worker's death is to a job that it held. Of a crowd none is charged, and where it was ended for one of
-    them that is known, the others need not even run alone."""
-    if crowd > 1:
-        return Died(text, in_hand=reason not in (DEADLINE, OPERATOR), crowded=True)
-    return Died(text, in_hand=is_first)
 
 
 def deregister(store: Store, tx: Transaction, worker: str, reason: str) -> int:

@@ -30,6 +30,7 @@ class Coroutines:
     def __init__(self, life: Life, values: Mapping[str, Any]) -> None:
         self._life = life
         self._values = values
+        life.has_loop = True
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._woken = asyncio.Event()

@@ -57,6 +57,7 @@ class Life:
         self.orphaned = False
         self.lost = False
         self.recovering: float | None = None
+        self.has_loop = False
         self.turned_at: float | None = None  # when its loop was last seen to turn, while it runs coroutines
         self.renewed_at: Instant = 0
         self.may_leave = threading.Event()

@@ -81,7 +81,7 @@ class Reader:
         patience = max(0.0, until - now)
         if life.stop_now and life.running:
             return min(patience, SOON)
-        if life.turned_at is not None:
+        if life.has_loop and (life.in_hand or life.waiting):
             patience = min(patience, LOOP_LOOK)
         return min(patience, FENCE_LOOK) if life.is_fenced else patience
 
