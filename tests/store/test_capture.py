@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from rota.core.claim import Captured, Done, Failed
 from rota.core.errors import BadInput, NotFound, Stale, TooLarge
 from rota.core.times import HOUR
-from tests.support.stores import everything
+from tests.support.stores import everything, path_of
 from tests.support.work import add, claim, register
 
 if TYPE_CHECKING:
@@ -116,3 +117,23 @@ def test_the_newest_run_is_found_first_and_older_ones_by_name(store: Store) -> N
     assert store.claims.captured(job, first.run_id).transcript_path == "/1.out"
     with pytest.raises(NotFound, match=f"job {job} has no run-x: its last run is {second.run_id}"):
         store.claims.captured(job, "run-x")
+
+
+def test_what_rota_kept_of_a_command_is_found_by_its_run_and_pruned_with_it(store: Store, clock: FakeClock) -> None:
+    first, second = add(store), add(store)
+    held = claim(store, first)
+    folder = Path(path_of(store)).parent / "runs"
+    folder.mkdir()
+    for ending in (".out", ".err"):
+        (folder / f"{held.run_id}{ending}").touch()
+    found = Captured(held.run_id, str(folder / f"{held.run_id}.out"), str(folder / f"{held.run_id}.err"), is_live=True)
+    assert store.claims.captured(first) == found
+    store.claims.settle(held, Done())
+    assert store.claims.captured(first) == found.but(is_live=False)
+    other = claim(store, second)
+    (folder / f"{other.run_id}.out").touch()
+    clock.advance(1)
+    store.history.prune(older=0)
+    assert [path.name for path in folder.iterdir()] == [f"{other.run_id}.out"], "what lives is kept"
+    store.claims.capture(other, "/mine", None)
+    assert store.claims.captured(second).transcript_path == "/mine", "what the code named comes first"
