@@ -239,7 +239,7 @@ def test_one_that_ignores_term_is_killed(start: Callable[..., Driven]) -> None:
 
 
 def test_a_shell_with_job_control_leaves_nothing_either(start: Callable[..., Driven]) -> None:
-    worker = start(script("set -m; sleep 1000 & echo $! > child; echo $$ > leader; exit 0")).is_up()
+    worker = start(declared("bash", "-c", "set -m; sleep 1000 & echo $! > child; exit 0")).is_up()
     assert ended(worker)["outcome"] == "done"
     (child,) = pids(worker, "child")
     eventually(lambda: not alive(child))
