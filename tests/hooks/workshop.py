@@ -50,6 +50,7 @@ class Script:
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
+                process_group=0,
             )
 
     @property
@@ -68,9 +69,11 @@ class Script:
         return self._process.wait(60)
 
     def end(self) -> None:
-        """Let it leave, whatever it does: a stopped process hears nothing but this."""
-        if self._process.poll() is None:
-            self._process.kill()
+        """End it and whatever it has started."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self._process.wait(60)
 
 
