@@ -35,7 +35,7 @@ def test_a_claim_that_was_taken_is_told_and_not_settled(workshop: Workshop) -> N
     id = workshop.add("slow")
     script = workshop.start(WATCH)
     workshop.noted(f"began {id}")
-    script.signal(signal.SIGSTOP)
+    workshop.freeze(script)
     eventually(lambda: workshop.store.reconcile().dead_workers_found)
     claim = workshop.store.claims.claim(id)
     script.signal(signal.SIGCONT)
