@@ -223,11 +223,11 @@ rota.run_worker(lambda job, ctx: ctx.log("hello"), limit=1)
 def test_signal_handlers_are_as_before_when_it_returns(app: App) -> None:
     def mine(*_: object) -> None: ...
 
-    before = signal.signal(signal.SIGTERM, mine)
+    before, interrupt = signal.signal(signal.SIGTERM, mine), signal.getsignal(signal.SIGINT)
     try:
         app.enqueue(NewJob("a job"))
         rota.run_worker(lambda job, ctx: None, app=app, limit=1)
         assert signal.getsignal(signal.SIGTERM) is mine
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.getsignal(signal.SIGINT) is interrupt
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -73,6 +73,31 @@ def test_a_signal_wakes_an_idle_worker(workshop: Workshop, number: signal.Signal
     assert workshop.notes() == ["returned 0"] and states(workshop) == ["stopped"]
 
 
+def test_a_process_that_a_handler_forked_hears_its_own_signals(workshop: Workshop) -> None:
+    id = workshop.add()
+    script = workshop.start(
+        """
+import multiprocessing
+def sleep():
+    Path("child").touch()
+    time.sleep(600)
+def execute(job, ctx):
+    child = multiprocessing.get_context("fork").Process(target=sleep)
+    child.start()
+    wait_for("child")
+    child.terminate()
+    child.join()
+    return [child.exitcode, ctx.stopping]
+rota.run_worker(execute)
+"""
+    )
+    assert workshop.ends(id).result == [-signal.SIGTERM, False]
+    switches = _switches(script.pid)
+    worker, beats = workshop.registered(), workshop.store.workers.get(workshop.registered()).heartbeat_count
+    eventually(lambda: workshop.store.workers.get(worker).heartbeat_count >= beats + 3)
+    assert _switches(script.pid) - switches < 100, "and the worker goes on in peace"
+
+
 def test_outside_the_main_thread_it_works_too_and_stops_when_asked_by_its_beat(tmp_path: Path) -> None:
     app = App(f"sqlite:///{tmp_path}/jobs.db", Settings(heartbeat_interval=SECOND // 5))
     counts: list[int] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota.settings import Settings
@@ -14,8 +16,6 @@ from tests.support.eventually import eventually
 from tests.support.shell import Shell, environment
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rota.core.job import Job
 
 PRELUDE = """
@@ -50,6 +50,7 @@ class Script:
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
+                process_group=0,
             )
 
     @property
@@ -68,9 +69,11 @@ class Script:
         return self._process.wait(60)
 
     def end(self) -> None:
-        """Let it leave, whatever it does: a stopped process hears nothing but this."""
-        if self._process.poll() is None:
-            self._process.kill()
+        """End it and whatever it has started."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self._process.wait(60)
 
 
@@ -119,6 +122,13 @@ class Workshop:
         eventually(lambda: len(self.store.workers.list(gone_too=True)) == count and self.store.workers.list())
         return self.store.workers.list()[-1].id
 
+    def freeze(self, script: Script) -> None:
+        """Stop a process while it does not hold the write lock: one that does would stop everybody."""
+        with open(f"{self.shell.path}.lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            script.signal(signal.SIGSTOP)
+            eventually(lambda: set(_states(script.pid)) == {"T"})
+
     def is_idle(self, pid: int) -> bool:
         """Whether a process sleeps while it listens to the bell."""
         try:
@@ -132,3 +142,9 @@ class Workshop:
             script.end()
         self.shell.end()
         self.store.close()
+
+
+def _states(pid: int) -> list[str]:
+    """The state of each thread of a process; T is stopped."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks]

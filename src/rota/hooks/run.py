@@ -101,9 +101,10 @@ class Work:
                 claim = self._claim()
                 if claim is None:
                     self._life.wait(listener, self._patience())
-                else:
-                    self._run(claim)
+                elif self._run(claim):
                     count += 1
+                else:
+                    time.sleep(TRY_AGAIN)
         finally:
             listener.close()
         return count
@@ -161,8 +162,8 @@ class Work:
             due = None
         return max(SHORTEST_WAIT, (poll if due is None else min(poll, due)) / SECOND)
 
-    def _run(self, claim: Claim) -> None:
-        """Run one claimed job to its end; whatever happens, its claim is settled or someone else's."""
+    def _run(self, claim: Claim) -> bool:
+        """Run one claimed job to its end; false when it could not be begun. Whatever happens, its claim is settled."""
         began = time.monotonic()
         with self._life.store() as store:
             held = self._life.held = Held(self._life, claim, claim.claimed_at)
@@ -180,6 +181,7 @@ class Work:
             self._life.completed += isinstance(outcome, Done)
             self._life.say(f"job {claim.job_id} {_told(outcome)} ({took})", claim.run_id)
         self._life.held = None
+        return ctx is not None
 
     def _context(self, held: Held) -> Context:
         with self._life.store() as store:
@@ -275,7 +277,16 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGTERM, signal.SIGINT)}
+    worker = os.getpid()
+
+    def heard(number: int, _frame: object) -> None:
+        if os.getpid() == worker:
+            stop()
+        else:  # a process that a handler forked is not the worker: it ends as any would
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    before = {number: signal.signal(number, heard) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
