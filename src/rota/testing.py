@@ -11,7 +11,9 @@ from rota.core.capture import folder
 from rota.core.claim import Failed
 from rota.core.errors import NothingReady
 from rota.core.job import DONE
+from rota.core.jsontext import Raw
 from rota.core.times import SECOND
+from rota.worker import byhand
 from rota.worker.capture import Folder
 from rota.worker.command import Commands
 from rota.worker.context import Context
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.app import App
-    from rota.core.claim import Claim, Outcome, Run
+    from rota.core.claim import Claim, Outcome
     from rota.core.job import Job
 
 
@@ -59,7 +61,8 @@ def _outcome(app: App, job: Job, claim: Claim, loop: asyncio.Runner) -> Outcome:
     if task is None:
         known = ", ".join(app.declarations()["tasks"]) or "none"
         return Failed(f"there is no task {job.kind!r} in this app; known: {known}", again=False)
-    handed, by_hand = _handed(app, job, claim), ByHand(app, claim)
+    deadline = None if job.timeout is None else time.monotonic() + job.timeout / SECOND
+    handed, by_hand = byhand.handed(job, claim, app.claims.runs(job.id), deadline), ByHand(app, claim)
     if task.command is not None:
         database = app.store.database.path
         kept = Folder(folder(database), app.settings.capture_limit * 1_000_000)
@@ -93,32 +96,7 @@ class ByHand:
         """Nobody watches."""
 
     def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
-        self._app.claims.keep_checkpoint(self._claim, checkpoint)
+        self._app.claims.checkpoint(self._claim, Raw(checkpoint))
 
     def recover(self, seconds: float | None) -> None:
         self.recovering = seconds
-
-
-def _handed(app: App, job: Job, claim: Claim) -> dict[str, Any]:
-    """The job as an orchestrator would hand it out."""
-    return {
-        "id": job.id,
-        "token": claim.token,
-        "queue": job.queue,
-        "kind": job.kind,
-        "title": job.title,
-        "payload": job.payload_json,
-        "priority": job.priority,
-        "attempt": job.attempts + 1,
-        "max_attempts": job.max_attempts,
-        "timeout": job.timeout,
-        "deadline": None if job.timeout is None else time.monotonic() + job.timeout / SECOND,
-        "checkpoint": job.checkpoint_json,
-        "key": job.key,
-        "previous_runs": [_told(run) for run in app.claims.runs(job.id)],
-    }
-
-
-def _told(run: Run) -> dict[str, Any]:
-    names = ("worker_id", "attempt", "status", "reason", "error", "note")
-    return {"run_id": run.id, **{name: getattr(run, name) for name in names}}

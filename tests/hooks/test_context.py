@@ -14,8 +14,8 @@ import pytest
 import rota
 from rota import App, Job, NewJob
 from rota.core.times import SECOND
-from rota.hooks.context import RESERVED
 from rota.settings import Settings
+from rota.worker.context import RESERVED
 from tests.hooks.workshop import Workshop
 from tests.support.eventually import eventually
 
@@ -33,7 +33,7 @@ def test_it_tells_of_the_job_the_run_and_the_earlier_attempts(app: App) -> None:
         if ctx.attempt == 1:
             raise ValueError("not yet")
         (before,) = ctx.previous_runs
-        facts.extend([job is ctx.job, ctx.job_id, ctx.worker_id, ctx.run_id, ctx.token, ctx.attempt])
+        facts.extend([job.title == ctx.job.title, ctx.job_id, ctx.worker_id, ctx.run_id, ctx.token, ctx.attempt])
         facts.extend([before.run_id, before.worker_id, before.attempt, before.status, before.reason, before.note])
         facts.extend([ctx.stopping, ctx.lost, 50 < ctx.deadline - time.monotonic() <= 60])
         assert before.error.startswith("ValueError: not yet")

@@ -71,6 +71,16 @@ def test_every_kind_of_a_queue_runs_the_command_and_nothing_is_left_behind(crew:
     assert children(pid) == []
 
 
+def test_one_that_ends_with_75_is_tried_later_and_spends_no_attempt(crew: Crew) -> None:
+    crew.begin("worker", "exec", "--queue", "q", "--", "sh", "-c", "exit 75")
+    id = add(crew, "later", max_attempts=1)
+    eventually(lambda: status(crew, id) == "scheduled")
+    job = crew.app.jobs.get(id)
+    assert job.attempts == 0 and "exit code 75" in (job.note or "")
+    (run,) = crew.app.claims.runs(id)
+    assert 59 * SECOND < (job.due_at or 0) - run.ended_at < 61 * SECOND
+
+
 def test_a_killed_worker_takes_its_command_along_before_the_job_runs_again(hold: Crew) -> None:
     id = add(hold, "a")
     found = pids(hold, "a")

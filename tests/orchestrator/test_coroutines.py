@@ -197,6 +197,37 @@ def test_the_queues_own_limit_is_kept_by_many_in_one_hand(fetching: Crew) -> Non
     eventually(lambda: finished(fetching, *ids))
 
 
+def test_a_source_fills_their_queue_beside_them(fetching: Crew) -> None:
+    fetching.teach("""
+@app.source(queue="fetch", task="wait", every="50ms")
+def names():
+    note("pass")
+    time.sleep(0.3)  # in a thread: the loop goes on turning
+    yield from (name for name in ("a", "b", "c") if not (here / f"gone-{name}").exists())
+
+
+@app.task(queue="fetch")
+async def turn() -> float:
+    longest = 0.0
+    for _ in range(100):
+        began = time.monotonic()
+        await asyncio.sleep(0.01)
+        longest = max(longest, time.monotonic() - began)
+    return longest
+""")
+    fetching.start("fetch=1")
+    eventually(lambda: sum(line.startswith("hold") for line in fetching.ledger()) == 3)
+    id = add(fetching, "turn")
+    eventually(lambda: finished(fetching, id), within=30)
+    longest = fetching.app.jobs.get(id).result
+    assert isinstance(longest, float) and longest < 0.25
+    for name in "abc":
+        (fetching.folder / f"gone-{name}").touch()
+        (fetching.folder / f"go-{name}").touch()
+    eventually(lambda: fetching.app.store.sources.get("names").success_count == 3)
+    assert fetching.stop() == 0
+
+
 def test_a_killed_orchestrator_costs_no_coroutine(fetching: Crew) -> None:
     ids = [add(fetching, "wait", {"name": str(n)}) for n in range(10)]
     fetching.start("fetch=1")

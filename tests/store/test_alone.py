@@ -9,6 +9,7 @@ import pytest
 from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.death import DEADLINE, SIGNALED
 from rota.core.job import DONE, FAILED, READY
+from rota.core.orchestrator import LEASE
 from rota.core.restart import RestartPolicy
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
@@ -21,16 +22,17 @@ if TYPE_CHECKING:
     from rota.core.claim import Outcome
     from rota.store.exchange import Exchange, Handout, Settled
     from rota.store.store import Store
+    from tests.support.clock import FakeClock
 
 
 class Crowd:
     """An orchestrator whose workers have so many jobs in hand at a time."""
 
-    def __init__(self, store: Store, workers: int = 1, concurrency: int = 5) -> None:
+    def __init__(self, store: Store, workers: int = 1, concurrency: int = 5, first: int = 0) -> None:
         self.store = store
         self.crew = Crew(store)
         self.concurrency = concurrency
-        self.workers = [self.hire(n) for n in range(workers)]
+        self.workers = [self.hire(n) for n in range(first, first + workers)]
         self.held: dict[str, list[Handout]] = {worker: [] for worker in self.workers}
 
     def hire(self, n: int) -> str:
@@ -192,6 +194,27 @@ def test_a_poison_job_among_many_is_quarantined_and_the_others_finish(store: Sto
     assert [status(store, id) for id in ids] == [DONE, DONE, FAILED, DONE, DONE]
     assert "quarantined" in (store.jobs.get(poison).error or "")
     assert all(store.jobs.get(id).attempts == 1 for id in ids if id != poison)
+
+
+def test_an_orphan_whose_leases_run_out_spends_none_of_several_and_then_the_one_alone(
+    store: Store, clock: FakeClock
+) -> None:
+    ids = add_many(store, 2)
+    crowd = Crowd(store)
+    tokens = {claim.token for claim in crowd.exchange().claims}
+    assert store.orphans.begin(crowd.workers[0], tokens, []) == tokens
+    clock.advance(2 * LEASE)
+    store.reconcile()
+    found = [store.jobs.get(id) for id in ids]
+    assert [(job.status, job.attempts, job.lapses, job.alone) for job in found] == [(READY, 0, 1, 1)] * 2
+
+    again = Crowd(store, first=5)
+    (claim,) = again.exchange().claims
+    assert store.orphans.begin(again.workers[0], {claim.token}, []) == {claim.token}
+    clock.advance(2 * LEASE)
+    store.reconcile()
+    job = store.jobs.get(claim.job_id)
+    assert (job.status, job.attempts, job.lapses, job.alone) == (READY, 1, 2, 0)
 
 
 def test_a_lost_orchestrator_charges_none_of_a_crowd_either(store: Store) -> None:

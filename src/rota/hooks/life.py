@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from rota.core import worker as workers
 from rota.core.errors import Stale
 from rota.core.ids import printable
+from rota.core.jsontext import Raw
 from rota.orchestrator.log import Log
 from rota.orchestrator.loop import wake_pipe
 from rota.store.sqlite.clock import since_boot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from rota.core.claim import Claim
     from rota.core.times import Instant
@@ -137,27 +138,26 @@ class Held:
     def recovering(self) -> float | None:
         return self._recovering
 
-    @recovering.setter
-    def recovering(self, seconds: float | None) -> None:
+    def recover(self, seconds: float | None) -> None:
         self._recovering = seconds
         self._life.on_news()
 
-    def renew(self) -> None:
+    def renew(self, job: Mapping[str, Any]) -> None:
         """Renew now, for the handler."""
         with self._life.store() as store:
             self._renew(store)
 
-    def log(self, text: str) -> None:
+    def log(self, job: Mapping[str, Any], text: str) -> None:
         self._life.say(text, self.run_id)
 
-    def progress(self, done: float, total: float | None, note: str | None) -> None:
+    def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None:
         told = {"done": done, "total": total, "note": note and note[:LONGEST_NOTE].encode("utf-8", "replace").decode()}
         self._progress = {name: value for name, value in told.items() if value is not None}
         self._life.on_news()
 
-    def keep(self, checkpoint: Any) -> None:
+    def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
         with self._life.store() as store:
-            store.claims.checkpoint(self.claim, checkpoint)
+            store.claims.checkpoint(self.claim, Raw(checkpoint))
 
     def told(self) -> dict[str, object]:
         """What readers of the worker's row may see of this run."""

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from rota.app import App
 from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.errors import BadInput, NotFound, NothingReady, Refused, RotaError, Stale, StoreError, UnknownWorker
+from rota.core.record import Record
 from rota.core.times import SECOND, format_duration
 from rota.hooks import answers
 from rota.hooks.beats import Beats
-from rota.hooks.context import Context, check_names
 from rota.hooks.life import Held, Life
 from rota.store.exchange import RUNS_TOLD
+from rota.worker import byhand
+from rota.worker.context import Context, check_names
 from rota.worker.handler import run
 
 if TYPE_CHECKING:
@@ -69,6 +71,14 @@ def run_worker(
             return work.until_stopped(limit)
 
 
+class InHand(Record):
+    """The job that the hooks get, and what they may ask."""
+
+    held: Held
+    job: Job
+    ctx: Context
+
+
 class Work:
     """The loop of one worker life."""
 
@@ -87,7 +97,7 @@ class Work:
         self._execute = execute
         self._capture_io = capture_io
         self._values = dict(context)
-        self._in_hand: tuple[Held, Context] | None = None
+        self._in_hand: InHand | None = None
         self._failure: Failed | None = None
         self._coroutines: asyncio.Runner | None = None
 
@@ -169,29 +179,30 @@ class Work:
             held = self._life.held = Held(self._life, claim, claim.claimed_at)
             try:
                 self._life.heed(store.workers.heartbeat(claim.worker_id, self._life.metrics()))
-                ctx = self._context(held)
+                in_hand = self._begin(held)
             except RotaError as problem:
                 outcome: Outcome = Released(f"not started: {problem}")
-                ctx = None
-        if ctx is not None:
-            outcome = self._outcome(held, ctx)
+                in_hand = None
+        if in_hand is not None:
+            outcome = self._outcome(in_hand)
         held.is_over = True
         if self._settle(held, outcome):
             took = format_duration(round((time.monotonic() - began) * SECOND))
             self._life.completed += isinstance(outcome, Done)
             self._life.say(f"job {claim.job_id} {_told(outcome)} ({took})", claim.run_id)
         self._life.held = None
-        return ctx is not None
+        return in_hand is not None
 
-    def _context(self, held: Held) -> Context:
+    def _begin(self, held: Held) -> InHand:
         with self._life.store() as store:
             job = store.jobs.get(held.claim.job_id)
             runs = store.claims.runs(job.id)[-RUNS_TOLD:]
             left = None if job.deadline is None else (job.deadline - store.now()) / SECOND
-        return Context(job, runs, held, self._values, None if left is None else time.monotonic() + left)
+        deadline = None if left is None else time.monotonic() + left
+        return InHand(held, job, Context(byhand.handed(job, held.claim, runs, deadline), held, self._values))
 
-    def _outcome(self, held: Held, ctx: Context) -> Outcome:
-        self._in_hand = (held, ctx)
+    def _outcome(self, in_hand: InHand) -> Outcome:
+        self._in_hand = in_hand
         outcome = run(self._attempt, None)
         failure, self._failure, self._in_hand = self._failure, None, None
         return failure or outcome
@@ -199,10 +210,10 @@ class Work:
     def _attempt(self) -> Any:
         """Both hooks for the job in hand; the job's result. What they raise is an outcome too."""
         assert self._in_hand is not None
-        held, ctx = self._in_hand
+        held, job, ctx = self._in_hand.held, self._in_hand.job, self._in_hand.ctx
         if self._capture_io is not None:
-            self._capture(held, answers.paths(self._capture_io(ctx.run_id, ctx.job)))
-        answer = self._execute(ctx.job, ctx)
+            self._capture(held, answers.paths(self._capture_io(ctx.run_id, job)))
+        answer = self._execute(job, ctx)
         if inspect.iscoroutine(answer):
             answer = self._runner().run(answer)
         self._failure = answers.failure(answer)

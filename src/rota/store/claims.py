@@ -76,21 +76,14 @@ class Claims:
             tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
             return to_claim(to_job(row))
 
-    def keep_checkpoint(self, claim: Claim, checkpoint: str) -> None:
-        """Keep JSON text for whoever attempts the job next; only the holder may."""
-        with self._store.write() as tx:
-            if not tx.execute("claim.checkpoint", checkpoint=checkpoint, id=claim.job_id, token=claim.token):
-                raise _lost(tx, claim)
-
     def checkpoint(self, claim: Claim, value: Any) -> None:
         """Keep what the next attempt should know: anything JSON can hold, at most 256 KiB. Only the holder may."""
         from rota.store import payload  # no hot verb needs it
 
         text = payload.encode(value, "checkpoint")
         with self._store.write() as tx:
-            if not tx.execute("claim.holding", id=claim.job_id, token=claim.token):
+            if not tx.execute("claim.checkpoint", checkpoint=text, id=claim.job_id, token=claim.token):
                 raise _lost(tx, claim)
-            tx.execute("claim.checkpoint", checkpoint=text, id=claim.job_id, token=claim.token)
             self._beat(tx, claim.worker_id)
 
     def capture(self, claim: Claim, transcript_path: str | None, stderr_path: str | None) -> None:
