@@ -199,7 +199,7 @@ def test_the_queues_own_limit_is_kept_by_many_in_one_hand(fetching: Crew) -> Non
 
 def test_a_source_fills_their_queue_beside_them(fetching: Crew) -> None:
     fetching.teach("""
-@app.source(queue="fetch", task="wait", every="50ms")
+@app.source(queue="fetch", task="wait", every="100ms")
 def names():
     note("pass")
     time.sleep(0.3)  # in a thread: the loop goes on turning

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rota.core.errors import BadInput
+from rota.core.errors import BadInput, RotaError
 from rota.worker.handler import told
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def _import(module: str) -> ModuleType:
     """Whatever keeps the user's module from being imported is said in one line."""
     try:
         return import_module(module)
+    except RotaError:
+        raise
     except Exception as problem:
         missing = problem.name if isinstance(problem, ModuleNotFoundError) else None
         if missing is not None and f"{module}.".startswith(f"{missing}."):
