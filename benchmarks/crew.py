@@ -39,7 +39,7 @@ WANTED_PER_SECOND = 20_000
 def crew(workers: int, jobs: list[NewJob] | None = None) -> Iterator[tuple[Crew, Store]]:
     """A crew that is up, over a queue that was filled before it was started."""
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        made = Crew(folder, workers, "benchmarks._tasks:app", {}, PYTHONPATH=ROOT)
+        made = Crew(folder, {QUEUE: workers}, "benchmarks._tasks:app", {}, PYTHONPATH=ROOT)
         store = made.open()
         try:
             if jobs:

@@ -101,7 +101,7 @@ class Killer:
 def measure(kills: int, jobs: int, ms: int) -> tuple[list[float], list[float], bool]:
     """Milliseconds to the next start and to the next life, and whether every job was settled once."""
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        crew = Crew(folder, WORKERS)
+        crew = Crew(folder, {QUEUE: WORKERS})
         store = crew.open()
         try:
             crew.start()

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from rota.core.errors import BadInput
 from rota.core.job import NewJob
+from rota.core.report import MOST_AT_ONCE
 from rota.core.source import KIND, Declared, checked, filler_kind
+from rota.core.template import Command, parse
 from rota.core.times import SECOND, parse_duration
 from rota.settings import load
 from rota.source.filling import Source
@@ -16,7 +18,7 @@ from rota.worker.context import check_names
 from rota.worker.handler import CONTEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from rota.core.job import Job
     from rota.core.times import Duration
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
+_opening = threading.Lock()  # a database is made by one thread of a process at a time
 
 
 class App:
@@ -50,9 +54,11 @@ class App:
         self._url = url or self.settings.db
         self._own = threading.local()
         self._opened: list[Store] = []
-        self._setups: dict[str, list[Callable[[], None]]] = {}
+        self._setups: dict[str, list[Callable[[], Any]]] = {}
+        self._concurrency: dict[str, int] = {}
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.sources: dict[str, Source] = {}
+        self.every: Command | None = None  # what runs jobs of every kind that has no task: `rota worker exec` has one
 
     @property
     def store(self) -> Store:
@@ -67,7 +73,8 @@ class App:
         """A connection of the caller's own, to be closed after use."""
         from rota.store.open import open_store  # a worker that only runs handlers never needs it
 
-        return open_store(self._url, self.settings, make=True)
+        with _opening:
+            return open_store(self._url, self.settings, make=True)
 
     @property
     def jobs(self) -> Jobs:
@@ -94,28 +101,68 @@ class App:
         max_attempts: int | None = None,
         timeout: str | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
-        """Declare a handler: jobs of its kind, which is its name, run the decorated function."""
+        """Declare a handler: jobs of its kind, which is its name, run the decorated function or coroutine."""
+        template = NewJob("", queue, "", priority=priority, max_attempts=max_attempts, timeout=_limit(timeout))
 
         def declare(function: Callable[P, R]) -> Task[P, R]:
-            if inspect.iscoroutinefunction(function):
-                raise BadInput(f"{function.__name__} is a coroutine: a task is a plain function")
             kind = name or function.__name__
-            if kind.startswith(KIND):
-                raise BadInput(f"{kind!r} is no name for a task: those that begin with {KIND} are rota's own")
-            if kind in self.tasks:
-                raise BadInput(f"there is a task {kind!r} already: give one of them another name=")
-            limit = parse_duration(timeout) if timeout else None
-            template = NewJob(kind, queue, kind, priority=priority, max_attempts=max_attempts, timeout=limit)
-            task = Task(self, function, template)
-            self.tasks[kind] = task
-            return task
+            return self._declare(Task(self, function, template.but(title=kind, kind=kind)))
 
         return declare
 
-    def setup(self, queue: str = "default") -> Callable[[Callable[[], None]], Callable[[], None]]:
-        """Declare what a worker of this queue does once in its life, before its first job: models load here."""
+    def command(
+        self,
+        queue: str = "default",
+        *,
+        argv: Sequence[str],
+        name: str | None = None,
+        priority: int = 0,
+        max_attempts: int | None = None,
+        timeout: str | None = None,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        """Declare a command as a handler. The decorated function is never called: its parameters are the payload.
 
-        def declare(function: Callable[[], None]) -> Callable[[], None]:
+        `argv` are the words to run, the program first; `{id}`, `{title}`, `{queue}`, `{kind}` and `{payload.NAME}` are
+        filled in, each within its own word.
+        """
+        command = Command(parse(argv))
+        template = NewJob("", queue, "", priority=priority, max_attempts=max_attempts, timeout=_limit(timeout))
+
+        def declare(function: Callable[P, R]) -> Task[P, R]:
+            kind = name or function.__name__
+            return self._declare(Task(self, function, template.but(title=kind, kind=kind), command))
+
+        return declare
+
+    def _declare(self, task: Task[P, R]) -> Task[P, R]:
+        if task.__name__.startswith(KIND):
+            raise BadInput(f"{task.__name__!r} is no name for a task: those that begin with {KIND} are rota's own")
+        if task.__name__ in self.tasks:
+            raise BadInput(f"there is a task {task.__name__!r} already: give one of them another name=")
+        _check_crowd(task, self.concurrency(task.queue))
+        self.tasks[task.__name__] = task
+        return task
+
+    def pool(self, queue: str = "default", *, concurrency: int) -> None:
+        """Say how many coroutines each worker of this queue's pool has in hand at a time; 1 unless said."""
+        if type(concurrency) is not int or not 1 <= concurrency <= MOST_AT_ONCE:
+            raise BadInput(f"concurrency is a whole number from 1 to {MOST_AT_ONCE}, not {concurrency!r}")
+        for task in self.tasks.values():
+            if task.queue == queue:
+                _check_crowd(task, concurrency)
+        self._concurrency[queue] = concurrency
+
+    def concurrency(self, queue: str) -> int:
+        """How many jobs each worker of this queue's pool has in hand at a time."""
+        return self._concurrency.get(queue, 1)
+
+    def setup(self, queue: str = "default") -> Callable[[Callable[[], S]], Callable[[], S]]:
+        """Declare what a worker of this queue does once in its life, before its first job: models load here.
+
+        It may be a coroutine, for what belongs to the loop.
+        """
+
+        def declare(function: Callable[[], S]) -> Callable[[], S]:
             self._setups.setdefault(queue, []).append(function)
             return function
 
@@ -153,9 +200,17 @@ class App:
 
         return declare
 
-    def declarations(self) -> dict[str, Any]:
-        """What a worker tells of its application when it says hello."""
-        told: dict[str, Any] = {"tasks": sorted(kind for kind in self.tasks if not kind.startswith(KIND))}
+    def declarations(self, queue: str = "default") -> dict[str, Any]:
+        """What a worker of this queue's pool tells of its application when it says hello."""
+        every = self.every is not None
+        commands = [kind for kind, task in self.tasks.items() if task.command is not None]
+        coroutines = [kind for kind, task in self.tasks.items() if task.is_coroutine]
+        told: dict[str, Any] = {
+            "tasks": sorted(kind for kind in self.tasks if not kind.startswith(KIND)),
+            "concurrency": self.concurrency(queue),
+            "cancels": every or sorted(commands + coroutines),
+            "whole": every or sorted(commands),
+        }
         if self.sources:
             fields = Declared._fields
             told["sources"] = [
@@ -167,10 +222,15 @@ class App:
         """What jobs of a task have: its priority, attempts and time-out."""
         return self.tasks[kind].template if kind in self.tasks else NewJob(kind)
 
-    def prepare(self, queue: str) -> None:
-        """Run what was declared for workers of this queue, and see that what it put into the context may be there."""
+    def prepare(self, queue: str, finish: Callable[[Coroutine[Any, Any, Any]], None]) -> None:
+        """Run what was declared for workers of this queue, and see that what it put into the context may be there.
+
+        `finish` runs a coroutine to its end, in the loop that its tasks will have.
+        """
         for function in self._setups.get(queue, []):
-            function()
+            made = function()
+            if inspect.iscoroutine(made):
+                finish(made)
         check_names(self.context)
 
     def enqueue(self, new: NewJob, wait: str | None = None) -> Enqueued:
@@ -210,8 +270,11 @@ class App:
 class Task(Generic[P, R]):
     """A declared handler. Call it to run it here; `enqueue` it to have it run by a worker."""
 
-    def __init__(self, app: App, function: Callable[P, R], template: NewJob) -> None:
+    def __init__(self, app: App, function: Callable[P, R], template: NewJob, command: Command | None = None) -> None:
         self._app = app
+        self.command = command
+        self.is_coroutine = command is None and inspect.iscoroutinefunction(function)
+        self.queue = template.queue
         whole = inspect.signature(function)
         named = [parameter for name, parameter in whole.parameters.items() if name != CONTEXT]
         self._signature = whole.replace(parameters=named)
@@ -221,6 +284,8 @@ class Task(Generic[P, R]):
         self.__name__ = template.kind
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.command is not None:
+            raise BadInput(f"{self.__name__} is a command, which only a worker runs: enqueue it")
         return self.function(*args, **kwargs)
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
@@ -257,6 +322,19 @@ class Enqueued:
 
     def __repr__(self) -> str:
         return f"Enqueued(id={self.id})"
+
+
+def _check_crowd(task: Task[Any, Any], concurrency: int) -> None:
+    if concurrency > 1 and not task.is_coroutine and not task.__name__.startswith(KIND):
+        what = "a command" if task.command is not None else "a plain function"
+        raise BadInput(
+            f"{task.__name__} is {what}, which has its worker for itself, but each worker of queue {task.queue} has "
+            f"{concurrency} jobs at a time: declare it for another queue, or make it a coroutine"
+        )
+
+
+def _limit(timeout: str | None) -> Duration | None:
+    return parse_duration(timeout) if timeout else None
 
 
 def _by_name(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class Settings(Record):
     shutdown_timeout: Duration = 20 * SECOND
     max_jobs: int = 0
     max_rss: int = 0
+    capture_limit: int = 10
     health_history: Duration = 0
     keep_for: Duration = 7 * DAY
     keep_jobs: int = 1_000_000
@@ -76,12 +77,13 @@ MEANINGS = {
     "shutdown_timeout": "how long a stop waits for the jobs in hand before it ends them",
     "max_jobs": "after how many jobs a worker is replaced by a fresh one; 0 is never",
     "max_rss": "beyond how many megabytes of resident memory a worker is replaced after its job; 0 is never",
+    "capture_limit": "how many megabytes of what a command writes are kept, of stdout and of stderr each",
     "health_history": "how often the health of every slot is written to the event log, such as `1m`; 0 is never",
     "keep_for": "how long `rota prune` keeps final jobs, runs, events and workers that are gone",
     "keep_jobs": "how many final jobs per queue `rota prune` keeps at most",
 }
 _TEXTS = ("db",)
-_COUNTS = ("max_attempts", "keep_jobs", "restart_limit", "restart_lifetime", "max_jobs", "max_rss")
+_COUNTS = ("max_attempts", "keep_jobs", "restart_limit", "restart_lifetime", "max_jobs", "max_rss", "capture_limit")
 _ABOVE_NOTHING = (
     "lease", "heartbeat_interval", "poll_interval", "backoff_first", "backoff_most", "restart_backoff",
     "restart_window", "frame_interval", "silent_interval", "startup_timeout", "shutdown_timeout",

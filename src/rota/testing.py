@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from rota import wire
+from rota.core.capture import folder
 from rota.core.claim import Failed
 from rota.core.errors import NothingReady
 from rota.core.job import DONE
+from rota.core.jsontext import Raw
 from rota.core.times import SECOND
+from rota.worker import byhand
+from rota.worker.capture import Folder
+from rota.worker.command import Commands
 from rota.worker.context import Context
-from rota.worker.handler import run, wants_context
+from rota.worker.handler import run, run_coroutine, wants_context
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rota.app import App
-    from rota.core.claim import Claim, Outcome, Run
+    from rota.core.claim import Claim, Outcome
     from rota.core.job import Job
 
 
@@ -30,6 +37,7 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
     worker = app.workers.register("work_off", queue=queue)
     ended: list[Job] = []
     prepared: set[str] = set()
+    loop = asyncio.Runner()
     try:
         while len(ended) < most:
             try:
@@ -38,23 +46,31 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
                 break
             job = app.jobs.get(claim.job_id)
             if job.queue not in prepared:
-                app.prepare(job.queue)
+                app.prepare(job.queue, loop.run)
                 prepared.add(job.queue)
-            app.claims.settle(claim, _outcome(app, job, claim))
+            app.claims.settle(claim, _outcome(app, job, claim, loop))
             ended.append(app.jobs.get_or(job.but(status=DONE)))
     finally:
+        loop.close()
         app.workers.deregister(worker.id)
     return ended
 
 
-def _outcome(app: App, job: Job, claim: Claim) -> Outcome:
+def _outcome(app: App, job: Job, claim: Claim, loop: asyncio.Runner) -> Outcome:
     task = app.tasks.get(job.kind)
     if task is None:
         known = ", ".join(app.declarations()["tasks"]) or "none"
         return Failed(f"there is no task {job.kind!r} in this app; known: {known}", again=False)
-    if not wants_context(task.function):
-        return run(task.function, job.payload_json)
-    return run(task.function, job.payload_json, Context(_handed(app, job, claim), ByHand(app, claim), app.context))
+    deadline = None if job.timeout is None else time.monotonic() + job.timeout / SECOND
+    handed, by_hand = byhand.handed(job, claim, app.claims.runs(job.id), deadline), ByHand(app, claim)
+    if task.command is not None:
+        database = app.store.database.path
+        kept = Folder(folder(database), app.settings.capture_limit * 1_000_000)
+        return Commands(by_hand, kept, database).run(task.command, {**handed, "whole": wire.job(job)})
+    context = Context(handed, by_hand, app.context) if wants_context(task.function) else None
+    if task.is_coroutine:
+        return loop.run(run_coroutine(task.function, job.payload_json, context))
+    return run(task.function, job.payload_json, context)
 
 
 class ByHand:
@@ -67,6 +83,8 @@ class ByHand:
         self.stopping = False
         self.lost = False
         self.recovering: float | None = None
+        self.cancels: dict[int, Callable[[], None]] = {}
+        self.sessions: set[int] = set()
 
     def renew(self, job: Mapping[str, Any]) -> None:
         self._app.claims.renew(self._claim)
@@ -78,32 +96,7 @@ class ByHand:
         """Nobody watches."""
 
     def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
-        self._app.claims.keep_checkpoint(self._claim, checkpoint)
+        self._app.claims.checkpoint(self._claim, Raw(checkpoint))
 
     def recover(self, seconds: float | None) -> None:
         self.recovering = seconds
-
-
-def _handed(app: App, job: Job, claim: Claim) -> dict[str, Any]:
-    """The job as an orchestrator would hand it out."""
-    return {
-        "id": job.id,
-        "token": claim.token,
-        "queue": job.queue,
-        "kind": job.kind,
-        "title": job.title,
-        "payload": job.payload_json,
-        "priority": job.priority,
-        "attempt": job.attempts + 1,
-        "max_attempts": job.max_attempts,
-        "timeout": job.timeout,
-        "deadline": None if job.timeout is None else time.monotonic() + job.timeout / SECOND,
-        "checkpoint": job.checkpoint_json,
-        "key": job.key,
-        "previous_runs": [_told(run) for run in app.claims.runs(job.id)],
-    }
-
-
-def _told(run: Run) -> dict[str, Any]:
-    names = ("worker_id", "attempt", "status", "reason", "error", "note")
-    return {"run_id": run.id, **{name: getattr(run, name) for name in names}}

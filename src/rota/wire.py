@@ -90,6 +90,8 @@ def run(run: Run) -> Document:
         "claimed_at": _at(run.claimed_at),
         "ended_at": _at(run.ended_at),
         "renewed_count": run.renewed_count,
+        "transcript_path": run.transcript_path,
+        "stderr_path": run.stderr_path,
     }
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rota
 from rota import App
-from rota.core import errors
+from rota.core import errors, times
 from rota.core.times import DAY
 from rota.settings import Settings
 from rota.testing import work_off
@@ -96,17 +98,72 @@ def test_a_parameter_without_a_name_in_a_payload_is_refused(app: App) -> None:
         add.enqueue(1, 2)
 
 
-def test_two_tasks_of_one_name_and_coroutines_are_refused(app: App) -> None:
+def test_two_tasks_of_one_name_are_refused(app: App) -> None:
     @app.task(name="tag")
     def first() -> None: ...
 
     with pytest.raises(errors.BadInput, match="already"):
         app.task(name="tag")(first.function)
 
-    async def later() -> None: ...
 
-    with pytest.raises(errors.BadInput, match="coroutine"):
-        app.task()(later)
+def test_only_coroutines_run_where_a_worker_has_several_jobs_at_a_time(app: App) -> None:
+    app.pool("fetch", concurrency=50)
+
+    def plain() -> None: ...
+
+    async def fetch() -> None: ...
+
+    with pytest.raises(errors.BadInput, match="plain is a plain function, which has its worker for itself, but each"):
+        app.task(queue="fetch")(plain)
+    with pytest.raises(errors.BadInput, match="plain is a command"):
+        app.command(queue="fetch", argv=["true"])(plain)
+    assert app.task(queue="fetch")(fetch).is_coroutine
+    app.task(queue="tag")(plain)
+    with pytest.raises(errors.BadInput, match="queue tag has 2 jobs at a time: declare it for another queue"):
+        app.pool("tag", concurrency=2)
+    app.pool("tag", concurrency=1)
+    assert (app.concurrency("fetch"), app.concurrency("tag"), app.concurrency("other")) == (50, 1, 1)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1001, True, 2.5, "3"])
+def test_concurrency_is_a_whole_number_within_bounds(app: App, wrong: int) -> None:
+    with pytest.raises(errors.BadInput, match="concurrency is a whole number from 1 to 1000, not"):
+        app.pool("fetch", concurrency=wrong)
+
+
+def test_a_command_takes_its_payload_by_name_and_cannot_be_called(app: App) -> None:
+    @app.command(queue="media", argv=["convert", "{payload.path}"], max_attempts=1, timeout="5s")
+    def convert(path: str, quality: int = 3) -> None: ...
+
+    job = convert.job("a.wav", quality=9)
+    assert (job.kind, job.queue, job.payload) == ("convert", "media", {"path": "a.wav", "quality": 9})
+    assert (job.max_attempts, job.timeout) == (1, 5 * times.SECOND)
+    with pytest.raises(errors.BadInput, match="convert is a command, which only a worker runs: enqueue it"):
+        convert("a.wav")
+
+
+def test_work_off_runs_coroutines_and_commands_too(app: App) -> None:
+    loops = []
+
+    @app.setup(queue="default")
+    async def prepare() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    @app.task()
+    async def double(n: int, ctx: Any) -> dict[str, Any]:
+        loops.append(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return {"n": 2 * n, "job": ctx.job_id}
+
+    @app.command(argv=["sh", "-c", 'cat; echo "[\\"$1\\"]"', "sh", "{payload.word}"])
+    def echo(word: str) -> None: ...
+
+    double.enqueue(4)  # type: ignore[call-arg]
+    echo.enqueue(word="a b")
+    first, second = work_off(app)
+    assert first.result == {"n": 8, "job": first.id}
+    assert loops[0] is loops[1]
+    assert second.result == ["a b"]
 
 
 def test_a_failing_task_waits_for_its_retry_and_a_hopeless_one_does_not(app: App) -> None:
@@ -208,3 +265,15 @@ def test_the_application_can_be_closed_and_used_again(app: App) -> None:
     app.enqueue(rota.NewJob("x"))
     app.close()
     assert len(app.jobs.list()) == 1
+
+
+def test_any_number_of_threads_may_be_the_first_to_use_it(tmp_path: Path) -> None:
+    for turn in range(5):
+        app = App(f"sqlite:///{tmp_path}/new-{turn}.db")
+        threads = [threading.Thread(target=app.enqueue, args=(rota.NewJob("a job"),)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(app.jobs.list()) == 8
+        app.close()

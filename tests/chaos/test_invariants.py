@@ -8,7 +8,8 @@ import pytest
 
 from rota.chaos import figures, report
 from rota.chaos.invariants import CHECKS, check, replay_of
-from rota.chaos.snapshot import Sample
+from rota.chaos.plan import POISON
+from rota.chaos.snapshot import Sample, Sourced
 from rota.chaos.system import Remains, Vitals
 from rota.core.slot import History
 from tests.chaos import quiet as q
@@ -82,7 +83,21 @@ def backwards(facts: list[tuple[int, list[list[Any]]]]) -> list[tuple[int, list[
     return [*facts[:2], first, second, *facts[3:]]
 
 
+def outlives(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Job 12 of A is a command, which goes on after A's end until B has begun the same job."""
+    over = {"what": "over", "worker": q.A, "pid": 200, "token": 2, "at": 35}
+    own = [{**line, "own": True} if line.get("token") == 2 else line for line in lines]
+    return sorted([*own, over], key=lambda line: line["at"])
+
+
+def of_another_queue(facts: list[tuple[int, list[list[Any]]]]) -> list[tuple[int, list[list[Any]]]]:
+    """Job 12 waits in another queue, which has a pool of its own."""
+    told = ["job", "add", "storm-commands", None, "ready", [9]]
+    return [*facts[:1], (1003, [told]), *facts[1:]]
+
+
 PLANTED: dict[str, Plant] = {
+    "I1 a command that outlives its worker": with_lines(outlives),
     "I1 two handlers in one job": with_lines(still_running),
     "I2 a handler that begins twice with one token": with_lines(doubled),
     "I2 a run of a token that the job never had": with_job(q.ONE, token=0),
@@ -97,6 +112,11 @@ PLANTED: dict[str, Plant] = {
     "I5 a job that failed for no reason of ours": with_job(q.TWO, status="failed", error="no idea"),
     "I5 a job that nobody offered": with_job(q.TWO, key="99"),
     "I5 wrong counters": lambda all: all.but(counts={"done": 3, "ready": 1}),
+    "I5 a key that was never done": lambda all: all.but(sourced=Sourced(2, 2, unmarked=frozenset("1"))),
+    "I5 a key that succeeded twice": lambda all: all.but(sourced=Sourced(2, 3)),
+    "I5 a key whose job failed for no reason of ours": lambda all: all.but(
+        sourced=Sourced(1, 0, (q.a_job(20, 0, 9, status="failed"),))
+    ),
     "I6 a second commit": lambda all: all.but(runs=(*all.runs, q.a_run(6, q.FOUR, q.B, "finish"))),
     "I6 a commit by a worker that did not run it": lambda all: all.but(
         runs=(all.runs[0].but(worker_id=q.B), *all.runs[1:])
@@ -167,6 +187,26 @@ def test_every_invariant_has_a_planted_violation() -> None:
 def test_a_job_is_lost_when_it_is_not_there_or_not_over() -> None:
     assert report.document(without_job(q.TWO)(q.quiet()))["lost"] == 1
     assert report.document(with_job(q.TWO, status="scheduled")(q.quiet()))["lost"] == 1
+
+
+def test_a_command_that_ended_before_its_job_began_again_violates_nothing() -> None:
+    lines = outlives([dict(line) for line in q.LINES])
+    ended = [{**line, "at": 29} if line["what"] == "over" else line for line in lines]
+    book = q.book(sorted(ended, key=lambda line: line["at"]))
+    assert "I1" not in violated(q.quiet().but(book=book))
+
+
+def test_what_waits_in_one_queue_is_not_passed_over_by_another() -> None:
+    waiting = with_facts(of_another_queue)(q.quiet())
+    assert not {"I25", "I26"} & violated(waiting)
+
+
+def test_poison_that_waits_for_a_failed_one_never_runs() -> None:
+    (offer,) = q.plan().offers
+    last = q.plan().but(offers=(offer.but(jobs=(*offer.jobs[:3], offer.jobs[3].but(kind=POISON))),))
+    failed = with_job(q.ONE, status="failed", deaths=3, error="quarantined: cost 3 workers")(q.quiet().but(plan=last))
+    waiting = with_job(q.FOUR, status="blocked")(failed)
+    assert not [each for each in check(waiting, replay_of(waiting)) if f"job {q.FOUR} kills" in each.text]
 
 
 def test_a_job_behind_a_failed_one_is_not_lost() -> None:

@@ -51,6 +51,12 @@ from rota.chaos.pen import Pen
 pen = Pen.connect(sys.argv[1])
 pen.write("up", pid=os.getpid(), worker=sys.argv[2], slot="s")
 """
+COMMAND = """
+import os, sys
+from rota.chaos.pen import Pen
+pen = Pen.connect(sys.argv[1])
+pen.write("start", pid=os.getpid(), worker="w", job=1, token=7, own=True)
+"""
 DIES_UNHEARD = """
 pen._writer.write(b'{"what": "start", "job": 1, "token": 1, "worker": "w"}\\n')
 pen._writer.flush()
@@ -69,6 +75,14 @@ def test_the_end_of_a_worker_is_a_line_too(ledger: Started) -> None:
     subprocess.run([sys.executable, "-c", WORKER, ledger.socket, "worker-a"], check=True)
     eventually(lambda: ledger.whats() == ["offered", "up", "gone"])
     assert ledger.lines()[-1]["worker"] == "worker-a"
+
+
+def test_the_end_of_a_command_is_a_line_of_its_own(ledger: Started) -> None:
+    ledger.pen.write("offered", numbers=[1])  # once this is answered it listens
+    subprocess.run([sys.executable, "-c", COMMAND, ledger.socket], check=True)
+    eventually(lambda: ledger.whats() == ["offered", "start", "over"])
+    _, start, over = ledger.lines()
+    assert (over["token"], over["worker"], over["pid"]) == (start["token"], start["worker"], start["pid"])
 
 
 def test_one_that_dies_before_it_hears_the_answer_is_written_down_and_the_others_go_on(ledger: Started) -> None:

@@ -7,7 +7,18 @@ from collections import Counter
 import pytest
 
 from rota.chaos.crew import SETTINGS
-from rota.chaos.plan import FREEZE, KINDS, LONGEST_FREEZE, POISON, Options, draw
+from rota.chaos.plan import (
+    COMMANDS,
+    COROUTINES,
+    FREEZE,
+    FUNCTIONS,
+    KINDS,
+    LONGEST_FREEZE,
+    POISON,
+    SOURCED,
+    Options,
+    draw,
+)
 from rota.core.health import HealthPolicy
 from rota.core.times import parse_duration
 
@@ -39,6 +50,14 @@ def test_as_many_faults_are_drawn_as_asked_for() -> None:
     assert len(draw(Options(1, faults=0)).faults) == 0
     assert len(draw(Options(1, faults=3)).faults) == 3
     assert len(draw(Options(1, minutes=2)).faults) == 80
+
+
+def test_functions_coroutines_and_commands_are_drawn_and_each_has_a_pool() -> None:
+    options = Options(1, jobs=600)
+    queues = Counter(job.queue for job in draw(options).jobs.values())
+    assert queues[FUNCTIONS] > queues[COROUTINES] > queues[COMMANDS] > 20
+    assert {*queues, SOURCED} == set(options.pools)
+    assert options.pools == {FUNCTIONS: 4, COROUTINES: 2, COMMANDS: 2, SOURCED: 1}
 
 
 def test_one_job_is_a_plan_too() -> None:

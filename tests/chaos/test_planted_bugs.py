@@ -92,7 +92,7 @@ def found(snapshot: Snapshot) -> set[str]:
 def blown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Snapshot]:
     """A real storm that is over, and on which everything holds."""
     folder = tmp_path_factory.mktemp("storm")
-    with storm(Crew(str(folder), OPTIONS.workers)) as blowing:
+    with storm(Crew(str(folder), OPTIONS.pools, keys=OPTIONS.keys)) as blowing:
         snapshot = blowing.run()
     assert found(snapshot) == set()
     return folder, snapshot
@@ -122,14 +122,14 @@ def test_a_commit_of_a_handler_that_never_began_is_found(tmp_path: Path) -> None
 
 def test_claims_that_stay_with_the_dead_are_found(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(KEEPS_THE_CLAIMS_OF_THE_DEAD)
-    with storm(Crew(str(tmp_path), OPTIONS.workers, PYTHONPATH=str(tmp_path)), within=3.0) as blowing:
+    with storm(Crew(str(tmp_path), OPTIONS.pools, keys=OPTIONS.keys, PYTHONPATH=str(tmp_path)), within=3.0) as blowing:
         snapshot = blowing.run()
     assert not snapshot.watch.worked_off
     assert {"I3", "I5"} <= found(snapshot)
 
 
 def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path) -> None:
-    crew = Crew(str(tmp_path), OPTIONS.workers)
+    crew = Crew(str(tmp_path), OPTIONS.pools)
     words = [sys.executable, "-c", "import time; time.sleep(600)"]
     with subprocess.Popen(words, env=crew.environment) as left:
         with storm(crew, OPTIONS.but(jobs=5, faults=0, minutes=0.005)) as blowing:
@@ -142,5 +142,5 @@ def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path)
 def with_app(folder: Path, text: str) -> Snapshot:
     """A storm with another application, found from the crew's folder."""
     (folder / "planted.py").write_text(text)
-    with storm(Crew(str(folder), OPTIONS.workers, "planted:app")) as blowing:
+    with storm(Crew(str(folder), OPTIONS.pools, "planted:app", keys=OPTIONS.keys)) as blowing:
         return blowing.run()

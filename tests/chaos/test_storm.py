@@ -38,6 +38,7 @@ def test_a_storm_loses_nothing_and_commits_nothing_twice(tmp_path: Path) -> None
     assert told["jobs"]["failed_as_planned"] == 2 and told["jobs"]["failed_unexpectedly"] == 0
     planned = draw(Options(11, jobs=400, minutes=0.2, faults=10), kinds())
     assert sum(told["faults"].values()) + told["faults_without_a_victim"] == len(planned.faults) == 10
+    assert told["jobs"]["done_from_the_source"] == 40
     assert told["faults"]["kill busy"] >= 1 and told["faults"]["kill orchestrator"] >= 1
     assert not any(told["left_behind"].values())
     assert list(tmp_path.iterdir()) == []

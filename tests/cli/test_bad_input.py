@@ -73,7 +73,7 @@ BAD = [
     (2, "did you mean `rota list`?", ["lst"]),
     (2, "did you mean `rota worker`?", ["wrker", "list"]),
     (2, "did you mean `rota worker register`?", ["worker", "regster"]),
-    (2, "worker needs one of: deregister, heartbeat, list", ["worker"]),
+    (2, "worker needs one of: deregister, exec, heartbeat, list", ["worker"]),
     (2, "orchestrator start needs --app", ["orchestrator", "start"]),
     (
         2,

@@ -42,7 +42,7 @@ def complete(shell: Shell, line: str) -> list[str]:
         ("rota claim:re", ["renew", "release"]),
         ("rota claim:rel", ["release"]),
         ("rota wor", ["worker"]),
-        ("rota worker ", ["register", "heartbeat", "deregister", "list", "start", "status", "stop"]),
+        ("rota worker ", ["register", "heartbeat", "deregister", "list", "start", "exec", "status", "stop"]),
         ("rota worker reg", ["register"]),
         ("rota claim rel", ["release"]),
         ("rota list --st", ["--status"]),

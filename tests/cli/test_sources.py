@@ -123,7 +123,7 @@ def test_check_names_what_is_wrong(shop: Shell) -> None:
     assert "the third letter is gone" in shop.refuse(*words, "letters", "--app", "shop:app", code=1)
     known = shop.refuse(*words, "nope", "--app", "shop:app", code=3)
     assert "has no source nope; it has: files, letters, nowhere" in known
-    assert "cannot be loaded" in shop.refuse(*words, "files", "--app", "missing:app", code=2)
+    assert "there is no module 'missing'" in shop.refuse(*words, "files", "--app", "missing:app", code=2)
     assert "does not name an app" in shop.refuse(*words, "files", "--app", "shop", code=2)
 
 

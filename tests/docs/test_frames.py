@@ -23,7 +23,7 @@ def examples() -> list[frames.Frame]:
 
 def test_every_frame_that_is_spoken_has_an_example_that_is_one() -> None:
     spoken = {frames.HELLO, frames.HEALTH, frames.PROGRESS, frames.LOG, frames.DONE, frames.CHECKPOINT, frames.RETURNED}
-    spoken |= {frames.RUN, frames.RECALL, frames.STOP, frames.LOST, frames.RENEWED}
+    spoken |= {frames.RUN, frames.RECALL, frames.CANCEL, frames.STOP, frames.LOST, frames.RENEWED}
     assert {frame.kind for frame in examples()} == spoken
 
 

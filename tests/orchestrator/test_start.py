@@ -10,6 +10,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+from rota.core.death import EXIT_SETUP_FAILED
 from tests.support.crews import is_alive
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
@@ -194,3 +195,14 @@ def test_a_registered_worker_whose_process_ends_is_dead_at_once(crew: Crew) -> N
     certificate = crew.app.workers.certificate(worker.id)
     assert certificate is not None and certificate.reason == "exited"
     assert crew.app.jobs.get(id).status == "ready"
+
+
+def test_a_worker_whose_module_is_missing_says_so_in_one_line(crew: Crew) -> None:
+    crew.begin("worker", "start", "--app", "nowhere:app", "--queue", "tag")
+    eventually(crew.deaths)
+    death = crew.deaths()[0]
+    assert (death.reason, death.exit_code) == ("setup_failed", EXIT_SETUP_FAILED)
+    folder = crew.folder.resolve()
+    line = f"there is no module 'nowhere' in {folder}, nor where Python looks: write module:name, such as shop:app"
+    assert (death.stderr_tail or "").splitlines() == [line]
+    assert line in crew.log.read_text() and "Traceback" not in crew.log.read_text()

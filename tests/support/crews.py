@@ -86,6 +86,10 @@ class Crew:
         words = [*under, ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", pools, *options]
         self._process = self._open(words)
 
+    def begin(self, *words: str) -> None:
+        """Start an orchestrator in another of its ways."""
+        self._process = self._open([ROTA, *words])
+
     def start_beside(self, workers: int = 1) -> subprocess.Popen[bytes]:
         """Start another orchestrator beside, with workers of its own."""
         words = [ROTA, "worker", "start", "--app", "shop:app", "--queue", "tag", "--workers", str(workers)]
@@ -187,7 +191,7 @@ def children(pid: int) -> list[int]:
     """The living children of a process."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as file:
-            return [int(child) for child in file.read().split()]
+            return [int(child) for child in file.read().split() if is_alive(int(child))]
     except FileNotFoundError:
         return []
 

@@ -35,14 +35,14 @@ from rota.store.open import open_store
 from rota.store.exchange import Idle, Report
 from rota.worker.clock import since_boot
 
-path, room, fence = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+path, room, fence, queue, concurrency = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
 store = open_store(path, Settings())
 id = store.orchestrators.join()
-(slot,) = store.slots.take("main", host_id(), {"default": 1})
-worker = store.orchestrators.hire(id, slot.name, "default")
-store.orchestrators.came_up(worker, slot.name)
+(slot,) = store.slots.take("main", host_id(), {queue: 1})
+worker = store.orchestrators.hire(id, slot.name, queue)
+store.orchestrators.came_up(worker, slot.name, concurrency)
 ours, theirs = socket.socketpair()
-told = {"FRAME_FD": str(theirs.fileno()), "SLOT": slot.name, "QUEUE": "default", "APP": "shop:app"}
+told = {"FRAME_FD": str(theirs.fileno()), "SLOT": slot.name, "QUEUE": queue, "APP": "shop:app"}
 told |= {"WORKER_ID": worker, "DB": path}
 child = subprocess.Popen(
     [sys.executable, "-m", "rota.worker"],
@@ -53,9 +53,9 @@ theirs.close()
 heard = b""
 while b"HEALTH|" not in heard:
     heard += ours.recv(1 << 16)
-claims = store.orchestrators.exchange(id, 0, Report([], [Idle(worker, "default", room)])).claims
+claims = store.orchestrators.exchange(id, 0, Report([], [Idle(worker, queue, room, crowd=concurrency > 1)])).claims
 jobs = [
-    {"id": claim.job_id, "token": claim.token, "queue": "default", "kind": claim.kind, "title": claim.title,
+    {"id": claim.job_id, "token": claim.token, "queue": queue, "kind": claim.kind, "title": claim.title,
      "payload": claim.payload_json, "timeout": claim.timeout, "attempt": claim.attempt, "max_attempts": 3,
      "checkpoint": claim.checkpoint_json, **({"fence": fence} if fence else {})}
     for claim in claims
@@ -81,9 +81,9 @@ class Abandoned:
     def add(self, kind: str, **more: Any) -> int:
         return self.store.jobs.add(NewJob(kind, kind=kind, **more)).id
 
-    def start(self, room: int = 1, fence: str = "") -> None:
+    def start(self, room: int = 1, fence: str = "", queue: str = "default", concurrency: int = 1) -> None:
         """Let a worker have so many of the jobs."""
-        words = [sys.executable, "-c", PARENT, self.path, str(room), fence]
+        words = [sys.executable, "-c", PARENT, self.path, str(room), fence, queue, str(concurrency)]
         pipe = subprocess.PIPE
         self._parent = subprocess.Popen(
             words, cwd=self.folder, env=environment(), stdin=pipe, stdout=pipe, text=True, start_new_session=True

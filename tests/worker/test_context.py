@@ -269,8 +269,8 @@ def test_a_checkpoint_of_a_claim_that_was_lost_is_refused(app: App) -> None:
     job = tag.enqueue()
     worker = app.workers.register("by hand")
     claim = app.claims.take(worker.id)
-    app.claims.keep_checkpoint(claim, "[1]")
+    app.claims.checkpoint(claim, [1])
     app.claims.release(claim)
     with pytest.raises(rota.Stale):
-        app.claims.keep_checkpoint(claim, "[2]")
+        app.claims.checkpoint(claim, [2])
     assert job.get().checkpoint == [1]

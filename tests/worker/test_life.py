@@ -38,7 +38,7 @@ def test_nothing_more_is_taken_up_once_it_should_leave(life: Life, why: str) -> 
     life.waiting.append(JOB)
     setattr(life, why, True)
     assert life.next() is None
-    assert life.in_hand is None and list(life.waiting) == [JOB]
+    assert not life.in_hand and list(life.waiting) == [JOB]
 
 
 def test_an_outcome_that_nobody_hears_makes_it_an_orphan_that_still_has_it(life: Life, pipe: Pipe) -> None:
@@ -46,7 +46,7 @@ def test_an_outcome_that_nobody_hears_makes_it_an_orphan_that_still_has_it(life:
     assert life.next() is JOB
     pipe[1].close()
     life.end(JOB, Done())
-    assert (life.orphaned, life.in_hand, [token for token, _ in life.unsettled]) == (True, None, [7])
+    assert (life.orphaned, life.in_hand, [token for token, _ in life.unsettled]) == (True, {}, [7])
 
 
 def test_an_orchestrator_that_never_tells_what_it_settled_does_not_fill_the_memory(life: Life, pipe: Pipe) -> None:
@@ -54,14 +54,14 @@ def test_an_orchestrator_that_never_tells_what_it_settled_does_not_fill_the_memo
     for token in range(3 * MOST_UNSETTLED):
         life.end({"id": 1, "token": token, "kind": "tag"}, Done())
     assert len(life.unsettled) == MOST_UNSETTLED
-    life.forget(10**9)
+    life.forget(3 * MOST_UNSETTLED - 1)
     assert not life.unsettled
 
 
 def test_a_fence_counts_from_the_last_renewal_and_only_for_a_fenced_job_in_hand(life: Life) -> None:
     life.renewed(5)
     assert not life.is_past_its_fence(5 + FENCE)
-    life.in_hand = {**JOB, "fence": "end"}
+    life.in_hand = {7: {**JOB, "fence": "end"}}
     assert not life.is_past_its_fence(4 + FENCE)
     assert life.is_past_its_fence(5 + FENCE)
     life.renewed(3)

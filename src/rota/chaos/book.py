@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Execution:
-    """One call of a handler. `over_at` is its end or the end of its process; `outcome` None when it was cut short."""
+    """One call of a handler. `over_at` is its end or the end of its process; `outcome` None when it was cut short.
+
+    `own`: it has a process of its own, which may outlive its worker's.
+    """
 
     job: int
     token: int
@@ -22,6 +25,7 @@ class Execution:
     started_at: Instant
     over_at: Instant | None = None
     outcome: str | None = None
+    own: bool = False
 
 
 @dataclass
@@ -43,10 +47,20 @@ class Life:
     pid: int
     up_at: Instant
     gone_at: Instant | None = None
-    in_hand: Execution | None = None
+    held: dict[int, Execution] = field(default_factory=dict)
     idle_since: Instant = 0
     frozen: bool = False
     faults: list[Injected] = field(default_factory=list)
+
+    @property
+    def in_hand(self) -> Execution | None:
+        """What it runs; the oldest where it runs several."""
+        return next(iter(self.held.values()), None)
+
+    def put_down(self, token: int, at: Instant) -> None:
+        self.held.pop(token, None)
+        if not self.held:
+            self.idle_since = at
 
 
 @dataclass
@@ -69,9 +83,12 @@ class Book:
                 self.lives.append(life)
                 self.living[life.worker] = life
             case "start":
-                self._start(Execution(line["job"], line["token"], line["worker"], at))
+                own = line.get("own", False)
+                self._start(Execution(line["job"], line["token"], line["worker"], at, own=own))
             case "end":
                 self._end(line, at)
+            case "over":
+                self._over(line["worker"], line["token"], at)
             case "gone":
                 self._gone(line["worker"], at)
             case "fault":
@@ -109,24 +126,27 @@ class Book:
     def _start(self, execution: Execution) -> None:
         self.executions.append(execution)
         if execution.worker in self.living:
-            self.living[execution.worker].in_hand = execution
+            self.living[execution.worker].held[execution.token] = execution
 
     def _end(self, line: dict[str, Any], at: Instant) -> None:
+        self._over(line["worker"], line["token"], at, line["outcome"])
+
+    def _over(self, worker: str, token: int, at: Instant, outcome: str | None = None) -> None:
         for execution in reversed(self.executions):
-            if execution.token == line["token"] and execution.over_at is None:
-                execution.over_at, execution.outcome = at, line["outcome"]
+            if execution.token == token and execution.over_at is None:
+                execution.over_at, execution.outcome = at, outcome
                 break
-        life = self.living.get(line["worker"])
-        if life is not None:
-            life.in_hand, life.idle_since = None, at
+        if worker in self.living:
+            self.living[worker].put_down(token, at)
 
     def _gone(self, worker: str, at: Instant) -> None:
         life = self.living.pop(worker, None)
         if life is None:
             return
         life.gone_at = at
-        if life.in_hand is not None:
-            life.in_hand.over_at = at
+        for execution in life.held.values():
+            if not execution.own:
+                execution.over_at = at
 
     def _break(self, fault: Injected) -> None:
         self.faults.append(fault)

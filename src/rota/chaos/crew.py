@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from rota.chaos import system
-from rota.chaos.app import LEDGER, QUEUE
-from rota.chaos.pen import Pen
+from rota.chaos.app import KEYS, MARKS
+from rota.chaos.pen import LEDGER, Pen
 from rota.settings import load
 from rota.store.open import open_store
 
@@ -42,18 +42,26 @@ class Crew:
     """An orchestrator over its own database, and the ledger beside it."""
 
     def __init__(
-        self, folder: str, workers: int, app: str = APP, settings: Mapping[str, str] = SETTINGS, **more: str
+        self,
+        folder: str,
+        pools: Mapping[str, int],
+        app: str = APP,
+        settings: Mapping[str, str] = SETTINGS,
+        keys: int = 0,
+        **more: str,
     ) -> None:
         self.folder = folder
-        self.workers = workers
+        self.pools = pools
+        self.workers = sum(pools.values())
         self.mark = secrets.token_hex(8)
         self.unasked_exits: list[int] = []
         self._app = app
         self._plain = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
-        own = {"ROTA_DB": self.database, LEDGER: LEDGER_SOCKET, system.MARK: self.mark}
+        own = {"ROTA_DB": self.database, LEDGER: LEDGER_SOCKET, KEYS: str(keys), system.MARK: self.mark}
         self.environment = {**self._plain, **settings, **own, **more}
         self.settings = load(environment=self.environment, start=folder)
         self._process: subprocess.Popen[bytes] | None = None
+        os.makedirs(os.path.join(folder, MARKS), exist_ok=True)
         self._ledger = self._start_ledger()
         assert self._ledger.stdout is not None and self._ledger.stdin is not None
         self.pen = Pen(self._ledger.stdout, self._ledger.stdin)
@@ -81,7 +89,7 @@ class Crew:
     def start(self) -> None:
         """Start an orchestrator; it is not waited for."""
         words = [sys.executable, "-m", "rota", "orchestrator", "start", "--app", self._app]
-        words += ["--pool", f"{QUEUE}={self.workers}"]
+        words += [word for queue, workers in self.pools.items() for word in ("--pool", f"{queue}={workers}")]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 words,

@@ -108,7 +108,7 @@ def throughput(all: Snapshot) -> float:
 
 
 def _was_ended(life: Life, kinds: dict[int, str]) -> bool:
-    poisoned = life.in_hand is not None and kinds.get(life.in_hand.job) == POISON
+    poisoned = any(kinds.get(each.job) == POISON for each in life.held.values())
     return poisoned or any(fault.kind in FATAL for fault in life.faults)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from rota.chaos.expected import is_expected_to_fail, lost
-from rota.chaos.plan import KILL_BUSY, KILL_IDLE, POISON
+from rota.chaos.expected import blocked_for_good, is_expected_to_fail, lost
+from rota.chaos.plan import KILL_BUSY, KILL_IDLE, PLANNED, POISON
 from rota.chaos.replay import Replay
 from rota.core import job as jobs
 from rota.core import slot as slots
@@ -76,11 +76,24 @@ def every_job_is_over(all: Snapshot, _: Replay) -> Iterator[str]:
             yield f"job {job.id} was never offered"
         if job.status in (jobs.FAILED, jobs.CANCELLED) and not is_expected_to_fail(all, job.id):
             yield f"job {job.id} is {job.status}, and nothing explains it: {job.error}"
+    yield from _every_key_is_over(all)
     true: dict[str, int] = {}
     for job in all.jobs.values():
         true[job.status] = true.get(job.status, 0) + 1
     if {status: n for status, n in all.counts.items() if n} != true:
         yield f"counted {dict(all.counts)}, and there are {true}"
+
+
+def _every_key_is_over(all: Snapshot) -> Iterator[str]:
+    """Each key of the source succeeded once, or its job is still there and failed for a reason."""
+    found, failed = all.sourced, {job.key: job for job in all.sourced.failed}
+    for key in sorted(found.unmarked - failed.keys()):
+        yield f"key {key} of the source was never done"
+    if found.successes + len(failed) != found.keys:
+        yield f"{found.successes} of {found.keys} keys succeeded, and {len(failed)} failed"
+    for job in failed.values():
+        if job.deaths < jobs.DEATHS_TO_QUARANTINE:
+            yield f"job {job.id} of the source failed, and nothing explains it: {job.error}"
 
 
 def one_commit(all: Snapshot, replay: Replay) -> Iterator[str]:
@@ -182,7 +195,8 @@ def three_deaths_quarantine(all: Snapshot, _: Replay) -> Iterator[str]:
             yield f"job {job.id} cost {job.deaths} workers and is {job.status}"
         if job.deaths > named.count(job.id):
             yield f"job {job.id} counts {job.deaths} deaths, and {named.count(job.id)} certificates name it"
-        if kinds.get(job.id) == POISON and not quarantined:
+        never_ran = job.status == jobs.BLOCKED and blocked_for_good(job, all.jobs)
+        if kinds.get(job.id) == POISON and not quarantined and not never_ran:
             yield f"job {job.id} kills its workers, and is {job.status}"
 
 
@@ -280,6 +294,9 @@ def check(all: Snapshot, replay: Replay) -> list[Violation]:
 
 
 def replay_of(all: Snapshot) -> Replay:
-    """The log, played against what was broken."""
+    """The log, played against what was broken, for each queue by itself: each has its own pool and its own order."""
     priorities = {id: job.priority for id, job in all.jobs.items()}
-    return Replay(priorities).play(all.events, all.book.faults)
+    whole = Replay(priorities)
+    for queue in PLANNED:
+        whole.add(Replay(priorities, queue).play(all.events, all.book.faults))
+    return whole

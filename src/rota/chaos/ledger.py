@@ -3,8 +3,8 @@
     python -m rota.chaos.ledger FILE SOCKET
 
 Workers write over the socket, whoever started it over its standard input and output; both speak JSON lines. A line is
-stamped, written and synced before it is answered. The end of a connection is the end of that worker, and a line too.
-The ledger ends with its standard input.
+stamped, written and synced before it is answered. The end of a connection is the end of that worker or command, and a
+line too. The ledger ends with its standard input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any
 
-GONE = "gone"
+GONE, OVER = "gone", "over"
 
 
 class Writer:
@@ -28,7 +28,7 @@ class Writer:
         self.write_to = write_to
         self._connection = connection
         self._rest = b""
-        self.life: dict[str, Any] = {}
+        self.last: dict[str, Any] | None = None
         self.lines: list[dict[str, Any]] = []
         self.ended = False
 
@@ -43,7 +43,9 @@ class Writer:
         self.lines = [json.loads(line) for line in whole]
         for line in self.lines:
             if line["what"] == "up":
-                self.life = {"pid": line["pid"], "worker": line["worker"]}
+                self.last = {"what": GONE, "pid": line["pid"], "worker": line["worker"]}
+            elif line.get("own"):
+                self.last = {"what": OVER, "pid": line["pid"], "worker": line["worker"], "token": line["token"]}
 
     def answer(self, at: int) -> None:
         try:
@@ -91,8 +93,8 @@ class Ledger:
             if writer.ended:
                 self._selector.unregister(writer.read_from)
                 writer.close()
-                if writer.life:
-                    found.append({"what": GONE, **writer.life})
+                if writer.last is not None:
+                    found.append(writer.last)
         if found:
             os.write(self._file, b"".join(json.dumps({"at": at, **line}).encode() + b"\n" for line in found))
             os.fsync(self._file)

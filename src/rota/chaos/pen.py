@@ -8,6 +8,8 @@ from typing import IO, Any
 
 from rota.core.errors import RotaError
 
+LEDGER = "ROTA_CHAOS_LEDGER"
+
 
 class Pen:
     """One writer's connection."""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from rota.core.times import Duration
 
+# The queues of a storm, each with a pool of its own: jobs of the first three are planned, a source fills the fourth.
+FUNCTIONS, COROUTINES, COMMANDS, SOURCED = "storm", "storm-coroutines", "storm-commands", "storm-source"
+PLANNED = {FUNCTIONS: 7, COROUTINES: 2, COMMANDS: 1}
 WORK, FLAKY, POISON = "work", "flaky", "poison"
 LENGTHS = {0: 4, 5: 4, 50: 2, 300: 1}
 
@@ -44,6 +47,17 @@ class Options(Record):
     def span(self) -> Duration:
         return round(self.minutes * MINUTE)
 
+    @property
+    def pools(self) -> dict[str, int]:
+        """As many workers as asked for run functions; half as many coroutines, or commands; one has the source."""
+        half = max(1, self.workers // 2)
+        return {FUNCTIONS: self.workers, COROUTINES: half, COMMANDS: half, SOURCED: 1}
+
+    @property
+    def keys(self) -> int:
+        """How many keys the source has, besides the jobs that are offered."""
+        return self.jobs // 10
+
 
 class PlannedJob(Record):
     """A job that will be offered. `after` are the numbers of jobs that it waits for."""
@@ -53,6 +67,7 @@ class PlannedJob(Record):
     milliseconds: int
     priority: int
     after: tuple[int, ...] = ()
+    queue: str = FUNCTIONS
 
 
 class Offer(Record):
@@ -123,7 +138,8 @@ def _job(random: Random, number: int, before: int, poison: dict[int, int | None]
     priority = random.choice((0, 0, 0, 1, 5))
     after = {random.randrange(before)} if before and random.random() < 0.1 else set()
     after |= {poisoned for poisoned, waiting in poison.items() if waiting == number}
-    return PlannedJob(number, kind, length, priority, tuple(sorted(after)))
+    (queue,) = random.choices(list(PLANNED), list(PLANNED.values()))
+    return PlannedJob(number, kind, length, priority, tuple(sorted(after)), queue)
 
 
 def _faults(random: Random, options: Options, kinds: Sequence[str]) -> tuple[Fault, ...]:
@@ -141,6 +157,11 @@ def _lasts(random: Random, kind: str) -> Duration:
     if kind == FREEZE:
         return random.randint(SHORTEST_FREEZE, LONGEST_FREEZE)
     return random.randint(0, LONGEST_AWAY) if kind == KILL_ORCHESTRATOR else 0
+
+
+def kind_of(kind: str, queue: str) -> str:
+    """The task that a planned kind means in a queue."""
+    return kind if queue == FUNCTIONS else f"{kind}-{queue}"
 
 
 def seconds(duration: Duration) -> float:

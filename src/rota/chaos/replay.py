@@ -21,9 +21,10 @@ PROGRESS = (jobs.CLAIM, jobs.FINISH, jobs.FAIL)
 
 
 class Replay:
-    """Takes in events and faults in the order of the store's clock; `faults` are injected ones."""
+    """Takes in events and faults in the order of the store's clock, as far as they tell of one queue and its pool."""
 
-    def __init__(self, priorities: dict[int, int]) -> None:
+    def __init__(self, priorities: dict[int, int], queue: str = "") -> None:
+        self._queue = queue
         self.states: dict[int, str] = {}
         self.finishes: dict[int, int] = {}
         self.wrong_moves: list[str] = []
@@ -48,18 +49,28 @@ class Replay:
                 self._fault(moment, at)  # type: ignore[arg-type]
         return self
 
+    def add(self, other: Replay) -> None:
+        """Take in what the replay of another queue came to."""
+        self.states |= other.states
+        self.finishes |= other.finishes
+        self.wrong_moves += other.wrong_moves
+        self.out_of_order += other.out_of_order
+        self.longest_wait = max(self.longest_wait, other.longest_wait)
+        self.longest_stall = max(self.longest_stall, other.longest_stall)
+
     def _event(self, event: Event, at: Instant) -> None:
         self._look(at)
         progress = claimed = False
-        for place, fact in enumerate(event.facts):
+        facts = [fact for fact in event.facts if self._is_mine(fact)]
+        for place, fact in enumerate(facts):
             match fact:
                 case ["job", str(verb), str(), old, str(new), list(ids), *rest]:
                     told = rest[0] if rest else {}
                     for id in ids:
                         self._move(verb, old, new, id, told)
                     progress, claimed = progress or verb in PROGRESS, claimed or verb == jobs.CLAIM
-                    if verb == jobs.CLAIM and not _claims(event.facts[place + 1 : place + 2]):
-                        self._check_order(event, place)
+                    if verb == jobs.CLAIM and not _claims(facts[place + 1 : place + 2]):
+                        self._check_order(event, facts[: place + 1])
                 case ["slot", "move", str(name), {"status": status, "worker": worker}]:
                     self._up.pop(name, None)
                     if status == slots.UP:
@@ -105,9 +116,15 @@ class Replay:
         """Higher priorities first, then older jobs."""
         return -self._priorities.get(id, 0), id
 
-    def _check_order(self, event: Event, last: int) -> None:
+    def _is_mine(self, fact: list[Any]) -> bool:
+        """Whether it tells of this queue's jobs or of a slot of its pool; of workers all do."""
+        if fact[0] == "job":
+            return len(fact) < 6 or bool(fact[2] == self._queue)
+        return fact[0] != "slot" or bool(fact[2].rpartition(":")[0] == f"worker:{self._queue}")
+
+    def _check_order(self, event: Event, facts: Sequence[list[Any]]) -> None:
         """Nothing better was left when these were claimed."""
-        claimed = [id for fact in event.facts[: last + 1] if _claims([fact]) for id in fact[5]]
+        claimed = [id for fact in facts if _claims([fact]) for id in fact[5]]
         worst = max(map(self._rank, claimed))
         if self._ready and self._ready[0] < worst:
             self.out_of_order.append(

@@ -119,6 +119,7 @@ def _jobs(all: Snapshot) -> dict[str, int]:
         "quarantined_by_the_storm": sum(kinds.get(id) != POISON and is_expected_to_fail(all, id) for id in failed),
         "failed_unexpectedly": sum(not is_expected_to_fail(all, id) for id in failed),
         "waiting_for_a_failed_one": states[jobs.BLOCKED],
+        "done_from_the_source": all.sourced.successes,
     }
 
 

@@ -17,12 +17,24 @@ from rota.settings import MEANINGS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.chaos.plan import Options
+    from rota.chaos.plan import Options, Plan
 
 
 def kinds() -> tuple[str, ...]:
     """A worker that hangs is drawn only where the time after which it is missed can be set: the default is too long."""
     return KINDS if "silent_interval" in MEANINGS else tuple(kind for kind in KINDS if kind != HANG)
+
+
+def _blow(crew: Crew, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
+    """The storm itself; afterwards none of its processes is there."""
+    try:
+        storm = Storm(crew, plan, say)
+        try:
+            return report.document(storm.run())
+        finally:
+            storm.close()
+    finally:
+        crew.close()
 
 
 def run(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
@@ -32,18 +44,11 @@ def run(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     folder = tempfile.mkdtemp(prefix="rota-chaos-")
     plan = draw(options, kinds())
     say(f"seed {options.seed}: {options.jobs} jobs, {len(plan.faults)} faults, {options.minutes:g} min, in {folder}")
-    crew = Crew(folder, options.workers)
     try:
-        storm = Storm(crew, plan, say)
-        try:
-            told = report.document(storm.run())
-        finally:
-            storm.close()
+        told = _blow(Crew(folder, options.pools, keys=options.keys), plan, say)
     except KeyboardInterrupt:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    finally:
-        crew.close()
     if report.is_good(told):
         shutil.rmtree(folder)
     else:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from rota.chaos.app import MARKS, SOURCE
+from rota.chaos.plan import PLANNED, SOURCED
+from rota.core import job as jobs
+from rota.core.errors import NotFound
 from rota.core.record import Record
 from rota.core.restart import RestartPolicy
 
@@ -49,6 +53,19 @@ class Watch(Record):
     stop_code: int | None
 
 
+class Sourced(Record):
+    """What became of the source's keys: how many succeeded, by the store, and which failed or have no mark."""
+
+    keys: int = 0
+    successes: int = 0
+    failed: tuple[Job, ...] = ()
+    unmarked: frozenset[str] = frozenset()
+
+    @property
+    def is_over(self) -> bool:
+        return self.successes + len(self.failed) >= self.keys
+
+
 class Snapshot(Record):
     """A storm that is over: its plan, the ledger, what was watched, the store, and what the system still has."""
 
@@ -65,6 +82,7 @@ class Snapshot(Record):
     slots: tuple[Slot, ...]
     counts: Mapping[str, int]
     refused_outcomes: int = 0
+    sourced: Sourced = Sourced()
 
     @property
     def kinds(self) -> dict[int, str]:
@@ -79,10 +97,6 @@ def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, l
     events = tuple(_every_event(store))
     workers = {id: store.workers.get(id) for id in _registered(events)}
     certificates = {id: certificate for id in workers if (certificate := store.workers.certificate(id)) is not None}
-    counts: dict[str, int] = {}
-    for queue in store.queues.list():
-        for status, n in queue.counts.items():
-            counts[status] = counts.get(status, 0) + n
     return Snapshot(
         plan=plan,
         book=book,
@@ -95,16 +109,40 @@ def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, l
         workers=workers,
         certificates=certificates,
         slots=tuple(store.slots.all()),
-        counts=counts,
+        counts=count(store),
         refused_outcomes=_refused_outcomes(log),
+        sourced=sourced(store, plan),
     )
 
 
 def every_job(store: Store) -> Iterator[Job]:
+    """Every job that was offered; those of a source leave no row when they are done."""
     before = None
     while page := store.jobs.list(limit=PAGE, before=before):
-        yield from page
+        yield from (job for job in page if job.queue in PLANNED)
         before = page[-1].id
+
+
+def count(store: Store) -> dict[str, int]:
+    """How many of the jobs that were offered are in which state, as the store counts them."""
+    counts: dict[str, int] = {}
+    for status in store.queues.list():
+        for state, n in status.counts.items() if status.queue.name in PLANNED else ():
+            counts[state] = counts.get(state, 0) + n
+    return counts
+
+
+def sourced(store: Store, plan: Plan) -> Sourced:
+    """What became of the source's keys by now."""
+    keys = plan.options.keys
+    try:
+        successes = store.sources.get(SOURCE).success_count
+    except NotFound:
+        successes = 0
+    failed = tuple(store.jobs.list(jobs.FAILED, SOURCED, limit=PAGE))
+    marks = os.path.join(os.path.dirname(store.database.path), MARKS)
+    unmarked = [key for key in map(str, range(keys)) if not os.path.exists(os.path.join(marks, key))]
+    return Sourced(keys, successes, failed, frozenset(unmarked))
 
 
 def _every_event(store: Store) -> Iterator[Event]:

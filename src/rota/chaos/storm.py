@@ -8,12 +8,21 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from rota.chaos import system
-from rota.chaos.app import QUEUE
 from rota.chaos.book import Reader
 from rota.chaos.crew import LEDGER_SOCKET
 from rota.chaos.expected import blocked_for_good
-from rota.chaos.plan import FREEZE, HANG, KILL_BUSY, KILL_IDLE, KILL_ORCHESTRATOR, TERMINATE, Offer, seconds
-from rota.chaos.snapshot import Sample, Watch, every_job, take
+from rota.chaos.plan import (
+    FREEZE,
+    HANG,
+    KILL_BUSY,
+    KILL_IDLE,
+    KILL_ORCHESTRATOR,
+    TERMINATE,
+    Offer,
+    kind_of,
+    seconds,
+)
+from rota.chaos.snapshot import Sample, Watch, count, every_job, sourced, take
 from rota.core import job as jobs
 from rota.core.errors import Refused, RotaError
 from rota.core.job import NewJob
@@ -161,7 +170,7 @@ class Storm:
         self._say(f"{len(book.accepted):,} jobs accepted, {final:,} over, {len(book.faults)} faults")
 
     def _counts(self) -> dict[str, int]:
-        return next((status.counts for status in self._store.queues.list() if status.queue.name == QUEUE), {})
+        return count(self._store)
 
     # jobs
 
@@ -184,7 +193,7 @@ class Storm:
         while time.monotonic() < deadline:
             counts = self._counts()
             busy = any(counts.get(state) for state in (jobs.READY, jobs.ACTIVE, jobs.SCHEDULED))
-            if not busy and not self._later:
+            if not busy and not self._later and sourced(self._store, self._plan).is_over:
                 found = {job.id: job for job in every_job(self._store)}
                 if all(blocked_for_good(job, found) for job in found.values() if job.status == jobs.BLOCKED):
                     return True
@@ -269,8 +278,8 @@ def new_job(planned: PlannedJob, accepted: dict[int, int]) -> NewJob:
     payload: dict[str, Any] = {"ms": planned.milliseconds}
     return NewJob(
         f"{planned.kind} {planned.number}",
-        QUEUE,
-        planned.kind,
+        planned.queue,
+        kind_of(planned.kind, planned.queue),
         payload,
         planned.priority,
         after,

@@ -76,7 +76,12 @@ def renew(call: Call) -> int:
     if call.json:
         call.document(wire.claim(claim))
     else:
-        call.say(f"job {claim.job_id} renewed{_until(claim)}")
+        by_itself = claim.lease_expires_at is None
+        call.say(
+            f"job {claim.job_id} is renewed by its orchestrator"
+            if by_itself
+            else f"job {claim.job_id} renewed{_until(claim)}"
+        )
     return 0
 
 

@@ -36,6 +36,24 @@ CREW = (
         ),
     ),
     Command(
+        "worker exec",
+        "keep workers alive that run a command for each job of a queue, beside any orchestrator",
+        "orchestrator:exec_beside",
+        "rota worker exec --queue convert -- ./convert.sh {payload.path}",
+        (
+            Argument(
+                "CMD", "the program and its arguments, after --; {id}, {title}, {payload.NAME} are filled in", many=True
+            ),
+        ),
+        (
+            Option("--queue", "their queue; default serves all that have no pool", "Q", "queue", default="default"),
+            Option("--workers", "how many", "N", "count", default="1"),
+            Option("--name", "the crew's name; without one, the first free of beside, beside-2 …", "NAME", "queue"),
+            Option("--timeout", "how long a command may take at most", "D", "duration"),
+            _LOG_FORMAT,
+        ),
+    ),
+    Command(
         "orchestrator stop",
         "let it finish what is in hand, and wait until it has stopped",
         "orchestrator:stop",

@@ -46,6 +46,16 @@ def start_beside(call: Call) -> int:
     return run(call.settings(), Start(call["app"], pools, call["name"], call["log_format"] or "text"))
 
 
+def exec_beside(call: Call) -> int:
+    """Keep workers alive that run a command for each job of a queue."""
+    from rota import exec as executing
+    from rota.orchestrator.run import Start, run
+
+    told = executing.told(call["cmd"], call["timeout"])
+    pools = {call["queue"] or DEFAULT: call["workers"] or 1}
+    return run(call.settings(), Start(executing.APP, pools, call["name"], call["log_format"] or "text", told=told))
+
+
 def _start_daemon(call: Call, wanted: Start) -> int:
     from rota.orchestrator.daemon import start_daemon
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota import wire
 from rota.cli.show import age, columns
-from rota.core.errors import BadInput, NotFound, RotaError
+from rota.core.errors import NotFound, RotaError
 from rota.core.ids import printable
 from rota.core.jsontext import Raw
 from rota.core.times import format_duration
@@ -54,7 +54,9 @@ def forget(call: Call) -> int:
 
 def check(call: Call) -> int:
     """Run a source once, explain its query, and say what it would add."""
-    app = _load(call["app"])
+    from rota.worker.load import load_app
+
+    app = load_app(call["app"])
     source = app.sources.get(call["name"])
     if source is None:
         known = ", ".join(sorted(app.sources)) or "none"
@@ -67,15 +69,6 @@ def check(call: Call) -> int:
     else:
         call.lines([printable(line) for line in _report(call, app, source, plan, found, verdicts)])
     return 1 if plan is not None and plan.denied else 0
-
-
-def _load(text: str) -> App:
-    from rota.worker.load import load_app
-
-    try:
-        return load_app(text)
-    except ImportError as problem:
-        raise BadInput(f"{text} cannot be loaded: {problem}") from None
 
 
 def _plan(source: Source) -> Plan | None:

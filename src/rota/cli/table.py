@@ -61,6 +61,18 @@ _JOBS = (
     Command("show", "everything about a job, with its runs", "jobs:show", "rota show 5", (_JOB,)),
     Command("runs", "what each claim on a job did", "jobs:runs", "rota runs 5 --json", (_JOB,)),
     Command(
+        "logs",
+        "what the code of a job's newest run wrote, where its capture_io said that it would",
+        "logs:logs",
+        "rota logs 5 --follow",
+        (_JOB,),
+        (
+            Option("--run", "this run instead, such as run-0000002s", "RUN"),
+            Option("--stderr", "its errors instead of its transcript"),
+            Option("--follow", "go on as more is written, until the run is over"),
+        ),
+    ),
+    Command(
         "list",
         "jobs, newest first",
         "jobs:list_jobs",

@@ -69,6 +69,8 @@ class Run(Record):
     error: str | None
     note: str | None
     renewed_count: int
+    transcript_path: str | None = None
+    stderr_path: str | None = None
 
     @property
     def id(self) -> str:
@@ -78,6 +80,15 @@ class Run(Record):
     def status(self) -> str:
         (status,) = MOVES[ACTIVE, self.verb]
         return status
+
+
+class Captured(Record):
+    """Where the code of a run writes what it says, as its `capture_io` named it; `is_live` while its claim lives."""
+
+    run_id: str
+    transcript_path: str | None
+    stderr_path: str | None
+    is_live: bool = False
 
 
 class Done(Record):
@@ -113,14 +124,20 @@ class Returned(Record):
 
 
 class Lapsed(Record):
-    """The lease ran out and someone noticed."""
+    """The lease ran out and someone noticed. `crowded`: its worker may have had others in hand, as for a death."""
+
+    crowded: bool = False
 
 
 class Died(Record):
-    """The worker that held the claim is dead. `in_hand` false: it had not started this one, so nothing is spent."""
+    """The worker that held the claim is dead. `in_hand` false: it had not started this one, so nothing is spent.
+
+    `crowded`: it had others in hand too, and nobody knows which is to blame; so none is, and each runs next alone.
+    """
 
     error: str
     in_hand: bool = True
+    crowded: bool = False
 
 
 class Cancelled(Record):
@@ -135,7 +152,10 @@ if TYPE_CHECKING:
 
 
 class End(Record):
-    """What an ending means: the verb of the move, the final state or None to rest, and what is written down."""
+    """What an ending means: the verb of the move, the final state or None to rest, and what is written down.
+
+    `alone`: whether the next run has a worker for itself; None leaves that as it was.
+    """
 
     verb: str
     status: str | None = None
@@ -148,6 +168,7 @@ class End(Record):
     died: int = 0
     lapsed: int = 0
     leaves_run: bool = True
+    alone: bool | None = False
 
 
 def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
@@ -163,15 +184,19 @@ def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
         case Snoozed(delay, note):
             return End(jobs.SNOOZE, spent=0, delay=delay, note=note)
         case Released(note, reason):
-            return End(jobs.RELEASE, spent=0, note=note, reason=reason)
+            return End(jobs.RELEASE, spent=0, note=note, reason=reason, alone=None)
         case Returned():
-            return End(jobs.RELEASE, spent=0, leaves_run=False)
-        case Lapsed():
+            return End(jobs.RELEASE, spent=0, leaves_run=False, alone=None)
+        case Lapsed(crowded):
             error = f"the lease of {job.worker_id} ran out"
+            if crowded:
+                return End(jobs.EXPIRE, spent=0, reason=LAPSE, error=error, lapsed=1, alone=True)
             return End(jobs.EXPIRE, None if left else jobs.FAILED, reason=LAPSE, error=error, lapsed=1)
-        case Died(error, in_hand):
+        case Died(error, in_hand, crowded):
             if not in_hand:
-                return End(jobs.DIE, spent=0, reason=DEATH, leaves_run=False)
+                return End(jobs.DIE, spent=0, reason=DEATH, leaves_run=False, alone=None)
+            if crowded:
+                return End(jobs.DIE, spent=0, reason=DEATH, error=error, alone=True)
             if job.deaths + 1 >= jobs.DEATHS_TO_QUARANTINE:
                 text = f"{jobs.QUARANTINED}: cost {job.deaths + 1} workers; the last: {error}"
                 return End(jobs.DIE, jobs.FAILED, reason=jobs.QUARANTINED, error=text, died=1)

@@ -101,6 +101,9 @@ class Job(Record):
     note: str | None
     checkpoint_json: str | None
     source: str | None = None
+    transcript_path: str | None = None
+    stderr_path: str | None = None
+    alone: int = 0
     after: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
 

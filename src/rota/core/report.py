@@ -8,15 +8,33 @@ from typing import TYPE_CHECKING, Any
 from rota.core import frame as frames
 from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.jsontext import encoder
+from rota.core.record import Record
 from rota.core.times import DAY
 
 if TYPE_CHECKING:
     from rota.core.claim import Outcome
 
 LARGEST_RESULT = 256 * 1024
+MOST_AT_ONCE = 1000
 LONGEST_ERROR, LONGEST_NOTE = 16_384, 10_000
 LONGEST_SNOOZE = 3650 * DAY
 _encode = encoder()
+
+
+class Kinds(Record):
+    """Some kinds of jobs, or all of them."""
+
+    names: frozenset[str] = frozenset()
+    every: bool = False
+
+    def __bool__(self) -> bool:
+        return self.every or bool(self.names)
+
+    def __contains__(self, kind: object) -> bool:
+        return self.every or kind in self.names
+
+
+NO_KINDS = Kinds()
 
 
 def done_frame(job: int, token: int, outcome: Outcome) -> bytes:
@@ -55,6 +73,18 @@ def outcome(body: dict[str, Any]) -> Outcome:
             return Failed(error or "failed, and did not say why", again is not False, reason)
         case _:
             return Failed(f"reported no outcome that rota knows: {body.get('outcome')!r:.60}")
+
+
+def kinds(value: object) -> Kinds:
+    """The kinds that a HELLO frame names: a list of them, or true for all."""
+    names = value if isinstance(value, list) else []
+    return Kinds(frozenset(name for name in names if isinstance(name, str)), value is True)
+
+
+def concurrency(body: dict[str, Any]) -> int:
+    """How many jobs a worker says that it has in hand at a time."""
+    told = body.get("concurrency")
+    return min(max(1, told), MOST_AT_ONCE) if isinstance(told, int) else 1
 
 
 def tokens(body: dict[str, Any]) -> set[int]:

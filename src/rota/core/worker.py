@@ -63,6 +63,7 @@ class Worker(Record):
     last_error_message: str | None
     current_job: int | None
     metadata_json: str | None
+    concurrency: int = 1
 
     @property
     def metadata(self) -> dict[str, Any]:

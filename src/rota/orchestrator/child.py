@@ -11,11 +11,14 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING
 
+from rota import wire
 from rota.core import frame as frames
-from rota.core.death import RECYCLED, Exit
+from rota.core.death import DEADLINE, RECYCLED, Exit
 from rota.core.health import PENDING, Health
 from rota.core.ids import run_id
 from rota.core.jsontext import compact, quote
+from rota.core.report import NO_KINDS
+from rota.core.times import SECOND
 from rota.orchestrator.handout import SPAN
 from rota.orchestrator.system import open_process
 from rota.store.deaths import Death
@@ -25,7 +28,7 @@ from rota.store.orchestrators import Process
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rota.core.times import Instant
+    from rota.core.times import Duration, Instant
     from rota.store.exchange import Handout
 
 TAIL = 4096
@@ -33,6 +36,7 @@ LARGEST_WINDOW = 256 * 1024
 MOST_AT_ONCE = 64 * 1024  # of one worker's frames, before the others have their turn
 LONGEST_ERROR = 2000
 BY_US = "orchestrator"
+CANCELLING = 6 * SECOND  # a second more than a command has between TERM and KILL
 
 
 class Child:
@@ -73,6 +77,10 @@ class Child:
         self.usual = SPAN
         self.held: deque[Handout] = deque()
         self.job_started_at = now
+        self.concurrency = 1
+        self.cancels = self.wants_whole = NO_KINDS
+        self.cancelled: dict[int, tuple[str, Instant]] = {}
+        self._handed_at: dict[int, Instant] = {}
         self.settled: int | None = None
         self.stopping = False  # it takes no more jobs: it was asked to leave, or said that it does
         self.cut = False
@@ -96,6 +104,28 @@ class Child:
     def names(self) -> tuple[str, str, str | None]:
         """What a log line about it carries: its slot, its id and the run in hand."""
         return self.slot, self.worker_id, run_id(self.held[0].token) if self.held else None
+
+    @property
+    def in_hand(self) -> list[Handout]:
+        """The jobs that it has started, as far as can be known: the first, or all where it has several at a time."""
+        return list(self.held) if self.concurrency > 1 else [self.held[0]] if self.held else []
+
+    def deadline(self, held: Handout) -> Instant | None:
+        """When a job in hand is past its time-out."""
+        return held.timeout and self._handed_at.get(held.token, self.job_started_at) + held.timeout
+
+    def holding(self, token: object) -> Handout | None:
+        """The job in hand that has this token."""
+        if self.held and self.held[0].token == token:
+            return self.held[0]
+        return next((held for held in self.in_hand if held.token == token), None)
+
+    def put_down(self, held: Handout) -> None:
+        """It no longer holds this one."""
+        self.held.remove(held)
+        if self.cancelled or self._handed_at:
+            self.cancelled.pop(held.token, None)
+            self._handed_at.pop(held.token, None)
 
     def read(self) -> tuple[list[frames.Frame], bool]:
         """Frames that have come, and whether the pipe is closed."""
@@ -122,6 +152,8 @@ class Child:
         if not self.held:
             self.job_started_at, self.recalled = now, False
         self.held += claims
+        if self.concurrency > 1:
+            self._handed_at |= {claim.token: now for claim in claims}
         jobs: list[str] = []
         size = 0
         for claim in claims:
@@ -138,6 +170,22 @@ class Child:
         frame = f'{frames.RUN}|{{"jobs":[{",".join(jobs)}],"settled":{settled},"renewed_at":{renewed_at}}}\n'
         self._outbox += frame.encode("utf-8", "replace")
         self.flush()
+
+    def cancel(self, held: Handout, reason: str, now: Instant) -> bool:
+        """Ask it to end one job in hand, and give it time; false where its handler cannot be ended so."""
+        if held.kind not in self.cancels:
+            return False
+        if held.token not in self.cancelled:
+            self.cancelled[held.token] = (reason, now + CANCELLING)
+            self.send(frames.CANCEL, {"token": held.token, "reason": reason})
+        return True
+
+    def stalled(self, by: Duration) -> None:
+        """We stood still ourselves: none of its deadlines had that time."""
+        self.job_started_at += by
+        self._handed_at = {token: at + by for token, at in self._handed_at.items()}
+        self.cancelled = {token: (reason, until + by) for token, (reason, until) in self.cancelled.items()}
+        self.health = self.health.moved(by)
 
     def recall(self) -> None:
         """Ask for what it has not started; it answers which that is."""
@@ -225,6 +273,7 @@ class Child:
             usage=usage,
             last_frame=self.last_frame or None,
             stderr_tail=self.tail.decode(errors="replace"),
+            overdue=tuple(token for token, (reason, _) in self.cancelled.items() if reason == DEADLINE),
         )
 
     def is_stopped(self) -> bool:
@@ -260,6 +309,8 @@ def _seldom(claim: Handout) -> dict[str, object]:
         job["key"] = claim.key
     if claim.fenced:
         job["fence"] = "end"
+    if claim.whole is not None:
+        job["whole"] = {**wire.job(claim.whole), "payload": None}
     if claim.previous_runs:
         job["previous_runs"] = [
             {

@@ -194,8 +194,7 @@ class Crew:
             if place.start_at is not None:
                 place.start_at += by
             if place.child is not None:
-                place.child.job_started_at += by
-                place.child.health = place.child.health.moved(by)
+                place.child.stalled(by)
         if self._stopping is not None:
             self._stopping.stalled(by)
 
@@ -313,8 +312,8 @@ class Crew:
     def _is_up(self, place: Place, child: Child) -> None:
         place.state, place.shown = slot.UP, health.HEALTHY
         self._work.wake()
-        name, worker = place.name, child.worker_id
-        self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name))
+        name, worker, concurrency = place.name, child.worker_id, child.concurrency
+        self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name, concurrency))
         self._say("is up", *child.names)
         if self._lease.status == orchestrators.STARTING:
             self._lease.status = orchestrators.RUNNING
@@ -416,7 +415,9 @@ class Crew:
     def _deliver(self, answer: Exchange, settled: dict[str, int]) -> None:
         """Hand claims to their workers; those of one that died meanwhile go back with its death."""
         for token in answer.refused:
-            self._say("its outcome was refused: the claim was taken or called off", run=run_id(token))
+            self._say(
+                "its outcome was refused: the claim was taken, called off or settled by someone else", run=run_id(token)
+            )
         by_worker: dict[str, list[Handout]] = {}
         for claim in answer.claims:
             by_worker.setdefault(claim.worker_id, []).append(claim)
@@ -426,7 +427,7 @@ class Crew:
             claims = by_worker.pop(child.worker_id, None)
             if claims:
                 child.hand(claims, at, self._lease.renewed_at)
-                self._rounds.not_later(at + min(STUCK, child.held[0].timeout or STUCK))
+                self._rounds.not_later(at + min(STUCK, *(held.timeout or STUCK for held in child.in_hand)))
         for claims in by_worker.values():
             self._work.holdings.drop(claim.token for claim in claims)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.core.times import Duration
+    from rota.orchestrator.child import Child
     from rota.orchestrator.place import Place
 
 MOST = 128
@@ -30,14 +31,21 @@ def window(usual: Duration) -> int:
 
 
 def idle(places: Iterable[Place]) -> list[Idle]:
-    """Workers with room: two windows of short jobs, or one long job."""
+    """Workers with room: for two windows of short jobs, for one long job, or for as many as they have in hand."""
     found = []
     for place in places:
         child = place.child
         if child is None or place.state != slot.UP or child.stopping or child.ending is not None:
             continue
-        size, held = window(child.usual), len(child.held)
-        room = 1 - held if size == 1 else 2 * size - held if held <= size else 0
+        room, held = _room(child), len(child.held)
         if room > 0:
-            found.append(Idle(child.worker_id, place.queue, room, held))
+            found.append(Idle(child.worker_id, place.queue, room, held, child.concurrency > 1, child.wants_whole))
     return found
+
+
+def _room(child: Child) -> int:
+    """How many more a worker takes now: one that has several in hand takes no window, and nothing beside one alone."""
+    size, held = window(child.usual), len(child.held)
+    if child.concurrency > 1:
+        return 0 if any(each.alone for each in child.held) else child.concurrency - held
+    return 1 - held if size == 1 else 2 * size - held if held <= size else 0

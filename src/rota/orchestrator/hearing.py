@@ -61,15 +61,19 @@ class Hearing:
                 self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
             case frames.HELLO:
                 self._upkeep.declare(source.heard(body))
+                child.concurrency = report.concurrency(body)
+                child.cancels, child.wants_whole = report.kinds(body.get("cancels")), report.kinds(body.get("whole"))
             case _:
                 pass
 
     def _settle(self, child: Child, body: dict[str, Any]) -> None:
-        """A job ended. Windows run in order, so it is the first that the worker holds."""
-        if not child.held or child.held[0].token != body.get("token"):
+        """A job ended. Windows run in order, so it is the first that the worker holds, or one of several in hand."""
+        held = child.holding(body.get("token"))
+        if held is None:
             child.health = child.health.babble()
             return
-        held, at = child.held.popleft(), now()
+        child.put_down(held)
+        at = now()
         child.usual = usual_after(child.usual, at - child.job_started_at)
         child.job_started_at, child.recalled = at, False
         self._work.report(child.worker_id, (held.job_id, held.token, report.outcome(body)))
@@ -78,9 +82,9 @@ class Hearing:
 
     def _keep(self, child: Child, body: dict[str, Any]) -> None:
         """What the handler of the job in hand wants its next attempt to know."""
-        text = report.checkpoint(body)
-        if text is not None and child.held and body.get("token") == child.held[0].token:
-            self._work.keep((text, child.held[0].job_id, child.held[0].token))
+        text, held = report.checkpoint(body), child.holding(body.get("token"))
+        if text is not None and held is not None:
+            self._work.keep((text, held.job_id, held.token))
 
     def _feel(self, place: Place, child: Child, body: dict[str, Any]) -> None:
         match body.get("status"):
@@ -99,7 +103,7 @@ class Hearing:
 
     def _take_back(self, child: Child, tokens: set[int]) -> None:
         for held in [held for held in child.held if held.token in tokens]:
-            child.held.remove(held)
+            child.put_down(held)
             self._work.report(child.worker_id, (held.job_id, held.token, Returned()))
         if self._wishes.returned(child.worker_id):
             self._work.wake()

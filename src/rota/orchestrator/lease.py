@@ -60,7 +60,7 @@ class Lease:
                 child.lost = True
                 child.send(frames.LOST, {})
                 self._say("told that the lease could not be renewed for 10s", *child.names)
-            if state == orchestrators.ENDED and child.held and child.held[0].fenced:
+            if state == orchestrators.ENDED and any(held.fenced for held in child.in_hand):
                 end(child, "its queue must never overlap, and the lease could not be renewed for 12s")
 
     def renew(self, at: Instant) -> None:

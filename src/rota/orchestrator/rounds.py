@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core import health
-from rota.core.death import DEADLINE
+from rota.core.death import DEADLINE, OPERATOR
 from rota.core.health import InHand
 from rota.core.times import SECOND
 from rota.orchestrator import strays
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.place import Place
     from rota.orchestrator.upkeep import Upkeep
     from rota.settings import Settings
+    from rota.store.exchange import Handout
 
 EVERY = SECOND
 
@@ -67,22 +68,35 @@ class Rounds:
 
     def _look(self, place: Place, child: Child, at: Instant) -> Instant:
         """Is the worker well, and is its job within its time? When to look again."""
-        held = child.held[0] if child.held else None
-        deadline = child.job_started_at + held.timeout if held is not None and held.timeout else None
-        if deadline is not None and at >= deadline:
-            self._end(child, DEADLINE, f"job {held.job_id if held else 0} is past its time-out")
-        stuck_at = child.job_started_at + STUCK if len(child.held) > 1 and not child.recalled else None
+        in_hand = child.in_hand
+        deadlines = [due for held in in_hand if (due := self._mind_deadline(child, held, at)) is not None]
+        has_window = len(child.held) > len(in_hand) and not child.recalled
+        stuck_at = child.job_started_at + STUCK if has_window else None
         if stuck_at is not None and at >= stuck_at:
             child.recall()
         late = child.health.state == health.LATE
-        in_hand = InHand(held.job_id if held else None, deadline, late and child.is_stopped())
-        child.health, reason = child.health.look(self._health, in_hand, at)
+        suspect = InHand(
+            in_hand[0].job_id if in_hand else None, min(deadlines, default=None), late and child.is_stopped()
+        )
+        child.health, reason = child.health.look(self._health, suspect, at)
         if reason is not None:
             self._end(child, reason, reason.replace("_", " "))
         if child.health.state != place.shown:
             place.shown = child.health.state
             self._upkeep.felt(place.name, place.shown)
-        return min((due for due in (deadline, stuck_at) if due is not None and due > at), default=at + EVERY)
+        moments = [*deadlines, *(until for _, until in child.cancelled.values()), *([stuck_at] if stuck_at else [])]
+        return min((moment for moment in moments if moment > at), default=at + EVERY)
+
+    def _mind_deadline(self, child: Child, held: Handout, at: Instant) -> Instant | None:
+        """End a job in hand that is past its time-out, or that was to end and does not; its deadline."""
+        deadline = child.deadline(held)
+        reason, until = child.cancelled.get(held.token, ("", at))
+        if reason and at >= until:
+            why = DEADLINE if reason == DEADLINE else OPERATOR
+            self._end(child, why, f"job {held.job_id} was to end and has not")
+        elif deadline is not None and at >= deadline and not child.cancel(held, DEADLINE, at):
+            self._end(child, DEADLINE, f"job {held.job_id} is past its time-out")
+        return deadline
 
     def _look_for_strays(self) -> None:
         """Tell of processes that handlers left behind; end those whose worker is gone."""

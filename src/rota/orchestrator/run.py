@@ -42,6 +42,7 @@ class Start(Record):
     log_format: str = TEXT
     tie: int | None = None
     folder: str | None = None
+    told: Mapping[str, str] = {}  # more for the environment of its workers
 
 
 def lock_path(database: str, crew: str = MAIN) -> str:
@@ -130,4 +131,6 @@ def _environment(settings: Settings, start: Start) -> dict[str, str]:
         "ROTA_FRAME_INTERVAL": f"{settings.frame_interval // MILLISECOND}ms",
         "ROTA_MAX_JOBS": str(settings.max_jobs),
         "ROTA_MAX_RSS": str(settings.max_rss),
+        "ROTA_CAPTURE_LIMIT": str(settings.capture_limit),
+        **start.told,
     }

@@ -43,8 +43,16 @@ def end(known: Collection[int], worker_id: str | None = None) -> int:
         if not left or time.monotonic() > deadline:
             return ended
         for stray in left:
-            os.kill(stray.pid, signal.SIGKILL)
+            _kill(stray.pid)
             ended += _await_end(stray.pid, deadline)
+
+
+def _kill(pid: int) -> None:
+    """End a child of ours, with its group where it leads one: some in it may have cleared their environment."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _await_end(pid: int, deadline: float) -> bool:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from rota.core import slot
 from rota.core.death import OPERATOR
+from rota.core.job import CANCELLED
 from rota.core.orchestrator import DRAIN
 from rota.core.queue import ALL
 from rota.orchestrator.place import Place
+from rota.orchestrator.upkeep import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,12 +67,12 @@ class Wishes:
     def _tell(self, child: Child, wish: Wish) -> None:
         if child.worker_id in wish.to_stop:
             child.ask_to_stop()
-        if not child.held:
-            return
-        first, *rest = child.held
-        if first.token not in wish.held:
-            self._end(child, OPERATOR, f"job {first.job_id} was called off")
-        elif any(each.token not in wish.held or self.is_paused(each.queue) for each in rest):
+        in_hand = child.in_hand
+        for each in in_hand:
+            if each.token not in wish.held and not child.cancel(each, CANCELLED, now()):
+                self._end(child, OPERATOR, f"job {each.job_id} was called off")
+        rest = list(child.held)[len(in_hand) :]
+        if child.ending is None and any(each.token not in wish.held or self.is_paused(each.queue) for each in rest):
             self._recalled.add(child.worker_id)
             child.recall()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rota.core import claim as claims
 from rota.core import job as jobs
-from rota.core.claim import Lapsed, Released
-from rota.core.errors import BadInput, Conflict, NothingReady, Refused, RotaError, Stale
+from rota.core.claim import Captured, Lapsed, Released
+from rota.core.errors import BadInput, Conflict, NotFound, NothingReady, Refused, RotaError, Stale
+from rota.core.ids import run_id
 from rota.core.queue import allow
 from rota.core.source import is_internal
 from rota.core.times import format_instant
@@ -15,6 +16,8 @@ from rota.store.workers import present
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from rota.core.claim import Claim, Outcome, Run
     from rota.core.job import Job
     from rota.core.queue import Allowance, Queue
@@ -57,14 +60,14 @@ class Claims:
         raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
 
     def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
-        """Extend a live lease, never shortening it; a lapsed one is lost."""
+        """Extend a live lease, never shortening it; a lapsed one is lost. A seen worker's is renewed without asking."""
         with self._store.write() as tx:
             job = flow.job_of(tx, claim.job_id)
             until = claims.renewed(job, self._lease(job.lease if lease is None else lease), tx.now)
             row = tx.one("claim.renew", id=claim.job_id, token=claim.token, until=until, now=tx.now)
             if row is None:
-                if job.token == claim.token and job.orchestrator is not None:
-                    raise Refused(f"job {job.id} is held by a watched worker: its orchestrator renews it")
+                if job.status == jobs.ACTIVE and job.token == claim.token and job.orchestrator is not None:
+                    return to_claim(job)
                 if job.token == claim.token and job.is_lapsed(tx.now):
                     ended = format_instant(job.lease_expires_at or 0)
                     raise Stale(f"the lease on job {job.id} ran out at {ended}: settle it while nobody takes it")
@@ -73,11 +76,23 @@ class Claims:
             tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
             return to_claim(to_job(row))
 
-    def keep_checkpoint(self, claim: Claim, checkpoint: str) -> None:
-        """Keep JSON text for whoever attempts the job next; only the holder may."""
+    def checkpoint(self, claim: Claim, value: Any) -> None:
+        """Keep what the next attempt should know: anything JSON can hold, at most 256 KiB. Only the holder may."""
+        from rota.store import payload  # no hot verb needs it
+
+        text = payload.encode(value, "checkpoint")
         with self._store.write() as tx:
-            if not tx.execute("claim.checkpoint", checkpoint=checkpoint, id=claim.job_id, token=claim.token):
+            if not tx.execute("claim.checkpoint", checkpoint=text, id=claim.job_id, token=claim.token):
                 raise _lost(tx, claim)
+            self._beat(tx, claim.worker_id)
+
+    def capture(self, claim: Claim, transcript_path: str | None, stderr_path: str | None) -> None:
+        """Say where the code behind this claim writes what it says; its run keeps that. Only the holder may."""
+        paths = {"transcript_path": transcript_path, "stderr_path": stderr_path}
+        with self._store.write() as tx:
+            if not tx.execute("claim.capture", id=claim.job_id, token=claim.token, **paths):
+                raise _lost(tx, claim)
+            self._beat(tx, claim.worker_id)
 
     def release(self, claim: Claim, note: str | None = None) -> None:
         """Give the job back unfinished; no attempt is spent."""
@@ -117,6 +132,25 @@ class Claims:
     def runs(self, job_id: int) -> list[Run]:
         """What each ended claim on a job did, oldest first."""
         return [to_run(row) for row in self._store.database.execute("claim.runs", {"job": job_id})]
+
+    def captured(self, job_id: int, run: str | None = None) -> Captured:
+        """Where the newest run of a job, or the one named, wrote what it said; a live one included."""
+        from rota.store import captures  # no hot verb needs it
+
+        job = self._store.jobs.get(job_id)
+        runs = [(each.id, each.transcript_path, each.stderr_path) for each in self.runs(job_id)]
+        found = [captures.known(self._store.database.path, Captured(*each)) for each in runs]
+        if job.status == jobs.ACTIVE and job.token is not None:
+            live = Captured(run_id(job.token), job.transcript_path, job.stderr_path, is_live=True)
+            found.append(captures.known(self._store.database.path, live))
+        if not found:
+            raise NotFound(f"job {job_id} has not run yet")
+        if run is None:
+            return found[-1]
+        for each in found:
+            if each.run_id == run:
+                return each
+        raise NotFound(f"job {job_id} has no {run}: its last run is {found[-1].run_id}")
 
     def _take(self, tx: Transaction, job: Job, worker: str, lease: Duration | None) -> Claim:
         lease = self._lease(lease)

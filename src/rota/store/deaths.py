@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Death(Record):
-    """What the orchestrator saw of a worker's end. `asked`: it was told to stop; `cut`: its time to finish was over."""
+    """What the orchestrator saw of a worker's end. `asked`: it was told to stop; `cut`: its time to finish was over.
+
+    `overdue` are the claims that it was ended for, where that was a deadline; by default the oldest.
+    """
 
     worker_id: str
     slot: str
@@ -33,6 +36,7 @@ class Death(Record):
     usage: str | None = None
     last_frame: str | None = None
     stderr_tail: str | None = None
+    overdue: tuple[int, ...] = ()
 
     @property
     def is_peaceful(self) -> bool:
@@ -53,7 +57,8 @@ def record(store: Store, tx: Transaction, death: Death, policy: RestartPolicy) -
         held = []
     if held and death.reason == DEADLINE:
         timed_out = Failed("ran past its time-out", reason=TIMEOUT)
-        ending.end_claim(tx, held[0], timed_out, store.settings.backoff, store.chance())
+        for job in [job for job in held if job.token in death.overdue] or held[:1]:
+            ending.end_claim(tx, job, timed_out, store.settings.backoff, store.chance())
     fresh = tend.bury(store, tx, death.worker_id, workers.Dead(death.reason, death.text), death)
     row = tx.one("slot.get", name=death.slot)
     if row is None:

@@ -44,12 +44,16 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
         error=error,
         note=decided.note,
         finished_at=tx.now if status in jobs.FINAL else None,
+        alone=job.alone if decided.alone is None else int(decided.alone),
     ):
         return False
     if decided.leaves_run and not internal:
         attempt, ran = job.attempts + decided.spent, (job.token, job.id, job.worker_id)
         told = (decided.verb, decided.reason, error, decided.note, job.renewed_count)
         tx.many("claim.record", [(*ran, attempt, job.generation, job.claimed_at, tx.now, *told)])
+        if job.transcript_path is not None or job.stderr_path is not None:
+            paths = {"transcript_path": job.transcript_path, "stderr_path": job.stderr_path}
+            tx.execute("claim.record_capture", token=job.token, **paths)
     facts = {"worker": job.worker_id, "token": job.token, "reason": decided.reason, "error": error and error[:200]}
     told_facts = {name: value for name, value in facts.items() if value is not None}
     tx.moved(decided.verb, job.queue, jobs.ACTIVE, status, [job.id], **told_facts)

@@ -8,6 +8,7 @@ from rota.core.errors import Stale
 from rota.core.orchestrator import LEASE
 from rota.core.queue import DEFAULT, allow
 from rota.core.record import Record
+from rota.core.report import NO_KINDS
 from rota.core.source import internal_queue
 from rota.store import ending, sourced, tend
 from rota.store.rows import by_id, to_job, to_run
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from rota.core.claim import Outcome, Run
+    from rota.core.job import Job
     from rota.core.queue import Queue
+    from rota.core.report import Kinds
     from rota.core.times import Duration
     from rota.store.rows import Row
     from rota.store.store import Store
@@ -32,17 +35,23 @@ RUNS_TOLD = 5
 class Idle(Record):
     """A worker of a queue's pool with room for so many more jobs, besides those it holds.
 
-    The pool `default` serves every queue that has no pool.
+    The pool `default` serves every queue that has no pool. `crowd`: it has all of them in hand at a time. `whole` are
+    the kinds of which it wants the whole job, as people see it.
     """
 
     worker_id: str
     queue: str
     room: int = 1
     held: int = 0
+    crowd: bool = False
+    whole: Kinds = NO_KINDS
 
 
 class Handout(Record):
-    """A claim as its worker gets it, with what the handler needs. `fenced`: it must never overlap with another."""
+    """A claim as its worker gets it, with what the handler needs. `fenced`: it must never overlap with another.
+
+    `alone`: a worker that has several in hand at a time must have no other beside it.
+    """
 
     job_id: int
     token: int
@@ -59,6 +68,8 @@ class Handout(Record):
     fenced: bool = False
     key: str | None = None
     previous_runs: tuple[Run, ...] = ()
+    alone: bool = False
+    whole: Job | None = None
 
 
 class Report(Record):
@@ -196,9 +207,11 @@ def _after(idle: list[Idle], claims: Sequence[Handout]) -> list[Idle]:
     taken: dict[str, int] = {}
     for claim in claims:
         taken[claim.worker_id] = taken.get(claim.worker_id, 0) + 1
+    alone = {claim.worker_id for claim in claims if claim.alone}
     left = [
         each.but(room=each.room - taken.get(each.worker_id, 0), held=each.held + taken.get(each.worker_id, 0))
         for each in idle
+        if not (each.crowd and each.worker_id in alone)
     ]
     return [each for each in left if each.room > 0]
 
@@ -207,7 +220,8 @@ def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most
     """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
     fillers = tx.execute("claim.pick", queue=internal_queue(queue.name), most=len(idle))
     if fillers:
-        claims = _deal_out(tx, id, queue, [each.but(room=1) for each in idle], fillers, internal=True)
+        dealt = _deal([each.but(room=1) for each in idle], fillers)
+        claims = _deal_out(tx, id, queue, dealt, idle, internal=True) if dealt else []
         idle = _after(list(idle), claims)
         return claims + (_hand_out_jobs(tx, id, queue, idle, most) if idle else [])
     return _hand_out_jobs(tx, id, queue, idle, most)
@@ -217,36 +231,42 @@ def _hand_out_jobs(
     tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None
 ) -> list[Handout]:
     if queue.is_one_by_one:
-        idle = [each.but(room=1) for each in idle if not each.held]
+        idle = [each if each.crowd else each.but(room=1) for each in idle if each.crowd or not each.held]
     want = sum(each.room for each in idle)
     want = want if most is None else min(want, most)
     if queue.is_limited:
         allowance = allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, want, tx.now)
         want = allowance.granted
     picked = tx.execute("claim.pick", queue=queue.name, most=want) if want else []
-    if not picked:
+    dealt = _deal(idle, picked) if picked else []
+    if not dealt:
         return []
     if queue.rate is not None:
-        spent = allow(queue, 0, len(picked), tx.now)
+        spent = allow(queue, 0, len(dealt), tx.now)
         tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=spent.rate_next_at)
-    return _deal_out(tx, id, queue, idle, picked)
+    return _deal_out(tx, id, queue, dealt, idle)
 
 
 def _deal_out(
-    tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], picked: Sequence[Row], internal: bool = False
+    tx: Transaction,
+    id: int,
+    queue: Queue,
+    dealt: Sequence[tuple[str, Row]],
+    idle: Sequence[Idle],
+    internal: bool = False,
 ) -> list[Handout]:
-    """Make these the workers' own, one to each in turn, in token order."""
-    token = tx.draw("token", len(picked))
+    """Make each of these its worker's own, in token order."""
+    token = tx.draw("token", len(dealt))
     claims: list[Handout] = []
     tokens: dict[str, dict[int, int]] = {}
     sources: set[str] = set()
     fenced = queue.fence == "end"
-    for worker, row in zip(_deal(idle), picked, strict=False):
-        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, source, key = row
+    for worker, row in dealt:
+        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last, source, key, alone = row
         tokens.setdefault(worker, {})[job] = token
-        runs = _runs(tx, job) if last_token is not None else ()
+        runs = _runs(tx, job) if last is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
-        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs))
+        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0))
         if source is not None:
             sources.add(source)
         token += 1
@@ -256,7 +276,19 @@ def _deal_out(
         tx.moved(jobs.CLAIM, name, jobs.READY, jobs.ACTIVE, list(taken), worker=worker)
     if sources and not internal:
         sourced.top_up(tx, sources)
-    return claims
+    wanting = {each.worker_id: each.whole for each in idle if each.whole}
+    return [_made_whole(tx, claim, wanting) for claim in claims] if wanting else claims
+
+
+def _made_whole(tx: Transaction, claim: Handout, wanting: dict[str, Kinds]) -> Handout:
+    """The claim with the whole job, where its worker wants it of this kind."""
+    if claim.kind not in wanting.get(claim.worker_id, NO_KINDS):
+        return claim
+    row = tx.one("job.get", id=claim.job_id)
+    assert row is not None
+    after = tuple(id for id, _ in tx.execute("dependency.of_job", job=claim.job_id))
+    children = tuple(id for (id,) in tx.execute("job.children", id=claim.job_id))
+    return claim.but(whole=to_job(row).but(after=after, children=children))
 
 
 def _runs(tx: Transaction, job: int) -> tuple[Run, ...]:
@@ -274,9 +306,31 @@ def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Handout]
             tx.execute("worker.settled", id=worker, succeeded=count, failed=0, error=None, now=tx.now)
 
 
-def _deal(idle: Sequence[Idle]) -> list[str]:
-    """Whose turn it is, until all room is used: one each, round by round."""
+def _deal(idle: Sequence[Idle], picked: Sequence[Row]) -> list[tuple[str, Row]]:
+    """Who gets which job: one each, round by round, until all room is used."""
+    if any(each.crowd for each in idle):
+        return _deal_to_crowds(idle, picked)
     turns: list[str] = []
     for turn in range(max(each.room for each in idle)):
         turns += [each.worker_id for each in idle if each.room > turn]
-    return turns
+    return list(zip(turns, picked, strict=False))
+
+
+def _deal_to_crowds(idle: Sequence[Idle], picked: Sequence[Row]) -> list[tuple[str, Row]]:
+    """The same in strict order: one that must be alone waits for a worker with empty hands, and all behind it wait too.
+
+    Otherwise a crowd that is always given more would never have empty hands.
+    """
+    room, held = {each.worker_id: each.room for each in idle}, {each.worker_id: each.held for each in idle}
+    crowds = {each.worker_id for each in idle if each.crowd}
+    dealt: list[tuple[str, Row]] = []
+    for row in picked:
+        is_alone = bool(row[-1])
+        free = [name for name, left in room.items() if left and not (is_alone and name in crowds and held[name])]
+        if not free:
+            break
+        worker = max(free, key=lambda name: room[name])
+        dealt.append((worker, row))
+        held[worker] += 1
+        room[worker] = 0 if is_alone and worker in crowds else room[worker] - 1
+    return dealt

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rota.core import job as jobs
+from rota.core.ids import run_id
 from rota.core.record import Record
+from rota.store import captures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,13 +54,15 @@ class History:
                 room = BATCH if most is None else min(BATCH, most - count)
                 rows = tx.execute(statement, after=after, most=room, **params)
                 ids: list[Row] = [(id,) for id, _, _ in rows]
-                for forget in ("job.forget_runs", "job.forget_dependencies", "job.forget"):
+                runs = tx.many("job.forget_runs", ids)
+                for forget in ("job.forget_dependencies", "job.forget"):
                     tx.many(forget, ids)
                 by_place: dict[tuple[str, str], list[int]] = {}
                 for id, queue, status in rows:
                     by_place.setdefault((queue, status), []).append(id)
                 for (queue, status), gone in by_place.items():
                     tx.forgot(queue, status, gone)
+            captures.remove(self._store.database.path, [run_id(token) for (token,) in runs])
             if not rows:
                 break
             count, after = count + len(rows), rows[-1][0]

@@ -137,10 +137,10 @@ class Orchestrators:
                 move(tx, slot, slots.STARTING, worker, None)
         return worker
 
-    def came_up(self, worker: str, slot: str) -> None:
-        """A watched worker is ready for its first job."""
+    def came_up(self, worker: str, slot: str, concurrency: int = 1) -> None:
+        """A watched worker is ready for its first job, and has so many in hand at a time."""
         with self._store.write() as tx:
-            tx.execute("worker.ready", id=worker)
+            tx.execute("worker.ready", id=worker, concurrency=concurrency)
             come_up(tx, slot, worker)
 
     def mirror(self, told: Iterable[tuple[str | None, str]], health: Iterable[tuple[str | None, str]]) -> None:

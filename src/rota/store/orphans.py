@@ -6,7 +6,6 @@ from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
 from rota.core.claim import ORPHANED, Returned
-from rota.core.errors import Stale
 from rota.core.orchestrator import LEASE
 from rota.core.worker import Dead
 from rota.store import ending, tend
@@ -14,7 +13,7 @@ from rota.store.rows import to_job, to_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rota.core.claim import Ending
     from rota.core.job import Job
@@ -33,11 +32,11 @@ class Orphans:
         self._store = store
 
     def begin(
-        self, worker: str, in_hand: int | None, outcomes: Sequence[Settled], checkpoints: Sequence[Kept] = ()
-    ) -> bool:
-        """Settle what the worker had told, give back what it had not started, and let the token in hand go on.
+        self, worker: str, in_hand: Collection[int], outcomes: Sequence[Settled], checkpoints: Sequence[Kept] = ()
+    ) -> frozenset[int]:
+        """Settle what the worker had told, give back what it had not started, and let the tokens in hand go on.
 
-        False when there is nothing to go on with: the worker counts as dead, or the claim in hand is someone else's.
+        Those that still hold: none when the worker counts as dead, and not one whose job is someone else's.
         """
         with self._store.write(worker) as tx:
             row = tx.one("worker.lock", id=worker)
@@ -46,22 +45,22 @@ class Orphans:
             for settled in outcomes:
                 self._settle(tx, settled)
             if row is None or to_worker(row).status not in workers.LIVE:
-                return False
+                return frozenset()
             held = [to_job(row) for row in tx.execute("claim.held_by", worker=worker)]
             for job in held:
-                if job.token != in_hand:
+                if job.token not in in_hand:
                     self._end(tx, job, Returned())
             move_to_lease(tx, worker)
-            return in_hand is None or any(job.token == in_hand for job in held)
+            return frozenset(in_hand) & {job.token for job in held}
 
-    def renew(self, worker: str, job_id: int, token: int) -> None:
-        """A beat and a renewal in one; `Stale` when the worker or its claim was given up."""
+    def renew(self, worker: str, claims: Sequence[tuple[int, int]]) -> frozenset[int]:
+        """A beat and a renewal in one, of claims as `(job, token)`; the tokens that still hold."""
         with self._store.write(worker) as tx:
-            alive = tx.execute("worker.beat", id=worker, now=tx.now, counted=1, metadata=None)
-            until = tx.now + LEASE
-            held = tx.execute("orphan.renew", id=job_id, token=token, worker=worker, lease_expires_at=until)
-            if not alive or not held:
-                raise Stale(f"job {job_id} is not held by {worker} with token {token} any more")
+            if not tx.execute("worker.beat", id=worker, now=tx.now, counted=1, metadata=None):
+                return frozenset()
+            more = {"worker": worker, "lease_expires_at": tx.now + LEASE}
+            held = {token for job, token in claims if tx.execute("orphan.renew", id=job, token=token, **more)}
+            return frozenset(held)
 
     def keep_checkpoint(self, worker: str, kept: Kept) -> None:
         """Keep it for the next attempt, if the claim still holds."""
@@ -74,12 +73,12 @@ class Orphans:
         with self._store.write(worker) as tx:
             self._settle(tx, settled)
 
-    def end(self, death: Death, last: Settled | None = None) -> None:
-        """The worker is gone: its last report, its certificate, its claims back and its slot empty, all at once."""
+    def end(self, death: Death, last: Sequence[Settled] = ()) -> None:
+        """The worker is gone: its last reports, its certificate, its claims back and its slot empty, all at once."""
         worker = death.worker_id
         with self._store.write(worker) as tx:
-            if last is not None:
-                self._settle(tx, last)
+            for settled in last:
+                self._settle(tx, settled)
             if not death.asked:
                 tend.bury(self._store, tx, worker, Dead(death.reason, death.text), death)
             elif tend.deregister(self._store, tx, worker, ORPHANED) >= 0:

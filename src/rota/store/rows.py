@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 _JOB = """id, title, queue, kind, status, blocked_on, priority, payload, parent, key, limit_key, attempts, max_attempts,
     timeout, generation, deaths, lapses, dependents, due_at, due_wall, created_at, claimed_at, finished_at, token,
-    worker, orchestrator, lease, lease_expires_at, renewed_count, result, error, note, checkpoint, source"""
+    worker, orchestrator, lease, lease_expires_at, renewed_count, result, error, note, checkpoint, source,
+    transcript_path, stderr_path, alone"""
 _WORKER = """id, name, hostname, pid, status, desired, orchestrator, slot, queue, version, registered_at, last_beat_at,
     heartbeat_interval, beat_count, success_count, error_count, last_error_at, last_error_message, current_job,
-    metadata"""
+    metadata, concurrency"""
 _QUEUE = """name, paused_at, paused_by, pause_reason, max_depth, rate, rate_next_at, concurrency, per_key, breaker,
     failures, fence"""
 _SLOT = """name, queue, n, crew, host, status, worker, wanted, start_at, health, restarts, lifetime, failed_at,
@@ -30,7 +31,8 @@ _SLOT = """name, queue, n, crew, host, status, worker, wanted, start_at, health,
 _SOURCE = """name, queue, task, every, low, batch, repeats, filler, more, fill_count, added_count, last_fill_at,
     last_fill_error, success_count, error_count, last_success_at, last_success_worker, last_error_at,
     last_error_message, last_error_worker, repeated_count, last_repeated_key"""
-_RUN = "token, job, worker, attempt, claimed_at, ended_at, verb, reason, error, note, renewed_count"
+_RUN = """token, job, worker, attempt, claimed_at, ended_at, verb, reason, error, note, renewed_count, transcript_path,
+    stderr_path"""
 
 
 def _one_of(column: str, names: Iterable[str]) -> str:

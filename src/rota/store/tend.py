@@ -6,6 +6,7 @@ from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
 from rota.core import worker as workers
 from rota.core.claim import Died, Lapsed, Released, Returned
+from rota.core.death import DEADLINE, OPERATOR
 from rota.core.orchestrator import Pulse
 from rota.core.record import Record
 from rota.core.worker import Dead, Holding, judge
@@ -87,17 +88,19 @@ def _promote(tx: Transaction, most: int) -> int:
 def _expire(store: Store, tx: Transaction, most: int) -> int:
     lapsed = [to_job(row) for row in tx.execute("claim.lapsed", now=tx.now, most=most)]
     for job in sorted(lapsed, key=lambda job: job.token or 0, reverse=True):  # what waits before what it waits for
-        how: Ending = Returned() if _waits_behind_another(tx, job) else Lapsed()
-        ending.end_claim(tx, job, how, store.settings.backoff, store.chance())
+        ending.end_claim(tx, job, _lapse(tx, job), store.settings.backoff, store.chance())
     return len(lapsed)
 
 
-def _waits_behind_another(tx: Transaction, job: Job) -> bool:
-    """Whether an orphan holds it that has an older one in hand: it was never started."""
+def _lapse(tx: Transaction, job: Job) -> Ending:
+    """What the lapse of a claim is: an orphan that has an older one in hand never started it, unless it has several."""
     row = tx.one("worker.get", id=job.worker_id)
-    if row is None or to_worker(row).slot is None:
-        return False
-    return to_job(tx.execute("claim.held_by", worker=job.worker_id)[0]).token != job.token
+    holder = to_worker(row) if row else None
+    if holder is None or holder.slot is None:
+        return Lapsed()
+    if holder.concurrency > 1:
+        return Lapsed(crowded=not job.alone)
+    return Lapsed() if to_job(tx.execute("claim.held_by", worker=holder.id)[0]).token == job.token else Returned()
 
 
 def _grace(tx: Transaction) -> Instant:
@@ -150,8 +153,8 @@ def _holding(held: list[Job]) -> Holding | None:
 def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death | None = None) -> bool:
     """Mark a worker dead, certify it and take its claims back: one in a slot had the oldest in hand, another them all.
 
-    One that was ended because its time to finish was over is no death. False when it was gone already, and then
-    nothing changes.
+    A worker that has several in hand at a time had all of them, and none is charged. One that was ended because its
+    time to finish was over is no death. False when it was gone already, and then nothing changes.
     """
     row = tx.one("worker.lock", id=worker)
     known = to_worker(row) if row else None
@@ -174,8 +177,12 @@ def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death
     )
     tx.tell("worker", workers.DIE, worker, reason=verdict.reason, text=verdict.text)
     one_by_one = known is not None and known.slot is not None
+    crowded = known is not None and known.concurrency > 1 and len(held) > 1
     for job in held:
-        died: Ending = Died(f"{worker}: {verdict.text}", in_hand=not one_by_one or job.id == in_hand)
+        started = crowded or not one_by_one or job.id == in_hand
+        if verdict.reason in (DEADLINE, OPERATOR):  # the one it was ended for is no longer among them
+            started = False
+        died = Died(f"{worker}: {verdict.text}", started, crowded)
         ending.end_claim(tx, job, died, store.settings.backoff, store.chance())
     return True
 

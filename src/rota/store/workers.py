@@ -16,6 +16,8 @@ from rota.store.rows import to_job, to_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rota.core.job import Job
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
@@ -66,11 +68,13 @@ class Workers:
             _insert(tx, id, name, pid=pid, queue=queue, interval=interval)
         return self.get(id)
 
-    def heartbeat(self, id: str, metrics: dict[str, float] | None = None) -> str:
+    def heartbeat(self, id: str, metrics: Mapping[str, object] | None = None) -> str:
         """A sign of life; the answer is what to do: `continue`, `stop` or `pause`; an unknown one must register."""
         with self._store.write() as tx:
             _revive(tx, id, workers.DEAD)
-            row = tx.one("worker.beat", id=id, now=tx.now, counted=1, metadata=encode(metrics) if metrics else None)
+            row = tx.one(
+                "worker.beat", id=id, now=tx.now, counted=1, metadata=encode(dict(metrics)) if metrics else None
+            )
             if row is None:
                 raise UnknownWorker(f"worker {id} is not registered (any more): register again")
             desired, queue = row

@@ -13,7 +13,7 @@ from rota.core import frame as frames
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.worker.life import Life
+    from rota.worker.life import Handed, Life
 
 COMMAND = ["-m", "rota.worker.orphan"]
 
@@ -35,19 +35,21 @@ def start(environment: Mapping[str, str]) -> tuple[int, socket.socket]:
 
 
 def first_words(life: Life, now: float) -> bytes:
-    """What it must know: the job in hand and its time left, then each report not known to be committed."""
-    job = life.in_hand
+    """What it must know: the jobs in hand and their time left, then each report not known to be committed."""
     told = [*life.checkpoints.values(), *(data for _, data in life.unsettled)]
-    deadline = job.get("deadline") if job else None
     hello = {
         "component_id": life.slot,
         "protocol": frames.PROTOCOL,
-        "in_hand": job["token"] if job else None,
-        "job": job["id"] if job else None,
-        "seconds_left": None if deadline is None else max(0.0, deadline - now),
+        "in_hand": [_in_hand(job, life, now) for job in tuple(life.in_hand.values())],
         "told": len(told),
     }
     return b"".join([frames.encode(frames.HELLO, hello), *told])
+
+
+def _in_hand(job: Handed, life: Life, now: float) -> dict[str, object]:
+    deadline = job.get("deadline")
+    left = None if deadline is None else max(0.0, deadline - now)
+    return {"job": job["id"], "token": job["token"], "seconds_left": left, "cancels": job["token"] in life.cancels}
 
 
 def stop_printing_to_nobody() -> None:

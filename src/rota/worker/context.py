@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     class Link(Protocol):
         """What a context asks of whoever runs the handler."""
 
-        worker_id: str
-        stopping: bool
-        lost: bool
-        recovering: float | None
+        @property
+        def worker_id(self) -> str: ...
+
+        @property
+        def stopping(self) -> bool: ...
+
+        @property
+        def lost(self) -> bool: ...
+
+        @property
+        def recovering(self) -> float | None: ...
 
         def renew(self, job: Mapping[str, Any]) -> None: ...
 
@@ -136,7 +143,7 @@ class Context:
     def checkpoint(self) -> Any:
         """What was last assigned, by this attempt or an earlier one; None when nothing was.
 
-        Assigning sends it, and the next attempt begins with it. Each reading is a copy: changing it keeps nothing.
+        Assigning keeps it, and the next attempt begins with it. Each reading is a copy: changing it keeps nothing.
         """
         return None if self._checkpoint is None else json.loads(self._checkpoint)
 
@@ -158,7 +165,7 @@ class Context:
 
     @property
     def lost(self) -> bool:
-        """Whether the claim may be lost: nobody has renewed it for ten seconds, so another may soon run this job."""
+        """Whether the claim may be lost: it was taken, or nobody renewed it in time, so another may run the job."""
         return self._link.lost
 
     def renew_lease(self) -> None:
@@ -166,7 +173,7 @@ class Context:
         self._link.renew(self._job)
 
     def log(self, text: object) -> None:
-        """Say something in the orchestrator's log."""
+        """Say something in the orchestrator's log; with `run_worker`, in the application's."""
         self._link.log(self._job, str(text))
 
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from rota.core.claim import Done, Failed, Snoozed
+from rota.core.claim import TIMEOUT, Done, Failed, Released, Snoozed
 from rota.core.errors import RotaError
 from rota.core.jsontext import encoder
 from rota.core.report import LARGEST_RESULT
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 CONTEXT = "ctx"
 LONGEST_TEXT = 10_000
+DEADLINE, CANCELLED, STOPPED = "deadline", "cancelled", "stopped"  # why a job in hand is told to end
+TIMED_OUT = "ran past its time-out"
+CUT_SHORT = "the worker stopped before this was finished"
+CALLED_OFF = "called off"
 _NOTHING = Done()
 _encode = encoder()
 _scan = json.JSONDecoder().raw_decode
@@ -46,20 +50,36 @@ class Interrupted(BaseException):
 def run(function: Callable[..., Any], payload_json: str | None, context: object = None) -> Outcome:
     """Call the handler with the payload's members as keyword arguments; whatever it raises is an outcome too."""
     try:
-        payload = None if payload_json is None else _decode(payload_json)
-        if context is None:
-            result = _call(function, payload, {})
-        else:
-            result = _call(function, payload, {CONTEXT: context})
+        result = _begin(function, payload_json, context)
         return _NOTHING if result is None else _done(_encode(result))
     except Interrupted:
         raise
-    except Snooze as asked:
-        return Snoozed(asked.after, asked.note)
-    except GiveUp as problem:
-        return Failed(_told(problem), again=False)
     except BaseException as problem:  # SystemExit, KeyboardInterrupt and a cancelled coroutine are failures too
-        return Failed(_told(problem))
+        return _raised(problem)
+
+
+async def run_coroutine(function: Callable[..., Any], payload_json: str | None, context: object = None) -> Outcome:
+    """The same for a coroutine, in the loop that runs this one."""
+    try:
+        result = await _begin(function, payload_json, context)
+        return _NOTHING if result is None else _done(_encode(result))
+    except BaseException as problem:
+        return _raised(problem)
+
+
+def _raised(problem: BaseException) -> Outcome:
+    if isinstance(problem, Snooze):
+        return Snoozed(problem.after, problem.note)
+    return Failed(told(problem), again=not isinstance(problem, GiveUp))
+
+
+def after_cancel(reason: str, outcome: Outcome) -> Outcome:
+    """What came of a job that was told to end. A time-out is one, whatever its handler made of it."""
+    if reason == DEADLINE:
+        return Failed(TIMED_OUT, reason=TIMEOUT)
+    if reason == STOPPED and not isinstance(outcome, Failed):
+        return outcome
+    return Released(CUT_SHORT if reason == STOPPED else CALLED_OFF)
 
 
 @cache
@@ -67,7 +87,10 @@ def wants_context(function: Callable[..., Any]) -> bool:
     return CONTEXT in signature(function).parameters
 
 
-def _call(function: Callable[..., Any], payload: Any, extra: dict[str, Any]) -> Any:
+def _begin(function: Callable[..., Any], payload_json: str | None, context: object) -> Any:
+    """Call it; `context` None: it does not ask for one."""
+    payload = None if payload_json is None else _decode(payload_json)
+    extra = {} if context is None else {CONTEXT: context}
     if isinstance(payload, dict):
         return function(**payload, **extra)
     return function(**extra) if payload is None else function(payload, **extra)
@@ -89,7 +112,7 @@ def _done(text: str) -> Outcome:
     return Done(text)
 
 
-def _told(problem: BaseException) -> str:
+def told(problem: BaseException) -> str:
     """The error as people read it: what was raised, and where in the handler."""
     import traceback
 

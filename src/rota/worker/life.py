@@ -16,7 +16,7 @@ from rota.core.times import SECOND
 from rota.worker.clock import since_boot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rota.core.claim import Outcome
     from rota.core.times import Instant
@@ -35,6 +35,8 @@ class Life:
     """What waits, what is in hand, what is told and not yet known to be committed, and what the worker was asked.
 
     `hand` guards the moment at which a job is taken up: whoever holds it sees each job either waiting or in hand.
+    `in_hand` goes by token, and so does `cancels`: how to wake a handler that can be told to end. `sessions` are those
+    that its commands run in.
     """
 
     def __init__(self, reporter: Reporter, worker_id: str, slot: str) -> None:
@@ -42,7 +44,9 @@ class Life:
         self.worker_id = worker_id
         self.slot = slot
         self.hand = threading.Lock()
-        self.in_hand: Handed | None = None
+        self.in_hand: dict[int, Handed] = {}
+        self.cancels: dict[int, Callable[[], None]] = {}
+        self.sessions: set[int] = set()
         self.waiting: deque[Handed] = deque()
         self.unsettled: deque[tuple[int, bytes]] = deque(maxlen=MOST_UNSETTLED)
         self.checkpoints: dict[int, bytes] = {}
@@ -53,8 +57,11 @@ class Life:
         self.orphaned = False
         self.lost = False
         self.recovering: float | None = None
+        self.has_loop = False
+        self.turned_at: float | None = None  # when its loop was last seen to turn, while it runs coroutines
         self.renewed_at: Instant = 0
         self.may_leave = threading.Event()
+        self.on_wake: Callable[[], None] | None = None
         self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._progress: dict[str, Any] | None = None
         self._progress_at = 0.0
@@ -64,44 +71,70 @@ class Life:
     def next(self) -> Handed | None:
         """Take up the next job, waiting for one; None when there will be none."""
         while True:
-            with self.hand:
-                if self.waiting and not self.stopping and not self.orphaned:
-                    job = self.in_hand = self.waiting.popleft()
-                    return job
-            if self.stopping or self.orphaned:
-                return None
+            job = self.take_up()
+            if job is not None or self.is_leaving:
+                return job
             self._inbox.get()
+
+    def take_up(self) -> Handed | None:
+        """Take up the next job if there is one now."""
+        with self.hand:
+            if not self.waiting or self.is_leaving:
+                return None
+            job = self.waiting.popleft()
+            self.in_hand[job["token"]] = job
+            return job
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether no further job is begun."""
+        return self.stopping or self.orphaned
 
     def wake(self) -> None:
         """Let the main thread look whether there is a job, or a reason to leave."""
-        if self._inbox.empty():
+        if self.on_wake is not None:
+            self.on_wake()
+        elif self._inbox.empty():
             self._inbox.put(None)
+
+    def cancel(self, token: object, reason: str) -> None:
+        """Tell a job to end, and its handler why; the first reason stands."""
+        with self.hand:
+            held = (*self.in_hand.values(), *self.waiting)
+            job = next((each for each in held if each["token"] == token), None)
+            if job is None:
+                return
+            job.setdefault("cancelled", reason)
+            ring = self.cancels.get(job["token"])
+        if ring is not None:
+            ring()
 
     def end(self, job: Handed, outcome: Outcome) -> None:
         """Report what came of the job in hand. It is unsettled before it is no longer in hand: never neither."""
         token = job["token"]
         data = done_frame(job["id"], token, outcome)
         self.unsettled.append((token, data))
-        self.in_hand = None
-        if self.recovering is not None or self._progress is not None:
+        self.in_hand.pop(token, None)
+        if (self.recovering is not None or self._progress is not None) and not self.in_hand:
             self.recovering = self._progress = None
         if not self.reporter.deliver(data):
             self.orphaned = True
 
     def forget(self, settled: int) -> None:
-        """Every outcome up to this token is committed."""
-        while self.unsettled and self.unsettled[0][0] <= settled:
-            self.unsettled.popleft()
-        for token in tuple(self.checkpoints):
-            if token <= settled:
-                del self.checkpoints[token]
+        """Every outcome that was told up to the one with this token is committed."""
+        if all(token != settled for token, _ in self.unsettled):
+            return
+        token = None
+        while token != settled:
+            token, _ = self.unsettled.popleft()
+            self.checkpoints.pop(token, None)
 
     def give_back(self, in_hand_too: bool = False) -> None:
         """Give back what was not started; once this returns, that is said, whichever thread did it."""
         with self.hand:
-            if in_hand_too and self.in_hand is not None:
-                self.waiting.appendleft(self.in_hand)
-                self.in_hand = None
+            if in_hand_too and self.in_hand:
+                self.waiting.extendleft(reversed(self.in_hand.values()))
+                self.in_hand.clear()
             if self.waiting:
                 self.answer_recall()
 
@@ -119,9 +152,10 @@ class Life:
         self.renewed_at = max(self.renewed_at, min(at, now) if isinstance(at, int) else now)
 
     def is_past_its_fence(self, now: Instant) -> bool:
-        """Whether the job in hand must not overlap with another run of it, and another may soon begin."""
-        job = self.in_hand
-        return job is not None and job.get("fence") == "end" and now - self.renewed_at >= FENCE
+        """Whether a job in hand must not overlap with another run of it, and another may soon begin."""
+        if now - self.renewed_at < FENCE:
+            return False
+        return any(job.get("fence") == "end" for job in tuple(self.in_hand.values()))
 
     # what is told
 
@@ -129,7 +163,7 @@ class Life:
         """Say how the worker is, once it is ready; false when that was dropped."""
         if not self.ready:
             return True
-        job, asked = self.in_hand, self.recovering
+        job, asked = next(iter(tuple(self.in_hand.values())), None), self.recovering
         status = "recovering" if asked is not None else "stopping" if self.stopping else "healthy"
         body = {"component_id": self.slot, "status": status, "current_job": job["id"] if job else None}
         if asked is not None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rota.core import frame as frames
 from rota.core.claim import TIMEOUT, Failed, Returned
 from rota.core.death import DEADLINE, EXIT_ORPHANED, EXITED, HEARTBEAT_TIMEOUT, LOST
-from rota.core.errors import RotaError, Stale
+from rota.core.errors import RotaError
 from rota.core.orchestrator import RENEW_EVERY
 from rota.core.report import outcome, tokens
 from rota.core.times import SECOND
@@ -24,6 +24,7 @@ from rota.settings import load
 from rota.store.deaths import Death
 from rota.store.family import end_family
 from rota.store.open import open_store
+from rota.worker import handler
 from rota.worker.clock import since_boot
 from rota.worker.parent import Parent
 from rota.worker.poll import readable
@@ -35,12 +36,24 @@ if TYPE_CHECKING:
     from rota.store.exchange import Settled
     from rota.store.store import Store
 
+CANCELLING = 6.0
 TELL_AFTER, TRY_AGAIN, LONGEST_ABSENCE, LOOK = 10.0, 0.5, 600.0, 1.0
 ALONE = "finished alone after its orchestrator was gone"
 DIED = "died after its orchestrator was gone"
 TIMED_OUT = "ran past its time-out after its orchestrator was gone"
 STOPPED = "was ended after its orchestrator was gone: it was stopped, and nobody heard of it"
 TAKEN = "was ended after its orchestrator was gone: its claim was taken or called off"
+
+
+class Claimed:
+    """A job in the worker's hand. `cancels`: it can be told to end; `end_by`: it was, and this is its last moment."""
+
+    def __init__(self, job: int, token: int, deadline: float | None, cancels: bool) -> None:
+        self.job = job
+        self.token = token
+        self.deadline = deadline
+        self.cancels = cancels
+        self.end_by: float | None = None
 
 
 class Orphan:
@@ -66,9 +79,8 @@ class Orphan:
         self._first: list[frames.Frame] = []
         self._begun = False
         self._owed: deque[Callable[[Store], None]] = deque()
-        self._job = 0
-        self._token: int | None = None
-        self._deadline: float | None = None
+        self._held: dict[int, Claimed] = {}
+        self._overdue: list[Claimed] = []
         self._death: tuple[str, str] | None = None
         self._dismissed = False
         self._told_lost = False
@@ -96,13 +108,13 @@ class Orphan:
         now = time.monotonic()
         if is_gone and not self.is_over:
             self._died()
-        elif self._deadline is not None and now >= self._deadline and self._token is not None:
-            self._end(DEADLINE, TIMED_OUT)
+        else:
+            self._mind_deadlines(now)
         if now >= self._try_at:
             self._do_what_is_owed()
         if self._begun and not self._owed and not is_gone:
-            self._tend_the_claim(time.monotonic())
-        if self._token is not None and now - self._renewed_at >= TELL_AFTER and not self._told_lost:
+            self._tend_the_claims(time.monotonic())
+        if self._held and now - self._renewed_at >= TELL_AFTER and not self._told_lost:
             self._told_lost = True
             self._send(frames.LOST, {})
 
@@ -110,10 +122,9 @@ class Orphan:
         moments = [now + LOOK]
         if self._owed:
             moments.append(self._try_at)
-        elif self._token is not None:
+        elif self._held:
             moments.append(self._renew_at)
-        if self._token is not None and self._deadline is not None:
-            moments.append(self._deadline)
+        moments += [due for each in self._held.values() if (due := each.end_by or each.deadline) is not None]
         return max(0.0, min(moments) - now)
 
     # what the worker says
@@ -140,15 +151,16 @@ class Orphan:
             if len(self._first) > self._first[0].body.get("told", 0):
                 self._begin()
             return
-        body, is_ours = frame.body, frame.body.get("token") == self._token
+        body, token = frame.body, _number(frame.body.get("token"))
         match frame.kind:
-            case frames.DONE if is_ours:
-                self._settle(outcome(body))
-            case frames.CHECKPOINT if is_ours:
+            case frames.DONE:
+                self._settle(token, outcome(body))
+            case frames.CHECKPOINT if token in self._held:
                 kept = _kept(body)
                 self._owed.append(lambda store: store.orphans.keep_checkpoint(self._worker, kept))
-            case frames.RETURNED if self._token in tokens(body):
-                self._settle(Returned())
+            case frames.RETURNED:
+                for returned in tokens(body):
+                    self._settle(returned, Returned())
             case _:
                 pass
 
@@ -157,31 +169,50 @@ class Orphan:
         hello, told = self._first[0].body, self._first[1:]
         settled = [_settled(frame.body) for frame in told if frame.kind == frames.DONE]
         kept = [_kept(frame.body) for frame in told if frame.kind == frames.CHECKPOINT]
-        token, job, left = (hello.get(name) for name in ("in_hand", "job", "seconds_left"))
-        if isinstance(token, int) and isinstance(job, int) and token not in (each[1] for each in settled):
-            self._job, self._token = job, token
-            self._deadline = time.monotonic() + left if isinstance(left, int | float) else None
-        in_hand = self._token
+        for claimed in _in_hand(hello, time.monotonic()):
+            if claimed.token not in (each[1] for each in settled):
+                self._held[claimed.token] = claimed
+        in_hand = frozenset(self._held)
 
         def begin(store: Store) -> None:
             began = since_boot()
-            if store.orphans.begin(self._worker, in_hand, settled, kept):
+            self._lose(in_hand - store.orphans.begin(self._worker, in_hand, settled, kept))
+            if self._held or not in_hand:
                 self._renewed(began)
-            else:
-                self._lose()
 
         self._owed.append(begin)
 
-    def _settle(self, how: Outcome) -> None:
-        if self._token is not None:
-            settled, self._token = (self._job, self._token, how), None
+    def _settle(self, token: int, how: Outcome) -> None:
+        claimed = self._held.pop(token, None)
+        if claimed is not None:
+            settled = (claimed.job, token, how)
             self._owed.append(lambda store: store.orphans.settle(self._worker, settled))
 
-    # the claim in hand
+    # the claims in hand
 
-    def _tend_the_claim(self, now: float) -> None:
-        """Renew it; once there is none, the worker may leave."""
-        if self._token is None:
+    def _mind_deadlines(self, now: float) -> None:
+        """Tell a job that is past its time-out to end; one that cannot be told, or does not, ends with its worker."""
+        for claimed in self._held.values():
+            if claimed.end_by is not None:
+                is_late = now >= claimed.end_by
+            elif claimed.deadline is None or now < claimed.deadline:
+                continue
+            else:
+                is_late = not self._cancel(claimed, handler.DEADLINE)
+            if is_late:
+                self._overdue.append(claimed)
+                self._end(DEADLINE, TIMED_OUT)
+                return
+
+    def _cancel(self, claimed: Claimed, reason: str) -> bool:
+        if claimed.cancels:
+            claimed.end_by = time.monotonic() + CANCELLING
+            self._send(frames.CANCEL, {"token": claimed.token, "reason": reason})
+        return claimed.cancels
+
+    def _tend_the_claims(self, now: float) -> None:
+        """Renew them; once there is none, the worker may leave."""
+        if not self._held:
             if not self._dismissed:
                 self._dismissed = True
                 self._send(frames.STOP, {})
@@ -193,17 +224,14 @@ class Orphan:
         elif now - self._stopped_since >= self._silence:
             self._end(HEARTBEAT_TIMEOUT, STOPPED)
         if now >= self._renew_at:
-            self._renew(self._token)
+            self._renew()
 
-    def _renew(self, token: int) -> None:
-        began = since_boot()
+    def _renew(self) -> None:
+        began, claims = since_boot(), [(claimed.job, claimed.token) for claimed in self._held.values()]
 
         def renew(store: Store) -> None:
-            try:
-                store.orphans.renew(self._worker, self._job, token)
-            except Stale:
-                self._lose()
-            else:
+            self._lose(frozenset(self._held) - store.orphans.renew(self._worker, claims))
+            if self._held:
                 self._renewed(began)
 
         if not self._persist(renew):
@@ -214,14 +242,18 @@ class Orphan:
         self._renew_at = self._renewed_at + RENEW_EVERY / SECOND
         self._send(frames.RENEWED, {"at": began})
 
-    def _lose(self) -> None:
-        """Someone else may run the job now: this run of it ends."""
-        self._token, self._dismissed = None, True
-        self._send(frames.LOST, {})
-        self._end(LOST, TAKEN)
+    def _lose(self, tokens: frozenset[int]) -> None:
+        """Someone else may run these now: these runs of them end, and the worker with the last."""
+        lost = [self._held.pop(token) for token in tokens]
+        if lost and not self._held:
+            self._dismissed = True
+            self._send(frames.LOST, {})
+            self._end(LOST, TAKEN)
+        for claimed in lost if self._held else ():
+            self._cancel(claimed, handler.CANCELLED)
 
     def _end(self, reason: str, text: str) -> None:
-        self._deadline, self._death = None, (reason, text)
+        self._death = (reason, text)
         self._process.end_session()  # what hides in other sessions is ended once it is gone
 
     def _died(self) -> None:
@@ -231,14 +263,13 @@ class Orphan:
         self.is_over = True
         if self._first and not self._begun:
             self._begin()
-        in_hand, last = self._token, None
-        self._token = None
+        in_hand, self._held = self._held, {}
         if self._death is not None:
             reason, text = self._death
         else:
-            reason, text = (EXITED, ALONE) if in_hand is None and self._begun else (LOST, DIED)
-        if in_hand is not None and reason == DEADLINE:
-            last = (self._job, in_hand, Failed("ran past its time-out", reason=TIMEOUT))
+            reason, text = (EXITED, ALONE) if not in_hand and self._begun else (LOST, DIED)
+        timed_out = Failed(handler.TIMED_OUT, reason=TIMEOUT)
+        last = [(late.job, late.token, timed_out) for late in self._overdue if late.token in in_hand]
         in_peace = reason == EXITED
         code = EXIT_ORPHANED if in_peace else None
         death = Death(self._worker, self._slot, reason, text, code, asked=in_peace)
@@ -278,6 +309,20 @@ class Orphan:
                 self._pipe.send(frames.encode(kind, body))
         except OSError:
             pass
+
+
+def _in_hand(hello: dict[str, Any], now: float) -> list[Claimed]:
+    """The jobs that a worker says it has in hand."""
+    told, found = hello.get("in_hand"), []
+    for each in told if isinstance(told, list) else ():
+        match each:
+            case {"job": int(job), "token": int(token)}:
+                left = each.get("seconds_left")
+                deadline = now + left if isinstance(left, int | float) else None
+                found.append(Claimed(job, token, deadline, each.get("cancels") is True))
+            case _:
+                pass
+    return found
 
 
 def _settled(body: dict[str, Any]) -> Settled:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def readable(descriptors: Iterable[int], seconds: float) -> set[int]:
-    """Those that can be read, or that have ended, as soon as one can."""
+def readable(descriptors: Iterable[int], seconds: float | None) -> set[int]:
+    """Those that can be read, or that have ended, as soon as one can; None: however long that takes."""
     return _wait(descriptors, select.POLLIN, seconds)
 
 
@@ -19,8 +19,8 @@ def writable(descriptor: int, seconds: float) -> bool:
     return bool(_wait([descriptor], select.POLLOUT, seconds))
 
 
-def _wait(descriptors: Iterable[int], event: int, seconds: float) -> set[int]:
+def _wait(descriptors: Iterable[int], event: int, seconds: float | None) -> set[int]:
     poll = select.poll()
     for each in descriptors:
         poll.register(each, event)
-    return {descriptor for descriptor, _ in poll.poll(math.ceil(seconds * 1000))}
+    return {descriptor for descriptor, _ in poll.poll(None if seconds is None else math.ceil(seconds * 1000))}

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
 from rota.core.death import EXIT_ORPHANED
-from rota.worker import alone
+from rota.worker import alone, session
 from rota.worker.clock import since_boot
+from rota.worker.handler import STOPPED
 from rota.worker.poll import readable
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from rota.worker.life import Life
 
 SOON = 0.05
-FENCE_LOOK = 0.5
+FENCE_LOOK = LOOP_LOOK = 0.5
+BLOCKED = 1.0
 TRY_AGAIN = 0.5
 TRIES_AFTER_THE_JOB = 3
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -44,6 +46,7 @@ class Reader:
         self._interrupt_at = 0.0
         self._tries = 0
         self._fences = False
+        self._blocked_since: float | None = None
 
     def start(self) -> None:
         threading.Thread(target=self._listen, name="rota-frames", daemon=True).start()
@@ -69,8 +72,9 @@ class Reader:
         elif pipe.fileno() in ready:
             self._hear(pipe)
         self._interrupt(now)
+        self._mind_the_loop(now)
         if life.is_past_its_fence(since_boot()):  # after all that was said is heard: we may have been stopped
-            _end_session()
+            _end_sessions(life)
 
     def _patience(self, now: float) -> float:
         life = self._life
@@ -78,6 +82,8 @@ class Reader:
         patience = max(0.0, until - now)
         if life.stop_now and life.running:
             return min(patience, SOON)
+        if life.has_loop and (life.in_hand or life.waiting):
+            patience = min(patience, LOOP_LOOK)
         return min(patience, FENCE_LOOK) if self._fences else patience
 
     def _hear(self, pipe: socket.socket) -> None:
@@ -100,9 +106,13 @@ class Reader:
             case frames.RECALL:
                 with life.hand:
                     life.answer_recall()
+            case frames.CANCEL:
+                life.cancel(body.get("token"), str(body.get("reason")))
             case frames.STOP:
                 life.stop_now = life.stop_now or body.get("now") is True
                 self._stop()
+                for token in tuple(life.in_hand) if life.stop_now else ():
+                    life.cancel(token, STOPPED)
                 if life.orphaned:
                     life.may_leave.set()
             case frames.LOST:
@@ -144,6 +154,19 @@ class Reader:
             self._interrupt_at = now + SOON
             signal.pthread_kill(self._main, signal.SIGTERM)
 
+    def _mind_the_loop(self, now: float) -> None:
+        """Say once which coroutine keeps the loop from turning, and where it is."""
+        turned = self._life.turned_at
+        if turned is None or now - turned < BLOCKED or turned == self._blocked_since:
+            return
+        from rota.worker.coroutines import blocking
+
+        self._blocked_since = turned
+        job, where = blocking(self._main)
+        who = f"{job['kind']} of job {job['id']}" if job else "something"
+        text = f"{who} has kept the loop from turning for {now - turned:.1f}s, so that no other coroutine runs: {where}"
+        self._life.log(job or next(iter(self._life.in_hand.values()), {"token": 0}), text)
+
     # orphaned
 
     def _go_on_alone(self) -> None:
@@ -168,7 +191,7 @@ class Reader:
         life = self._life
         if self._helper is not None:
             alone.reap(self._helper)
-        if life.in_hand is None:
+        if not life.in_hand:
             self._tries += 1
         if self._tries > TRIES_AFTER_THE_JOB:
             life.may_leave.set()
@@ -181,8 +204,10 @@ class Reader:
         life.reporter.switch(self._pipe, lambda: alone.first_words(life, time.monotonic()))
 
 
-def _end_session() -> None:
+def _end_sessions(life: Life) -> None:
     """Nobody may run this job beside us: the worker and all that it started end now."""
+    for leader in tuple(life.sessions):
+        session.end(leader, signal.SIGKILL)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

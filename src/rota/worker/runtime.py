@@ -1,7 +1,7 @@
 """The worker: receive a claim, run the handler, report the outcome. It holds no database connection.
 
-The main thread runs handlers, one after another; a second thread reads the pipe and tells every few seconds that the
-worker lives, so that a long handler does not look like a dead one.
+The main thread runs handlers, one after another, or coroutines, as many at a time as the pool says; a second thread
+reads the pipe and tells every few seconds that the worker lives, so that a long handler does not look like a dead one.
 """
 
 from __future__ import annotations
@@ -11,32 +11,37 @@ import signal
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rota.core import frame as frames
+from rota.core.capture import folder
 from rota.core.claim import Failed, Released
 from rota.core.death import EXIT_ORPHANED, EXIT_RECYCLED, EXIT_SETUP_FAILED, EXIT_TOO_MANY_ERRORS
 from rota.core.errors import RotaError
 from rota.core.ids import run_id
+from rota.core.source import KIND
 from rota.core.times import SECOND
 from rota.settings import load
 from rota.worker.context import Context
-from rota.worker.handler import Interrupted, run, wants_context
+from rota.worker.handler import CUT_SHORT, Interrupted, run, wants_context
 from rota.worker.life import Life
 from rota.worker.reader import STOP_SIGNALS, Reader
 from rota.worker.recycle import Recycling
 from rota.worker.reporter import Reporter
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from types import FrameType
 
     from rota.app import App, Task
     from rota.core.claim import Outcome
     from rota.settings import Settings
+    from rota.worker.command import Commands
+    from rota.worker.coroutines import Coroutines
     from rota.worker.life import Handed
 
 ERRORS_IN_A_ROW = 10
-CUT_SHORT = "the worker stopped before this was finished"
 
 
 class Runtime:
@@ -46,19 +51,20 @@ class Runtime:
         self._life = life
         self._app = app
         self._queue = queue
+        self._settings = settings
         self._recycling = Recycling(settings)
         self._prepared: set[str] = set()
+        self._errors = 0
 
     def work(self) -> int:
         """Serve until asked to stop, or for a reason of its own; the exit code."""
         life = self._life
-        hello = {"component_id": life.slot, "protocol": frames.PROTOCOL, **self._app.declarations()}
-        life.reporter.deliver(frames.encode(frames.HELLO, hello))
+        life.reporter.deliver(frames.encode(frames.HELLO, self._hello()))
         if not self._prepare(self._queue):
             return EXIT_SETUP_FAILED
         life.ready = True
         life.tell_health()
-        code = self._serve()
+        code = self._serve() if self._app.concurrency(self._queue) == 1 else self._serve_many()
         life.stopping = True
         life.give_back(in_hand_too=True)
         if life.orphaned:
@@ -67,24 +73,58 @@ class Runtime:
         life.tell_health()
         return code
 
+    def _hello(self) -> dict[str, object]:
+        slot, told = self._life.slot, self._app.declarations(self._queue)
+        return {"component_id": slot, "protocol": frames.PROTOCOL, **told}
+
     def _serve(self) -> int:
-        """Run jobs until there will be none; why it is over, as an exit code."""
-        life, recycling, errors = self._life, self._recycling, 0
-        while (job := life.next()) is not None:
+        """Run jobs one after another until there will be none; why it is over, as an exit code."""
+        life, code = self._life, 0
+        while not code and (job := life.next()) is not None:
             task = self._app.tasks.get(job["kind"])
             if task is None:
-                outcome = self._unknown(job["kind"])
+                outcome = self._run_any(job)
             elif (queue := job.get("queue") or self._queue) in self._prepared or self._prepare(queue):
                 outcome = self._run(task, job)
             else:
                 return EXIT_SETUP_FAILED
             life.end(job, outcome)
-            errors = errors + 1 if isinstance(outcome, Failed) else 0
-            if errors >= ERRORS_IN_A_ROW:
-                return EXIT_TOO_MANY_ERRORS
-            if recycling.is_on and recycling.is_due():
-                return EXIT_RECYCLED
-        return 0
+            code = self._count(outcome)
+        return code
+
+    def _serve_many(self) -> int:
+        """Run coroutines, as many at a time as are handed out, until there will be none."""
+        life, codes = self._life, [0]
+
+        def ended(outcome: Outcome) -> None:
+            codes.append(self._count(outcome))
+            if codes[-1] and not life.stopping:
+                life.stopping = True
+                life.give_back()
+                life.tell_health()
+
+        self._coroutines.serve(self._coroutine_of, ended)
+        return max(codes)
+
+    def _coroutine_of(self, job: Handed) -> Task[..., object] | Failed:
+        kind = job["kind"]
+        task = self._app.tasks.get(kind)
+        if task is None:
+            return self._unknown(kind)
+        if not task.is_coroutine and not kind.startswith(KIND):
+            at_once = f"the pool {self._queue} runs {self._app.concurrency(self._queue)} coroutines at once"
+            return Failed(f"{kind} is no coroutine, and {at_once}: give its queue a pool of its own", again=False)
+        queue = job.get("queue") or self._queue
+        if queue not in self._prepared and not self._prepare(queue):
+            return Failed(f"the setup of queue {queue} failed")
+        return task
+
+    def _count(self, outcome: Outcome) -> int:
+        """After each job: the exit code with which this worker has had enough, or 0."""
+        self._errors = self._errors + 1 if isinstance(outcome, Failed) else 0
+        if self._errors >= ERRORS_IN_A_ROW:
+            return EXIT_TOO_MANY_ERRORS
+        return EXIT_RECYCLED if self._recycling.is_on and self._recycling.is_due() else 0
 
     def _run(self, task: Task[..., object], job: Handed) -> Outcome:
         """Call the handler. Only while `running` may a signal raise `Interrupted`, and it raises once."""
@@ -92,6 +132,10 @@ class Runtime:
         os.environ["ROTA_RUN_ID"] = run_id(job["token"])  # tells whose a process is that outlives its run
         if job.get("timeout"):
             job["deadline"] = time.monotonic() + job["timeout"] / SECOND
+        if task.is_coroutine:
+            return self._coroutines.run(task, job)
+        if task.command is not None:
+            return self._commands.run(task.command, job)
         life.running = True
         try:
             if life.stop_now:
@@ -105,18 +149,40 @@ class Runtime:
             outcome = Released(CUT_SHORT)
         return outcome
 
+    def _run_any(self, job: Handed) -> Outcome:
+        """A job of a kind that has no task of its own."""
+        every = self._app.every
+        return self._unknown(job["kind"]) if every is None else self._commands.run(every, job)
+
+    @cached_property
+    def _coroutines(self) -> Coroutines:
+        from rota.worker.coroutines import Coroutines  # a worker without them never needs a loop
+
+        return Coroutines(self._life, self._app.context)
+
+    @cached_property
+    def _commands(self) -> Commands:
+        from rota.worker.capture import Folder
+        from rota.worker.command import Commands
+
+        database = os.environ.get("ROTA_DB", "")
+        return Commands(self._life, Folder(folder(database), self._settings.capture_limit * 1_000_000), database)
+
     def _prepare(self, queue: str) -> bool:
         """Run the setup of a queue, once in this life; false when it failed, which is told on stderr."""
         try:
-            self._app.prepare(queue)
+            self._app.prepare(queue, self._finish)
         except BaseException as problem:
             _complain(f"setup of queue {queue} failed: {type(problem).__name__}: {problem}")
             return False
         self._prepared.add(queue)
         return True
 
-    def _unknown(self, kind: str) -> Outcome:
-        known = ", ".join(self._app.declarations()["tasks"]) or "none"
+    def _finish(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._coroutines.finish(coroutine)
+
+    def _unknown(self, kind: str) -> Failed:
+        known = ", ".join(self._app.declarations(self._queue)["tasks"]) or "none"
         return Failed(f"there is no task {kind!r} in this app; known: {known}", again=False)
 
 

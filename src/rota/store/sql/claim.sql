@@ -1,6 +1,6 @@
 -- name: pick
 -- The best ready jobs of a queue, to be handed out.
-SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key FROM job
+SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, alone FROM job
 WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most $skip_locked
 
 -- name: take
@@ -35,22 +35,32 @@ INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, 
 SELECT token, id, worker, attempts + 1, generation, claimed_at, :now, 'finish', NULL, NULL, NULL, renewed_count FROM job
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'active'
 
+-- name: capture
+-- Where the holder's code writes what it says; no row means that the claim is lost.
+UPDATE job SET transcript_path = :transcript_path, stderr_path = :stderr_path
+WHERE id = :id AND token = :token AND status = 'active' RETURNING id
+
 -- name: finish
 -- Settle claims as done, each with its result.
-UPDATE job SET status = 'done', result = told.value, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1
+UPDATE job SET status = 'done', result = told.value, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
+    alone = 0
 FROM json_each(:results) AS told WHERE job.id = CAST(told.key AS INTEGER) AND job.status = 'active'
 
 -- name: end
 -- End a claim in any other way; no row means that the claim is lost.
 UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = :due_at, due_wall = 0, attempts = attempts + :spent,
     deaths = deaths + :died, lapses = lapses + :lapsed, result = :result, error = :error, note = :note,
-    finished_at = :finished_at
+    finished_at = :finished_at, transcript_path = NULL, stderr_path = NULL, alone = :alone
 WHERE id = :id AND token = :token AND status = 'active' RETURNING id
 
 -- name: record
 -- What one claim did; written once, when it ends.
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
 VALUES (:token, :job, :worker, :attempt, :generation, :claimed_at, :ended_at, :verb, :reason, :error, :note, :renewed_count)
+
+-- name: record_capture
+-- Where the code of a run that has ended wrote what it said.
+UPDATE run SET transcript_path = :transcript_path, stderr_path = :stderr_path WHERE token = :token
 
 -- name: run
 -- What one claim did, by its token.

@@ -59,7 +59,7 @@ WHERE id = :id AND status = :old RETURNING id
 
 -- name: retry
 -- A final job starts a new generation.
-UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = NULL, due_wall = 0, attempts = 0, deaths = 0, lapses = 0,
+UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = NULL, due_wall = 0, attempts = 0, deaths = 0, lapses = 0, alone = 0,
     generation = generation + 1, result = NULL, error = NULL, finished_at = NULL
 WHERE id = :id AND status = :old RETURNING id
 
@@ -124,8 +124,8 @@ ORDER BY id LIMIT :most
 DELETE FROM job WHERE id = :id
 
 -- name: forget_runs
--- Remove its runs.
-DELETE FROM run WHERE job = :id
+-- Remove its runs; their tokens.
+DELETE FROM run WHERE job = :id RETURNING token
 
 -- name: forget_dependencies
 -- Remove what it waited for and what waited for it.

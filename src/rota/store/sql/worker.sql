@@ -103,8 +103,8 @@ SELECT id, pid, pid_start FROM worker
 WHERE orchestrator IS NULL AND slot IS NULL AND status NOT IN ('stopped', 'dead') AND pid_start IS NOT NULL AND host = :host ORDER BY id
 
 -- name: ready
--- A watched worker is ready for its first job.
-UPDATE worker SET status = 'idle' WHERE id = :id AND status = 'starting'
+-- A watched worker is ready for its first job, and has so many in hand at a time.
+UPDATE worker SET status = 'idle', concurrency = :concurrency WHERE id = :id AND status = 'starting'
 
 -- name: told
 -- What a watched worker reports of itself.

@@ -1,0 +1,62 @@
+"""What the two hooks answered, read with care: they are any code's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from rota.core.claim import Failed
+from rota.core.errors import BadInput
+
+PATHS = ("transcript_path", "stderr_path")
+LONGEST_PATH = 4096
+_MISSING = object()
+
+
+def failure(answer: Any) -> Failed | None:
+    """The failure that an answer of `execute` tells: it has a `success`, and that is not true."""
+    success = _field(answer, "success")
+    if success is _MISSING or success:
+        return None
+    error = _field(answer, "error")
+    text = "" if error is _MISSING or error is None else str(error)
+    return Failed(text.encode("utf-8", "replace").decode() or "execute was not successful, and did not say why")
+
+
+def result(answer: Any) -> Any:
+    """What becomes the job's result: the `result` or `output` of a success; an answer without `success` as it is."""
+    if _field(answer, "success") is _MISSING:
+        return answer
+    for name in ("result", "output"):
+        value = _field(answer, name)
+        if value is not _MISSING and value is not None:
+            return value
+    return None
+
+
+def paths(answer: Any) -> tuple[str | None, str | None]:
+    """The two paths that `capture_io` named, as absolute ones."""
+    if answer is None:
+        return None, None
+    if isinstance(answer, Mapping):
+        unknown = [name for name in answer if name not in PATHS]
+        if unknown:
+            raise BadInput(f"capture_io names {unknown[0]!r}: it may name {' and '.join(PATHS)}")
+    elif all(_field(answer, name) is _MISSING for name in PATHS):
+        raise BadInput(f"capture_io answered {answer!r:.60}: it must name {' and '.join(PATHS)}, or be None")
+    transcript, stderr = (_path(name, _field(answer, name)) for name in PATHS)
+    return transcript, stderr
+
+
+def _path(name: str, value: Any) -> str | None:
+    if value is _MISSING or value is None:
+        return None
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "\0" in text or len(text) > LONGEST_PATH:
+        raise BadInput(f"{name} of capture_io must be a path of at most {LONGEST_PATH} characters, not {value!r:.60}")
+    return os.path.abspath(text)
+
+
+def _field(answer: Any, name: str) -> Any:
+    return answer.get(name, _MISSING) if isinstance(answer, Mapping) else getattr(answer, name, _MISSING)

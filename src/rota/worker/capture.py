@@ -1,0 +1,74 @@
+"""What a command writes, kept in files of its run: up to a limit, and the command never waits for us."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+PIECE = 64 * 1024
+
+
+class Folder:
+    """Where captures are written: ours alone, and never through a link."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        self._path = path
+        self._limit = limit
+
+    def open(self, name: str, keep: int) -> Sink:
+        """A new file of this name; one that an earlier database left there is removed."""
+        os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
+        try:
+            os.mkdir(self._path, 0o700)
+        except FileExistsError:
+            pass
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        place = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            try:
+                return Sink(os.open(name, flags, 0o600, dir_fd=place), self._limit, keep)
+            except FileExistsError:
+                os.unlink(name, dir_fd=place)
+                return Sink(os.open(name, flags, 0o600, dir_fd=place), self._limit, keep)
+        finally:
+            os.close(place)
+
+
+class Sink:
+    """One file and what of a stream went into it. `tail` is the end of the stream, of at most `keep` bytes."""
+
+    def __init__(self, descriptor: int, limit: int, keep: int) -> None:
+        self._descriptor = descriptor
+        self._room = limit
+        self._keep = keep
+        self._tail = bytearray()
+        self.total = 0
+        self.dropped = 0
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: object, trace: TracebackType | None) -> None:
+        os.close(self._descriptor)
+
+    @property
+    def tail(self) -> bytes:
+        return bytes(self._tail[-self._keep :])
+
+    def put(self, data: bytes) -> None:
+        """Keep what there is room for, and count the rest; a full disk is no room either."""
+        self.total += len(data)
+        self._tail += data
+        if len(self._tail) > 2 * self._keep + PIECE:
+            del self._tail[: -self._keep]
+        wanted, written = data[: self._room], 0
+        try:
+            while written < len(wanted):
+                written += os.write(self._descriptor, wanted[written:])
+        except OSError:
+            self._room = written
+        self._room -= written
+        self.dropped += len(data) - written

@@ -1,0 +1,277 @@
+"""A command as a handler: a process in a session of its own for each job, its output kept, its exit an outcome."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+from rota.core.capture import ERR, OUT
+from rota.core.claim import Done, Failed, Snoozed
+from rota.core.errors import BadInput
+from rota.core.ids import printable, run_id
+from rota.core.jsontext import Raw, encode
+from rota.core.report import LARGEST_RESULT
+from rota.core.template import fill
+from rota.core.times import MINUTE, SECOND
+from rota.worker import session
+from rota.worker.capture import PIECE, Folder, Sink
+from rota.worker.handler import DEADLINE, after_cancel
+from rota.worker.poll import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Protocol
+
+    from rota.core.claim import Outcome
+    from rota.core.template import Command
+    from rota.core.times import Duration
+    from rota.worker.life import Handed
+
+    class Holder(Protocol):
+        """What running a command asks of whoever holds the job."""
+
+        worker_id: str
+        cancels: dict[int, Callable[[], None]]
+        sessions: set[int]
+
+        def log(self, job: Mapping[str, Any], text: str) -> None: ...
+
+
+TRY_LATER = 75
+LATER: Duration = MINUTE
+TERM_TO_KILL = 5.0
+TAIL = 2048
+LONGEST_DRAIN = 1.0
+_LOOK = 0.05
+_OURS = ("ROTA_FRAME_FD", "ROTA_SLOT", "ROTA_QUEUE", "ROTA_APP", "ROTA_EXEC", "ROTA_RUNS")
+_PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
+
+
+class Commands:
+    """Runs commands for one worker life, one at a time."""
+
+    def __init__(self, life: Holder, folder: Folder, database: str) -> None:
+        self._life = life
+        self._folder = folder
+        self._database = database
+
+    def run(self, command: Command, job: Handed) -> Outcome:
+        """Run it to its end, or to the end of its time; whatever goes wrong is an outcome too."""
+        run = run_id(job["token"])
+        try:
+            words = [os.fsencode(word) for word in fill(command.arguments, {**job, "payload": _payload(job)})]
+        except BadInput as problem:
+            return Failed(str(problem), again=False)
+        except UnicodeEncodeError:
+            return Failed("an argument would hold text that no file name or argument can hold", again=False)
+        try:
+            with self._folder.open(run + OUT, LARGEST_RESULT + 2) as out, self._folder.open(run + ERR, TAIL) as err:
+                return self._attend(words, command, job, (out, err))
+        except OSError as problem:
+            return Failed(f"what {run} writes cannot be kept: {problem.strerror}: {problem.filename or ''}")
+
+    def _attend(self, words: list[bytes], command: Command, job: Handed, sinks: tuple[Sink, Sink]) -> Outcome:
+        out, err = sinks
+        with Wakeup() as wakeup:
+            self._life.cancels[job["token"]] = wakeup.ring
+            try:
+                if job.get("cancelled"):
+                    return after_cancel(job["cancelled"], Failed(""))
+                try:
+                    process = self._start(words, job)
+                except OSError as problem:
+                    text = f"{os.fsdecode(words[0])} cannot be started: {problem.strerror}"
+                    return Failed(text, again=problem.errno in _PASSING)
+                limit = None if command.timeout is None else time.monotonic() + command.timeout / SECOND
+                self._life.sessions.add(process.pid)
+                try:
+                    ended_for = _Pump(process, sinks, wakeup).until_ended(job, limit)
+                finally:
+                    self._life.sessions.discard(process.pid)
+                    code = process.wait()
+            finally:
+                del self._life.cancels[job["token"]]
+        for name, sink in (("stdout", out), ("stderr", err)):
+            if sink.dropped:
+                text = f"{name} was kept up to its limit: {sink.dropped:,} of {sink.total:,} bytes were dropped"
+                self._life.log(job, text)
+        outcome = _outcome(code, out, err.tail)
+        return outcome if ended_for is None else after_cancel(ended_for, outcome)
+
+    def _start(self, words: list[bytes], job: Handed) -> subprocess.Popen[bytes]:
+        with _as_file(_document(job)) as document:
+            return subprocess.Popen(
+                words,
+                stdin=document,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                env=self._environment(job),
+            )
+
+    def _environment(self, job: Handed) -> dict[str, str]:
+        """The worker's own, and which claim this is; nothing of the job's data."""
+        kept = {name: value for name, value in os.environ.items() if name not in _OURS}
+        return {
+            **kept,
+            "ROTA_JOB_ID": str(job["id"]),
+            "ROTA_CLAIM_TOKEN": str(job["token"]),
+            "ROTA_RUN_ID": run_id(job["token"]),
+            "ROTA_WORKER_ID": self._life.worker_id,
+            "ROTA_DB": self._database,
+        }
+
+
+class Wakeup:
+    """A pipe by which another thread wakes the one that waits for a command."""
+
+    def __init__(self) -> None:
+        self.descriptor, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+
+    def __enter__(self) -> Wakeup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.descriptor)
+        os.close(self._write)
+
+    def ring(self) -> None:
+        try:
+            os.write(self._write, b"!")
+        except BlockingIOError:
+            pass
+
+
+class _Pump:
+    """Carries what a process writes into its sinks until it has ended, and ends it when it must."""
+
+    def __init__(self, process: subprocess.Popen[bytes], sinks: tuple[Sink, Sink], wakeup: Wakeup) -> None:
+        assert process.stdout is not None and process.stderr is not None
+        self._pid = process.pid
+        self._streams = {process.stdout.fileno(): sinks[0], process.stderr.fileno(): sinks[1]}
+        self._files = (process.stdout, process.stderr)  # closed when this is forgotten
+        for descriptor in self._streams:
+            os.set_blocking(descriptor, False)
+        self._wakeup = wakeup.descriptor
+        self._pidfd = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None
+
+    def until_ended(self, job: Handed, limit: float | None) -> str | None:
+        """Why it was ended, or None when it ended by itself."""
+        ended_for: str | None = None
+        kill_at: float | None = None
+        try:
+            while not self._has_ended():
+                now = time.monotonic()
+                if ended_for is None and (job.get("cancelled") or (limit is not None and now >= limit)):
+                    ended_for, kill_at = job.get("cancelled") or DEADLINE, now + TERM_TO_KILL
+                    session.end(self._pid, signal.SIGTERM)
+                elif kill_at is not None and now >= kill_at:
+                    session.end(self._pid, signal.SIGKILL)
+                    kill_at = now + 1.0
+                self._turn(kill_at if ended_for is not None else limit, wakeable=ended_for is None)
+        finally:
+            session.end(self._pid, signal.SIGKILL)
+            self._drain()
+            if self._pidfd is not None:
+                os.close(self._pidfd)
+            for file in self._files:
+                file.close()
+        return ended_for
+
+    def _turn(self, until: float | None, wakeable: bool) -> None:
+        heard = [*self._streams, *([self._wakeup] if wakeable else []), *([] if self._pidfd is None else [self._pidfd])]
+        patience = None if until is None else max(0.0, until - time.monotonic())
+        if self._pidfd is None:
+            patience = _LOOK if patience is None else min(_LOOK, patience)
+        for descriptor in readable(heard, patience):
+            if descriptor in self._streams:
+                self._read(descriptor)
+
+    def _read(self, descriptor: int) -> bool:
+        """Carry a piece; whether there may be more."""
+        try:
+            data = os.read(descriptor, PIECE)
+        except BlockingIOError:
+            return False
+        sink = self._streams[descriptor]
+        if data:
+            sink.put(data)
+        else:
+            del self._streams[descriptor]
+        return bool(data)
+
+    def _drain(self) -> None:
+        """What it wrote before it ended; one that left its session may hold the pipe open, and is not waited for."""
+        until = time.monotonic() + LONGEST_DRAIN
+        for descriptor in list(self._streams):
+            while time.monotonic() < until and self._read(descriptor):
+                pass
+
+    def _has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _outcome(code: int, out: Sink, errors: bytes) -> Outcome:
+    if code == 0:
+        return Done(_result(out))
+    if code == TRY_LATER:
+        return Snoozed(LATER, f"the command asked to be tried later: exit code {TRY_LATER}")
+    number = -code if code < 0 else code - 128 if 128 < code <= 128 + 64 else None
+    how = f"the command ended with exit code {code}" if number is None else f"the command was ended by signal {number}"
+    tail = "\n".join(map(printable, errors.decode("utf-8", "replace").splitlines())).strip()
+    return Failed(f"{how}: {tail}" if tail else how)
+
+
+def _result(out: Sink) -> str | None:
+    """The last line of stdout, if it is one JSON document and not too large."""
+    tail = out.tail.rstrip(b"\r\n")
+    _, newline, line = tail.rpartition(b"\n")
+    if (not newline and out.total > len(out.tail)) or len(line) > LARGEST_RESULT:
+        return None
+    try:
+        text = line.decode().strip()
+        json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return text
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _payload(job: Handed) -> Any:
+    payload = job.get("payload")
+    return None if payload is None else json.loads(payload)
+
+
+def _document(job: Handed) -> bytes:
+    """The job as `rota show --json` shows it, for stdin."""
+    payload = job.get("payload")
+    document = {**(job.get("whole") or _known(job)), "payload": None if payload is None else Raw(payload)}
+    return encode(document).encode("utf-8", "replace") + b"\n"
+
+
+def _known(job: Handed) -> dict[str, Any]:
+    """What an orchestrator tells that does not tell the whole job."""
+    names = ("id", "title", "queue", "kind", "priority", "payload", "max_attempts")
+    return {name: job.get(name) for name in names}
+
+
+def _as_file(data: bytes) -> Any:
+    """A file that a process may read at its own pace, from the start."""
+    if hasattr(os, "memfd_create"):
+        file: Any = os.fdopen(os.memfd_create("rota-job", os.MFD_CLOEXEC), "w+b")
+    else:
+        import tempfile
+
+        file = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
+    file.write(data)
+    file.seek(0)
+    return file
