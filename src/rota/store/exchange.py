@@ -282,7 +282,7 @@ def _deal_out(
         ids.setdefault(worker, []).append(job_id)
         known = (job_id, token, worker, queue.name, kind, title, payload, priority, attempts + 1, max_attempts)
         runs = _runs(tx, job_id) if last_token is not None else ()
-        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0))
+        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None))
         if source is not None:
             sources.add(source)
         token += 1
