@@ -92,6 +92,20 @@ def test_a_worker_says_how_many_it_has_in_hand(start: Callable[..., Driven]) -> 
     assert hello["cancels"] == ["block", "fail", "fetch", "stubborn"]
 
 
+def test_a_worker_that_runs_functions_loads_neither_a_loop_nor_what_commands_need(start: Callable[..., Driven]) -> None:
+    worker = start("""
+import sys
+
+@app.task()
+def loaded():
+    return [name for name in ("asyncio", "rota.worker.command", "rota.worker.coroutines") if name in sys.modules]
+""").is_up()
+    job = worker.job("loaded")
+    worker.run(job)
+    (done,) = worker.done(job)
+    assert done["result"] == "[]"
+
+
 def test_many_run_at_once_and_end_in_any_order(start: Callable[..., Driven]) -> None:
     worker = crowd(start)
     jobs = [worker.job("fetch", f'{{"name":"{n}"}}', queue="crowd") for n in range(100)]

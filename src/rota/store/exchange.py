@@ -266,7 +266,7 @@ def _deal_out(
         tokens.setdefault(worker, {})[job] = token
         runs = _runs(tx, job) if last is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
-        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0))
+        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None))
         if source is not None:
             sources.add(source)
         token += 1
