@@ -11,7 +11,7 @@ from rota.core.record import Record
 from rota.core.report import NO_KINDS
 from rota.core.source import internal_queue
 from rota.store import ending, sourced, tend
-from rota.store.rows import to_job, to_run
+from rota.store.rows import by_id, to_job, to_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -258,38 +258,22 @@ def _deal_out(
     """Make each of these its worker's own, in token order."""
     token = tx.draw("token", len(dealt))
     claims: list[Handout] = []
-    taken: list[Row] = []
-    ids: dict[str, list[int]] = {}
+    tokens: dict[str, dict[int, int]] = {}
     sources: set[str] = set()
     fenced = queue.fence == "end"
     for worker, row in dealt:
-        (
-            job_id,
-            kind,
-            title,
-            payload,
-            priority,
-            attempts,
-            max_attempts,
-            timeout,
-            checkpoint,
-            last_token,
-            source,
-            key,
-            alone,
-        ) = row
-        taken.append((token, worker, id, tx.now, None, None, job_id))
-        ids.setdefault(worker, []).append(job_id)
-        known = (job_id, token, worker, queue.name, kind, title, payload, priority, attempts + 1, max_attempts)
-        runs = _runs(tx, job_id) if last_token is not None else ()
+        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, source, key, alone = row
+        tokens.setdefault(worker, {})[job] = token
+        runs = _runs(tx, job) if last_token is not None else ()
+        known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
         claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None))
         if source is not None:
             sources.add(source)
         token += 1
-    tx.many("claim.take", taken)
     name = internal_queue(queue.name) if internal else queue.name
-    for worker, held in ids.items():
-        tx.moved(jobs.CLAIM, name, jobs.READY, jobs.ACTIVE, held, worker=worker)
+    for worker, taken in tokens.items():
+        tx.execute("claim.take_all", tokens=by_id(taken), worker=worker, orchestrator=id, now=tx.now)
+        tx.moved(jobs.CLAIM, name, jobs.READY, jobs.ACTIVE, list(taken), worker=worker)
     if sources and not internal:
         sourced.top_up(tx, sources)
     wanting = {each.worker_id: each.whole for each in idle if each.whole}
