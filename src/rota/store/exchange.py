@@ -262,9 +262,9 @@ def _deal_out(
     sources: set[str] = set()
     fenced = queue.fence == "end"
     for worker, row in dealt:
-        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last, source, key, alone = row
+        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, source, key, alone = row
         tokens.setdefault(worker, {})[job] = token
-        runs = _runs(tx, job) if last is not None else ()
+        runs = _runs(tx, job) if last_token is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
         claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None))
         if source is not None:
