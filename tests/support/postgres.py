@@ -5,6 +5,7 @@ Our own has a port and a folder of its own, runs as an unprivileged user, and di
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib.util
 import os
@@ -15,9 +16,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -27,6 +29,7 @@ from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 GIVEN = "ROTA_TEST_PG"
 _PR_SET_PDEATHSIG = 1
@@ -39,6 +42,22 @@ _SETTINGS = {
     "unix_socket_directories": "",
     "listen_addresses": "127.0.0.1",
 }
+
+
+T = TypeVar("T")
+_until_the_end = ExitStack()
+atexit.register(_until_the_end.close)
+
+
+def for_this_process(context: AbstractContextManager[T]) -> T:
+    """Enter a context that is left when the process ends."""
+    return _until_the_end.enter_context(context)
+
+
+@cache
+def shared() -> Server:
+    """One server for all tests of this process."""
+    return for_this_process(server())
 
 
 class Server:

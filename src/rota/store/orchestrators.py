@@ -12,7 +12,8 @@ from rota.core.errors import NotFound, Stale
 from rota.core.orchestrator import LEASE
 from rota.core.queue import allow
 from rota.core.record import Record
-from rota.store import ending, tend
+from rota.store import ending, hold, tend
+from rota.store.again import again
 from rota.store.host import host_id
 from rota.store.rows import to_job, to_run
 
@@ -80,6 +81,7 @@ class Orchestrators:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @again
     def join(self, crew: str = "main") -> int:
         """An orchestrator begins; its number."""
         from rota.core.version import __version__
@@ -92,6 +94,7 @@ class Orchestrators:
             tx.tell("orchestrator", "start", str(id), crew=crew)
         return id
 
+    @again
     def renew(self, id: int, answered_wish: int = 0) -> Instant:
         """Renew the lease on which all its claims hang; until when."""
         with self._store.write() as tx:
@@ -102,10 +105,12 @@ class Orchestrators:
             until: Instant = row[0]
             return until
 
+    @again
     def hire(self, id: int, slot: str, queue: str, pid: int | None = None) -> str:
         """A worker life that this orchestrator watches; its id."""
         worker = self._store.new_worker_id()
         with self._store.write() as tx:
+            hold.orchestrator(tx, id)
             row = tx.one("orchestrator.get", id=id)
             if row is None or row[1] == orchestrators.STOPPED:
                 raise NotFound(f"there is no running orchestrator {id}")
@@ -115,11 +120,13 @@ class Orchestrators:
             tx.tell("worker", workers.REGISTER, worker, slot=slot)
         return worker
 
+    @again
     def bury(self, worker: str, verdict: workers.Dead) -> None:
         """A watched worker died: its certificate, and its claims back, in one transaction."""
         with self._store.write() as tx:
             tend.bury(self._store, tx, worker, verdict)
 
+    @again
     def record_death(
         self, death: Death, outcomes: Sequence[Settled], policy: RestartPolicy
     ) -> tuple[Duration | None, str | None]:
@@ -127,9 +134,11 @@ class Orchestrators:
         from rota.store.deaths import record
 
         with self._store.write() as tx:
+            hold.worker(tx, death.worker_id)
             self._settle(tx, outcomes)
             return record(self._store, tx, death, policy)
 
+    @again
     def exchange(
         self,
         id: int,
@@ -149,6 +158,7 @@ class Orchestrators:
         with self._store.write(f"orchestrator-{id}") as tx:
             if not tx.execute("orchestrator.advance", id=id, number=number + 1, lease_expires_at=tx.now + LEASE):
                 raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
+            hold.queues(tx, (each.queue for each in idle), [job for job, _, _ in outcomes])
             settled, finished = self._settle(tx, outcomes)
             if holdings is not None:
                 self._give_back(tx, id, holdings)
@@ -164,9 +174,11 @@ class Orchestrators:
         to_stop = frozenset(row[0] for row in database.execute("worker.to_stop", {"orchestrator": id}))
         return Wishes(number, self._store.slots.of_crew(crew, host_id()), held, to_stop)
 
+    @again
     def leave(self, id: int) -> None:
         """An orchestrator ends: what still hangs on it goes back unspent, its workers are stopped."""
         with self._store.write() as tx:
+            hold.orchestrator(tx, id)
             self._give_back(tx, id, ())
             for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id):
                 tend.deregister(self._store, tx, worker, "stop")
@@ -177,13 +189,15 @@ class Orchestrators:
         """Whether a claim might succeed: read before writing."""
         names = {each.queue for each in idle if each.room > 0}
         for queue in self._store.queues.open_ones():
-            if queue.name in names and self._store.database.execute("claim.pick", {"queue": queue.name, "most": 1}):
+            if queue.name in names and self._store.database.execute("job.ready", {"queue": queue.name, "most": 1}):
                 return True
         return tend.anything_due(self._store)
 
     def _settle(self, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[set[int], dict[str, int]]:
         """Settle what was reported: the tokens that still held, and how many jobs each worker finished."""
         done = [(outcome.result, job, token) for job, token, outcome in outcomes if isinstance(outcome, Done)]
+        if len(done) < len(outcomes):
+            hold.all_jobs(tx, (job for job, _, _ in outcomes))
         settled, finished = ending.finish(tx, done)
         for job_id, token, outcome in outcomes:
             if isinstance(outcome, Done):
@@ -240,11 +254,10 @@ def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle]) -> l
     if queue.rate is not None:
         spent = allow(queue, 0, len(picked), tx.now)
         tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=spent.rate_next_at)
-    token = tx.draw("token", len(picked))
     claims: list[Handout] = []
     taken: list[Row] = []
     ids: dict[str, list[int]] = {}
-    for worker, row in zip(_deal(idle), picked, strict=False):
+    for worker, row, token in zip(_deal(idle), picked, tx.draw_many("token", len(picked)), strict=False):
         job_id, kind, title, payload, attempts, max_attempts, timeout, checkpoint = row
         taken.append((token, worker, id, tx.now, None, None, job_id))
         ids.setdefault(worker, []).append(job_id)
@@ -253,7 +266,6 @@ def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle]) -> l
                 job_id, token, worker, queue.name, kind, title, payload, attempts + 1, max_attempts, timeout, checkpoint
             )
         )
-        token += 1
     tx.many("claim.take", taken)
     for worker, held in ids.items():
         tx.moved(jobs.CLAIM, queue.name, jobs.READY, jobs.ACTIVE, held, worker=worker)
@@ -263,8 +275,7 @@ def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle]) -> l
 def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Handout]) -> None:
     """Show in the workers' rows what they finished and what they hold now."""
     first = {claim.worker_id: claim.job_id for claim in reversed(claims)}
-    for worker, job in first.items():
-        tx.execute("worker.exchanged", id=worker, job=job, succeeded=finished.get(worker, 0), now=tx.now)
+    tx.many("worker.exchanged", [(finished.get(worker, 0), job, worker) for worker, job in sorted(first.items())])
     for worker, count in finished.items():
         if worker not in first:
             tx.execute("worker.settled", id=worker, succeeded=count, failed=0, error=None, now=tx.now)

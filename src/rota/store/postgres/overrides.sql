@@ -1,0 +1,67 @@
+-- name: number.draw_many
+-- Job ids and tokens come from sequences, so that those who draw do not wait for each other.
+SELECT number, number FROM (SELECT nextval('number_' || :name) AS number FROM generate_series(1, :count)) AS drawn ORDER BY 1
+
+-- name: tally.add many
+-- Counters are split, so that two who count in one queue seldom meet.
+INSERT INTO tally (queue, status, shard, n)
+SELECT queue, status, pg_backend_pid() % 16, change FROM unnest(:queue::text[], :status::text[], :change::bigint[]) AS made (queue, status, change)
+ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n
+
+-- name: job.insert many
+INSERT INTO job (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
+    max_attempts, timeout, created_at)
+SELECT * FROM unnest(:id::bigint[], :queue::text[], :kind::text[], :title::text[], :payload::text[], :priority::bigint[],
+    :status::text[], :blocked_on::text[], :due_at::bigint[], :due_wall::bigint[], :key::text[], :limit_key::text[],
+    :parent::bigint[], :max_attempts::bigint[], :timeout::bigint[], :created_at::bigint[])
+
+-- name: job.make_ready many
+UPDATE job SET status = 'ready', blocked_on = NULL WHERE id = ANY (:id::bigint[]) AND status IN ('blocked', 'scheduled')
+
+-- name: job.forget many
+DELETE FROM job WHERE id = ANY (:id::bigint[])
+
+-- name: job.forget_runs many
+DELETE FROM run WHERE job = ANY (:id::bigint[])
+
+-- name: job.forget_dependencies many
+DELETE FROM dependency WHERE job = ANY (:id::bigint[]) OR needs = ANY (:id::bigint[])
+
+-- name: claim.take many
+UPDATE job SET status = 'active', token = taken.token, worker = taken.worker, orchestrator = taken.orchestrator,
+    claimed_at = taken.now, lease = taken.lease, lease_expires_at = taken.lease_expires_at, renewed_count = 0
+FROM unnest(:token::bigint[], :worker::text[], :orchestrator::bigint[], :now::bigint[], :lease::bigint[],
+    :lease_expires_at::bigint[], :id::bigint[]) AS taken (token, worker, orchestrator, now, lease, lease_expires_at, id)
+WHERE job.id = taken.id AND job.status = 'ready'
+
+-- name: claim.holding many
+SELECT job.id, job.token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key
+FROM job JOIN unnest(:id::bigint[], :token::bigint[]) AS held (id, token) ON job.id = held.id AND job.token = held.token
+WHERE job.status = 'active' ORDER BY job.id FOR UPDATE OF job
+
+-- name: claim.finish many
+UPDATE job SET status = 'done', result = ended.result, error = NULL, note = NULL, finished_at = ended.now, attempts = attempts + 1
+FROM unnest(:result::text[], :now::bigint[], :id::bigint[], :token::bigint[]) AS ended (result, now, id, token)
+WHERE job.id = ended.id AND job.token = ended.token AND job.status = 'active'
+
+-- name: claim.record many
+INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
+SELECT * FROM unnest(:token::bigint[], :job::bigint[], :worker::text[], :attempt::bigint[], :generation::bigint[],
+    :claimed_at::bigint[], :ended_at::bigint[], :verb::text[], :reason::text[], :error::text[], :note::text[], :renewed_count::bigint[])
+
+-- name: worker.exchanged many
+UPDATE worker SET success_count = success_count + given.succeeded, current_job = given.job,
+    status = CASE WHEN status = 'stopping' THEN status ELSE 'busy' END
+FROM unnest(:succeeded::bigint[], :job::bigint[], :id::text[]) AS given (succeeded, job, id) WHERE worker.id = given.id
+
+-- name: worker.prune_certificates many
+DELETE FROM certificate WHERE worker = ANY (:id::text[])
+
+-- name: hold.jobs many
+SELECT $job_columns FROM job WHERE id = ANY (:id::bigint[]) ORDER BY id FOR UPDATE
+
+-- name: hold.free_worker many
+SELECT id FROM worker WHERE id = ANY (:id::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
+
+-- name: hold.queue_of many
+SELECT DISTINCT queue FROM job WHERE id = ANY (:id::bigint[])
