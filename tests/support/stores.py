@@ -21,6 +21,7 @@ from rota.store.store import Store
 from tests.support.postgres import for_this_process, shared
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rota.store.sqlite.clock import Clock
@@ -72,7 +73,9 @@ def do_not_wait_for_the_disk(store: Store) -> None:
 
 def again(store: Store) -> Store:
     """The same database through a connection of its own, on the same clock."""
-    database = open_database(store.database.url, store.settings, clock=_Shared(store))
+    on_its_servers_clock = isinstance(store.database, PostgresDatabase) and store.database._clock is None
+    clock = None if on_its_servers_clock else _Shared(store)
+    database = open_database(store.database.url, store.settings, clock=clock)
     return Store(database, store.settings, "another@here")
 
 
@@ -104,6 +107,17 @@ def _postgres_rows(database: PostgresDatabase, text: str, params: dict[str, obje
 def everything(store: Store) -> list[list[tuple[Any, ...]]]:
     """All that the store holds, to be compared with what it held before."""
     return [rows(store, f"SELECT * FROM {table}") for table in TABLES]
+
+
+def watch_writes(store: Store) -> Callable[[], bool]:
+    """Whether any row was written since this was called, even with what it held before."""
+    if isinstance(store.database, SqliteDatabase):
+        watcher = apsw.Connection(store.database.path)
+        first = watcher.pragma("data_version")
+        return lambda: bool(watcher.pragma("data_version") != first)
+    versions = [f"SELECT ctid::text, xmin::text FROM {table}" for table in TABLES]
+    before = [rows(store, text) for text in versions]
+    return lambda: [rows(store, text) for text in versions] != before
 
 
 class _Shared:

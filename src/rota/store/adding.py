@@ -53,6 +53,7 @@ class Addition:
         self._states: dict[tuple[str, str], list[int]] = {}
         self._waits: list[tuple[int, Sequence[int]]] = []
         self._admitted: dict[tuple[str, str], int] = {}
+        self._statuses: dict[int, str] = {}
 
     def add(self, wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> list[int]:
         """The ids of the jobs, in order; a key met again answers with the job that has it."""
@@ -66,8 +67,7 @@ class Addition:
             else:
                 ids[place] = known
         self._write()
-        for id, needed in self._waits:
-            depend(self._tx, id, needed)
+        self._depend()
         for (queue, status), added in self._states.items():
             self._tx.moved(jobs.ADD, queue, None, status, added)
         return ids
@@ -94,11 +94,12 @@ class Addition:
         return rest(waits, due, due and not waits and not self._has_room(new))
 
     def _status_of(self, id: int, what_for: str) -> str:
-        self._write()
-        row = self._tx.one("job.get", id=id)
-        if row is None:
-            raise NotFound(f"there is no job {id} {what_for}")
-        return to_job(row).status
+        if id not in self._statuses:
+            row = self._tx.one("job.get", id=id)
+            if row is None:
+                raise NotFound(f"there is no job {id} {what_for}")
+            self._statuses[id] = to_job(row).status
+        return self._statuses[id]
 
     def _has_room(self, new: NewJob) -> bool:
         """Whether the key's limit lets this one in; those that this transaction let in before count too."""
@@ -125,6 +126,15 @@ class Addition:
         if self._rows:
             self._tx.many("job.insert", self._rows)
             self._rows = []
+
+    def _depend(self) -> None:
+        """Let the new jobs wait for others, and let those know."""
+        pairs = {(id, needed): None for id, after in self._waits for needed in after}
+        dependents: dict[int, int] = {}
+        for _, needed in pairs:
+            dependents[needed] = dependents.get(needed, 0) + 1
+        self._tx.many("dependency.add", pairs)
+        self._tx.many("dependency.count_dependents", [(count, needed) for needed, count in sorted(dependents.items())])
 
     def _prepare_queues(self, wanted: Sequence[NewJob]) -> None:
         """The queues exist, and none is filled beyond its depth."""

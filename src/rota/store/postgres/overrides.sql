@@ -65,3 +65,10 @@ SELECT id FROM worker WHERE id = ANY (:id::text[]) ORDER BY id FOR UPDATE SKIP L
 
 -- name: hold.queue_of many
 SELECT DISTINCT queue FROM job WHERE id = ANY (:id::bigint[])
+
+-- name: dependency.add many
+INSERT INTO dependency (job, needs) SELECT * FROM unnest(:job::bigint[], :needs::bigint[]) ON CONFLICT (job, needs) DO NOTHING RETURNING needs
+
+-- name: dependency.count_dependents many
+UPDATE job SET dependents = dependents + known.change FROM unnest(:change::bigint[], :needs::bigint[]) AS known (change, needs)
+WHERE job.id = known.needs
