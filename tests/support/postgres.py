@@ -28,16 +28,14 @@ import psycopg
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
 GIVEN = "ROTA_TEST_PG"
 _PR_SET_PDEATHSIG = 1
-# Nothing here outlives the tests, so nothing has to reach the disk.
+# Nothing here outlives the tests, so nothing has to reach the disk; a benchmark waits for the disk as users do.
+_CARELESS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 _SETTINGS = {
-    "fsync": "off",
-    "full_page_writes": "off",
-    "synchronous_commit": "off",
     "max_connections": "200",
     "unix_socket_directories": "",
     "listen_addresses": "127.0.0.1",
@@ -104,7 +102,7 @@ def login_role(url: str) -> Iterator[str]:
 
 
 @contextmanager
-def server() -> Iterator[Server]:
+def server(durable: bool = False) -> Iterator[Server]:
     """The server that was given, or one of our own for the length of the block."""
     given = os.environ.get(GIVEN)
     folder = binaries()
@@ -113,7 +111,10 @@ def server() -> Iterator[Server]:
         return
     if folder is None:
         raise RuntimeError(f"no PostgreSQL to test with: run ./dev setup, or name a server with {GIVEN}=postgresql://…")
-    with tempfile.TemporaryDirectory(prefix="rota-pg-") as home, _running(folder, Path(home)) as url:
+    with (
+        tempfile.TemporaryDirectory(prefix="rota-pg-") as home,
+        _running(folder, Path(home), {} if durable else _CARELESS) as url,
+    ):
         yield Server(url, str(folder / "psql"))
 
 
@@ -127,7 +128,7 @@ def binaries() -> Path | None:
 
 
 @contextmanager
-def _running(folder: Path, home: Path) -> Iterator[str]:
+def _running(folder: Path, home: Path, more: Mapping[str, str]) -> Iterator[str]:
     who = _unprivileged()
     data, log = home / "data", home / "log"
     if who is not None:
@@ -143,7 +144,9 @@ def _running(folder: Path, home: Path) -> Iterator[str]:
     )
     assert made.returncode == 0, made.stderr
     port = _free_port()
-    options = [word for name, value in {**_SETTINGS, "port": port}.items() for word in ("-c", f"{name}={value}")]
+    options = [
+        word for name, value in {**_SETTINGS, **more, "port": port}.items() for word in ("-c", f"{name}={value}")
+    ]
     with (
         open(log, "wb") as output,
         subprocess.Popen(

@@ -50,9 +50,9 @@ class Claims:
         with self._store.begin() as tx:
             worker = present(self._store, tx, worker_id)
             tend.tend(self._store, tx)
-            hold.queues(tx, None if queue is None else [queue])
+            rows = hold.queues(tx, None if queue is None else [queue])
             best: list[Job] = []
-            for each in self._store.queues.open_ones(queue):
+            for each in self._store.queues.open_ones(queue, rows):
                 if _allowance(tx, each).granted:
                     best += [to_job(row) for row in tx.execute("job.ready", queue=each.name, most=1)]
             for peeked in sorted(best, key=lambda job: (-job.priority, job.id)):

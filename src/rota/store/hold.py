@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rota.core.job import Job
     from rota.core.queue import Queue
     from rota.core.times import Instant
+    from rota.store.rows import Row
     from rota.store.transaction import Transaction
 
 
@@ -58,17 +59,22 @@ def queue(tx: Transaction, name: str) -> Queue | None:
     return queue(tx, name)
 
 
-def queues(tx: Transaction, names: Iterable[str] | None, of_jobs: Sequence[int] = ()) -> None:
-    """These queues (None: all), and those of these jobs, as far as they have limits."""
+def queues(tx: Transaction, names: Iterable[str] | None, of_jobs: Sequence[int] = ()) -> list[Row] | None:
+    """These queues (None: all), and those of these jobs, as far as they have limits.
+
+    All queues as they stand for this transaction, if that is known without asking again.
+    """
     if tx.alone:
-        return
-    found = [to_queue(row) for row in tx.execute("queue.all")]
+        return None
+    rows = tx.execute("queue.all")
+    found = [to_queue(row) for row in rows]
     tx.unlimited.update({each.name: each for each in found if not each.has_limits})
     limited = {each.name for each in found if each.has_limits}
     if limited and names is not None:
         limited &= {*names, *(name for (name,) in tx.many("hold.queue_of", [(id,) for id in of_jobs]))}
     for name in sorted(limited):
         queue(tx, name)
+    return None if limited else rows
 
 
 def job(tx: Transaction, id: int, guarded: bool = True) -> Job | None:

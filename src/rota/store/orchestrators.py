@@ -158,11 +158,11 @@ class Orchestrators:
         with self._store.write(f"orchestrator-{id}") as tx:
             if not tx.execute("orchestrator.advance", id=id, number=number + 1, lease_expires_at=tx.now + LEASE):
                 raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
-            hold.queues(tx, (each.queue for each in idle), [job for job, _, _ in outcomes])
+            queues = hold.queues(tx, (each.queue for each in idle), [job for job, _, _ in outcomes])
             settled, finished = self._settle(tx, outcomes)
             if holdings is not None:
                 self._give_back(tx, id, holdings)
-            claims = self._claim(tx, id, idle)
+            claims = self._claim(tx, id, idle, queues)
             _mirror(tx, finished, claims)
             return Exchange(claims, self._refused(tx, outcomes, settled), number + 1)
 
@@ -228,7 +228,7 @@ class Orchestrators:
                     tx, job, Released(reason="unknown"), self._store.settings.backoff, self._store.chance()
                 )
 
-    def _claim(self, tx: Transaction, id: int, idle: Sequence[Idle]) -> list[Handout]:
+    def _claim(self, tx: Transaction, id: int, idle: Sequence[Idle], queues: list[Row] | None) -> list[Handout]:
         tend.tend(self._store, tx)
         living = {worker for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id)}
         wanted: dict[str, list[Idle]] = {}
@@ -236,7 +236,7 @@ class Orchestrators:
             if each.room > 0 and each.worker_id in living:
                 wanted.setdefault(each.queue, []).append(each)
         claims: list[Handout] = []
-        for queue in self._store.queues.open_ones():
+        for queue in self._store.queues.open_ones(rows=queues):
             if queue.name in wanted:
                 claims += _hand_out(tx, id, queue, wanted[queue.name])
         return claims

@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.core.queue import Queue
     from rota.core.times import Instant
+    from rota.store.rows import Row
     from rota.store.store import Store
     from rota.store.transaction import Transaction
 
@@ -38,9 +39,13 @@ class Queues:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def open_ones(self, name: str | None = None) -> list[Queue]:
-        """The queues that jobs may be claimed from: all that are not paused, or this one if it is not."""
-        found = {row[0]: to_queue(row) for row in self._store.database.execute("queue.all", {})}
+    def open_ones(self, name: str | None = None, rows: list[Row] | None = None) -> list[Queue]:
+        """The queues that jobs may be claimed from: all that are not paused, or this one if it is not.
+
+        `rows` are all queues, where the caller has just read them.
+        """
+        known = self._store.database.execute("queue.all", {}) if rows is None else rows
+        found = {row[0]: to_queue(row) for row in known}
         everything = found.pop(queues.ALL)
         if everything.paused_at is not None:
             return []

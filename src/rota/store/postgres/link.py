@@ -18,6 +18,8 @@ SCHEMES = ("postgresql://", "postgres://")
 DEFAULT_SCHEMA = "rota"
 EXAMPLE = "write for example postgresql://user@host:5432/database"
 _LONGEST_SCHEMA = 40
+_NEVER = 1 << 30  # nothing is prepared by itself
+_STATEMENTS = 256
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 # A link that was cut is noticed in seconds, not after the hours that TCP allows. The URL may say otherwise.
 DEFAULTS = {
@@ -80,13 +82,17 @@ def check_schema(name: str) -> str:
 
 
 def connect(conninfo: str) -> Connection:
-    """A connection on which we say ourselves when a transaction begins and ends.
-
-    Nothing is prepared, so each plan fits its values, and a pooler may hand out another connection per transaction.
-    """
-    connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
+    """A connection on which we say ourselves when a transaction begins and ends, and what is prepared."""
+    connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=_NEVER)
+    connection.prepared_max = _STATEMENTS
     connection.adapters.register_dumper(str, _TextDumper)
     return connection
+
+
+def is_direct(connection: Connection) -> bool:
+    """Whether the server itself is at the other end, and not a pooler that may change it for each transaction."""
+    row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] == connection.info.backend_pid
 
 
 class _TextDumper(psycopg.types.string.StrDumperUnknown):

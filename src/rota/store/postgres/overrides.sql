@@ -1,6 +1,8 @@
 -- name: number.draw_many
 -- Job ids and tokens come from sequences, so that those who draw do not wait for each other.
-SELECT number, number FROM (SELECT nextval('number_' || :name) AS number FROM generate_series(1, :count)) AS drawn ORDER BY 1
+SELECT number, number FROM (
+    SELECT nextval(sequence) AS number FROM (SELECT CAST('number_' || :name AS regclass) AS sequence OFFSET 0) AS named, generate_series(1, :count)
+) AS drawn ORDER BY 1
 
 -- name: tally.add many
 -- Counters are split, so that two who count in one queue seldom meet.
@@ -16,7 +18,8 @@ SELECT * FROM unnest(:id::bigint[], :queue::text[], :kind::text[], :title::text[
     :parent::bigint[], :max_attempts::bigint[], :timeout::bigint[], :created_at::bigint[])
 
 -- name: job.make_ready many
-UPDATE job SET status = 'ready', blocked_on = NULL WHERE id = ANY (:id::bigint[]) AND status IN ('blocked', 'scheduled')
+UPDATE job SET status = 'ready', blocked_on = NULL FROM (VALUES ('blocked'), ('scheduled')) AS was (status)
+WHERE id = ANY (:id::bigint[]) AND job.status = was.status
 
 -- name: job.forget many
 DELETE FROM job WHERE id = ANY (:id::bigint[])
@@ -28,21 +31,21 @@ DELETE FROM run WHERE job = ANY (:id::bigint[])
 DELETE FROM dependency WHERE job = ANY (:id::bigint[]) OR needs = ANY (:id::bigint[])
 
 -- name: claim.take many
+-- The state is joined, not compared with a constant: so no plan walks an index of all jobs in that state.
 UPDATE job SET status = 'active', token = taken.token, worker = taken.worker, orchestrator = taken.orchestrator,
     claimed_at = taken.now, lease = taken.lease, lease_expires_at = taken.lease_expires_at, renewed_count = 0
 FROM unnest(:token::bigint[], :worker::text[], :orchestrator::bigint[], :now::bigint[], :lease::bigint[],
-    :lease_expires_at::bigint[], :id::bigint[]) AS taken (token, worker, orchestrator, now, lease, lease_expires_at, id)
-WHERE job.id = taken.id AND job.status = 'ready'
-
--- name: claim.holding many
-SELECT job.id, job.token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key
-FROM job JOIN unnest(:id::bigint[], :token::bigint[]) AS held (id, token) ON job.id = held.id AND job.token = held.token
-WHERE job.status = 'active' ORDER BY job.id FOR UPDATE OF job
+    :lease_expires_at::bigint[], :id::bigint[]) AS taken (token, worker, orchestrator, now, lease, lease_expires_at, id),
+    (SELECT 'ready' AS status OFFSET 0) AS was
+WHERE job.id = taken.id AND job.status = was.status
 
 -- name: claim.finish many
+-- Answers with what was finished, as `claim.holding` would have: a look before it would be one message more.
 UPDATE job SET status = 'done', result = ended.result, error = NULL, note = NULL, finished_at = ended.now, attempts = attempts + 1
-FROM unnest(:result::text[], :now::bigint[], :id::bigint[], :token::bigint[]) AS ended (result, now, id, token)
-WHERE job.id = ended.id AND job.token = ended.token AND job.status = 'active'
+FROM unnest(:result::text[], :now::bigint[], :id::bigint[], :token::bigint[]) AS ended (result, now, id, token),
+    (SELECT 'active' AS status OFFSET 0) AS was
+WHERE job.id = ended.id AND job.token = ended.token AND job.status = was.status
+RETURNING job.id, job.token, queue, worker, attempts - 1, generation, claimed_at, renewed_count, dependents, limit_key
 
 -- name: claim.record many
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
