@@ -335,7 +335,7 @@ def test_two_who_tend_expire_a_claim_once(store: Store, clock: FakeClock) -> Non
     clock.advance(2 * MINUTE)
     with in_flight(store, lambda own: own.tend()) as one:
         with beside(store, lambda own: own.tend()) as other:
-            other.answer()
+            assert other.answer() is None
         one.go_on()
     assert [len(store.claims.runs(job)) for job in jobs] == [1, 1, 1]
 
@@ -348,7 +348,7 @@ def test_a_claim_in_flight_keeps_its_worker_from_being_judged(store: Store, cloc
     with in_flight(store, lambda own: own.claims.claim(job, worker)) as one:
         clock.advance(MINUTE)
         with beside(store, lambda own: own.tend()) as other:
-            other.answer()
+            assert other.answer() is None, "tending waits for nobody"
         held = one.go_on()
     assert store.jobs.get(job).token == held.token and store.workers.get(worker).status == "busy"
 
@@ -405,7 +405,7 @@ def test_an_orchestrator_that_is_exchanging_does_not_lapse(store: Store, clock: 
     with in_flight(store, exchange(crew, (held.job_id, held.token, Failed("x")), room=0)) as one:
         clock.advance(6 * SECOND)
         with beside(store, lambda own: own.tend()) as other:
-            other.answer()
+            assert other.answer() is None, "tending waits for nobody"
         assert one.go_on().refused == []
     clock.advance(HOUR)
     store.reconcile()

@@ -10,6 +10,7 @@ import os
 import re
 import weakref
 import zlib
+from itertools import count
 from os.path import dirname, join
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ GAPS = {
     "skip_locked": "FOR UPDATE SKIP LOCKED",
     "greatest": "greatest",
 }
+SHARDS = 16
 LOCK_TIMEOUT = "30s"
 # A program that is stopped in the middle of a transaction must not keep others waiting for long.
 IDLE_TIMEOUT = "10s"
@@ -45,6 +47,7 @@ _FOLDER = dirname(__file__)
 _CLOCK = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
+_connections = count(os.getpid())
 _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 _forsaken: list[Connection] = []
 
@@ -88,7 +91,8 @@ class PostgresDatabase:
         self._where = where
         self._clock = clock
         self._own = own_texts()
-        self._statements = Statements({**GAPS, "schema": where.schema}, self._own)
+        mine = {"schema": where.schema, "shard": str(next(_connections) % SHARDS)}
+        self._statements = Statements({**GAPS, **mine}, self._own)
         self._texts: dict[str, str] = {}
         self._handle: Connection | None = None
         self._began: Instant = 0

@@ -7,7 +7,7 @@ SELECT number, number FROM (
 -- name: tally.add many
 -- Counters are split, so that two who count in one queue seldom meet.
 INSERT INTO tally (queue, status, shard, n)
-SELECT queue, status, pg_backend_pid() % 16, change FROM unnest(:queue::text[], :status::text[], :change::bigint[]) AS made (queue, status, change)
+SELECT queue, status, $shard, change FROM unnest(:queue::text[], :status::text[], :change::bigint[]) AS made (queue, status, change)
 ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n
 
 -- name: job.insert many
