@@ -56,11 +56,11 @@ def url_of(kind: str, folder: Path) -> str:
     if kind == "sqlite":
         return str(folder / "rota.db")
     assert kind == "postgres", f"no store of kind {kind}"
-    return f"{test_database()}?schema=t_{zlib.crc32(str(folder).encode()):08x}"
+    return f"{database_for_tests()}?schema=t_{zlib.crc32(str(folder).encode()):08x}"
 
 
 @cache
-def test_database() -> str:
+def database_for_tests() -> str:
     """The database on which tests of this process have their schemas; it is gone when the process is."""
     return for_this_process(shared().database())
 

@@ -38,7 +38,7 @@ def stop(call: Call) -> int:
     from rota.orchestrator.run import lock_path
 
     with call.store() as store:
-        path = lock_path(store.database.path)
+        path = lock_path(store.database.beside)
     pid = holder(path)
     if pid is None:
         raise Refused("no orchestrator is running here")
@@ -60,7 +60,7 @@ def status(call: Call) -> int:
     from rota.orchestrator.run import lock_path
 
     with call.store() as store:
-        pid = holder(lock_path(store.database.path))
+        pid = holder(lock_path(store.database.beside))
         document = _document(store, pid)
         if call.json:
             call.document(document)

@@ -30,13 +30,13 @@ def lock_path(database: str) -> str:
 def run(settings: Settings, app: str, pools: Mapping[str, int]) -> int:
     """Keep a crew alive until a signal says stop; the exit code."""
     with open_store(settings.db, settings, make=True, told=_tell) as store:
-        path = store.database.path
-    exclusive = Exclusive(lock_path(path))
+        path, url, beside = store.database.path, store.database.url, store.database.beside
+    exclusive = Exclusive(lock_path(beside))
     other = exclusive.take()
     if other is not None:
         raise Conflict(f"an orchestrator of {path} is running already, pid {other}: `rota orchestrator stop` ends it")
     try:
-        return _keep(settings.but(db=path), {**os.environ, "ROTA_APP": app, "ROTA_DB": path}, pools)
+        return _keep(settings.but(db=url), {**os.environ, "ROTA_APP": app, "ROTA_DB": url}, pools)
     finally:
         exclusive.release()
 

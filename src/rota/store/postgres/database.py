@@ -19,6 +19,7 @@ from rota.store.postgres import link
 from rota.store.postgres.driver import psycopg
 from rota.store.postgres.listener import Listener
 from rota.store.postgres.log import PostgresLog
+from rota.store.postgres.roles import KINDS, role
 from rota.store.statements import Statements, read_statements
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ _forsaken: list[Connection] = []
 def own_texts() -> dict[str, str]:
     """The statements that only PostgreSQL has, or has in a text of its own."""
     own = read_statements(join(_FOLDER, "overrides.sql"))
-    for noun in ("schema", "log", "role"):
+    for noun in ("schema", "log", "role", "server"):
         texts = read_statements(join(_FOLDER, f"{noun}.sql"))
         own.update({f"{noun}.{verb}": text for verb, text in texts.items()})
     return own
@@ -92,12 +93,13 @@ class PostgresDatabase:
         self._clock = clock
         self._own = own_texts()
         mine = {"schema": where.schema, "shard": str(next(_connections) % SHARDS)}
+        mine.update({kind: role(where.schema, kind) for kind in KINDS})
         self._statements = Statements({**GAPS, **mine}, self._own)
         self._texts: dict[str, str] = {}
         self._handle: Connection | None = None
         self._began: Instant = 0
         self._in_transaction = False
-        self._prepares = False
+        self.is_direct = False
         self._pipeline: AbstractContextManager[object] | None = None
         gate = f"{_GATE}, {zlib.crc32(where.schema.encode()) - (1 << 31)}"
         self._settings = (
@@ -163,6 +165,9 @@ class PostgresDatabase:
                 if statement.strip():
                     self._connection.execute(statement.encode())
 
+    def text(self, name: str) -> str:
+        return self._statements.text(name)
+
     def gaps(self) -> Mapping[str, str]:
         return GAPS
 
@@ -222,7 +227,7 @@ class PostgresDatabase:
     def _connect(self) -> None:
         try:
             self._handle = link.connect(self._where.conninfo)
-            self._prepares = link.is_direct(self._handle)
+            self.is_direct = link.is_direct(self._handle)
         except psycopg.Error as problem:
             raise link.explain(problem, self.path) from problem
 
@@ -235,7 +240,7 @@ class PostgresDatabase:
     def _run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
         """A statement within a transaction; one that answers nothing is not waited for."""
         with self._explained():
-            cursor = self._connection.execute(text.encode(), params, prepare=self._prepares)
+            cursor = self._connection.execute(text.encode(), params, prepare=self.is_direct)
             return cursor.fetchall() if _answers(text) else []
 
     def _run_alone(self, text: str, params: Mapping[str, Any]) -> list[Row]:
@@ -245,7 +250,7 @@ class PostgresDatabase:
             with connection.pipeline():
                 connection.execute(b"BEGIN")
                 connection.execute(self._settings.encode())
-                cursor = connection.execute(text.encode(), params, prepare=self._prepares)
+                cursor = connection.execute(text.encode(), params, prepare=self.is_direct)
                 connection.execute(b"COMMIT")
             return cursor.fetchall() if _answers(text) else []
 

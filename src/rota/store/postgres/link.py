@@ -118,8 +118,6 @@ def explain(problem: psycopg.Error, shown: str) -> StoreError | BadInput | NotFo
             return StoreFull(f"the disk of {shown} is full: nothing was changed; make room and try again")
         case errors.InvalidSchemaName() | errors.UndefinedTable():
             return NotFound(f"{shown} has no database of rota, or lost part of it: {text}; `rota init` makes one")
-        case errors.InvalidPassword() | errors.InvalidAuthorizationSpecification() | errors.InvalidCatalogName():
-            return StoreError(f"{shown} refused the connection: {text}")
         case psycopg.OperationalError() if is_away(problem):
             return StoreAway(f"{shown} is out of reach: {text}")
         case psycopg.DataError():
