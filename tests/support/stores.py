@@ -96,6 +96,30 @@ def rows(store: Store, text: str, **params: object) -> list[tuple[Any, ...]]:
         connection.close()
 
 
+class Reader:
+    """Plain SQL on one connection that stays open."""
+
+    def __init__(self, rows: Callable[[str], list[tuple[Any, ...]]], close: Callable[[], None]) -> None:
+        self.rows = rows
+        self.close = close
+
+
+def reader(store: Store) -> Reader:
+    """For who reads what the tables truly hold again and again."""
+    if isinstance(store.database, PostgresDatabase):
+        connection = psycopg.connect(address(store.database.url).conninfo, autocommit=True)
+        connection.execute(f"SET search_path TO {store.database.schema}".encode())
+        return Reader(lambda text: connection.execute(text.encode()).fetchall(), connection.close)
+    file = apsw.Connection(path_of(store), flags=apsw.SQLITE_OPEN_READONLY)
+    return Reader(lambda text: file.execute(text).fetchall(), file.close)
+
+
+def drop(store: Store) -> None:
+    """Remove a PostgreSQL store's schema, for tests that make very many."""
+    assert isinstance(store.database, PostgresDatabase)
+    rows(store, f"DROP SCHEMA {store.database.schema} CASCADE")
+
+
 def _postgres_rows(database: PostgresDatabase, text: str, params: dict[str, object]) -> list[tuple[Any, ...]]:
     with psycopg.connect(address(database.url).conninfo, autocommit=True) as connection:
         connection.execute(f"SET search_path TO {database.schema}".encode())

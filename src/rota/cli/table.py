@@ -268,9 +268,7 @@ _STORE = (
         "bring the database to this rota's schema",
         "upkeep:migrate",
         "rota migrate",
-        options=(
-            Option("--roles", "on PostgreSQL, also make roles to own, enqueue, work and read, and give their rights"),
-        ),
+        options=(Option("--roles", "on PostgreSQL, make roles to own, enqueue, work and read, and give their rights"),),
     ),
     Command(
         "doctor", "check the database and all in it; exit code 1 when something is bad", "doctor:doctor", "rota doctor"

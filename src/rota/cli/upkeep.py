@@ -82,9 +82,8 @@ def migrate(call: Call) -> int:
         made = {} if roles is None else {"roles": roles}
         call.document({"schema": database.version, "before": before, "applied": applied, **made})
         return 0
-    call.say(
-        f"schema {database.version}: " + (f"applied {', '.join(map(str, applied))}" if applied else "nothing to apply")
-    )
+    done = f"applied {', '.join(map(str, applied))}" if applied else "nothing to apply"
+    call.say(f"schema {database.version}: {done}")
     if roles is not None:
         call.say(f"roles: made {', '.join(roles)}" if roles else "roles: all were there; their rights were given again")
     return 0
