@@ -48,7 +48,7 @@ class InStep:
         found: list[Event] = self._stores[place].events.after(self._cursors[place], 10_000)
         if found:
             self._cursors[place] = found[-1].cursor
-        return [(event.at, event.actor, event.facts) for event in found]
+        return [(event.at, event.actor, sorted(map(_in_order, event.facts))) for event in found]
 
 
 class _Port:
@@ -72,6 +72,11 @@ def _answer(make: Any, store: Store) -> Any:
         return make(store)
     except RotaError as problem:
         return problem
+
+
+def _in_order(fact: list[Any]) -> str:
+    """A fact as text; of things that fall due at one instant no order is promised."""
+    return repr([sorted(part) if isinstance(part, list) else part for part in fact])
 
 
 def _comparable(answer: Any) -> Any:
