@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 OVERRIDES = {
     "number.draw_many",
+    "claim.pick",
     "tally.add many",
     "job.insert many",
     "job.make_ready many",
@@ -54,6 +55,7 @@ OVERRIDES = {
     "worker.prune_certificates many",
     "hold.jobs many",
     "hold.free_worker many",
+    "hold.free_scheduled many",
     "hold.queue_of many",
 }
 

@@ -34,6 +34,7 @@ class Claims:
         """Take this job; one winner among any number of racers. Without a worker, for the caller's user and host."""
         with self._store.begin() as tx:
             worker = present(self._store, tx, worker_id)
+            hold.queue_of_job(tx, job_id)
             tend.tend(self._store, tx)
             job = self._wanted(tx, job_id)
             if job.is_lapsed(tx.now):
@@ -49,15 +50,15 @@ class Claims:
         """Take the best ready job, of one queue or of any, in one step."""
         with self._store.begin() as tx:
             worker = present(self._store, tx, worker_id)
-            tend.tend(self._store, tx)
             rows = hold.queues(tx, None if queue is None else [queue])
+            tend.tend(self._store, tx)
             best: list[Job] = []
             for each in self._store.queues.open_ones(queue, rows):
                 if _allowance(tx, each).granted:
                     best += [to_job(row) for row in tx.execute("job.ready", queue=each.name, most=1)]
             for peeked in sorted(best, key=lambda job: (-job.priority, job.id)):
                 for row in tx.execute("claim.pick", queue=peeked.queue, most=1):
-                    return self._take(tx, flow.job_of(tx, row[0]), worker, lease)
+                    return self._take(tx, flow.job_of(tx, row[0]), worker, lease, row[-1])
         raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
 
     @again
@@ -125,9 +126,9 @@ class Claims:
             raise Contended(f"someone is busy with the claim on job {id}")
         return job
 
-    def _take(self, tx: Transaction, job: Job, worker: str, lease: Duration | None) -> Claim:
+    def _take(self, tx: Transaction, job: Job, worker: str, lease: Duration | None, token: int | None = None) -> Claim:
         lease = self._lease(lease)
-        (token,) = tx.draw_many("token", 1)
+        token = token or tx.draw_many("token", 1)[0]
         until = tx.now + (min(lease, job.timeout) if job.timeout else lease)
         tx.execute(
             "claim.take",

@@ -94,6 +94,13 @@ def job(tx: Transaction, id: int, guarded: bool = True) -> Job | None:
     return found
 
 
+def queue_of_job(tx: Transaction, id: int) -> None:
+    """The queue of a job, if it has limits."""
+    if not tx.alone:
+        for (name,) in tx.execute("hold.queue_of", id=id):
+            queue(tx, name)
+
+
 def all_jobs(tx: Transaction, ids: Iterable[int]) -> None:
     if not tx.alone:
         tx.many("hold.jobs", [(id,) for id in sorted(set(ids))])
@@ -111,6 +118,15 @@ def dependents(tx: Transaction, needed: int, after: int, most: int) -> None:
 def free_queues(tx: Transaction, names: Iterable[str]) -> set[str]:
     """Those of these queues that have no limits, or that nobody else has."""
     return {name for name in sorted(set(names)) if tx.alone or _is_free(tx, name)}
+
+
+def free_scheduled(tx: Transaction, rows: Sequence[Row]) -> list[Row]:
+    """Those of these scheduled jobs, each its id, queue and more, that nobody else is busy with."""
+    if tx.alone or not rows:
+        return list(rows)
+    names = free_queues(tx, (queue for _, queue, *_ in rows))
+    free = {id for (id,) in tx.many("hold.free_scheduled", [(id,) for id, queue, *_ in rows if queue in names])}
+    return [row for row in rows if row[0] in free]
 
 
 def free_claims(tx: Transaction, claimed: Sequence[Job]) -> list[Job]:

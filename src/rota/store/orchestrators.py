@@ -156,7 +156,12 @@ class Orchestrators:
         if not outcomes and holdings is None and not self._anything_for(idle):
             return Exchange([], [], number)
         with self._store.write(f"orchestrator-{id}") as tx:
-            if not tx.execute("orchestrator.advance", id=id, number=number + 1, lease_expires_at=tx.now + LEASE):
+            mine = {"id": id, "number": number + 1, "lease_expires_at": tx.now + LEASE}
+            tx.foresee("orchestrator.advance", **mine)
+            tx.foresee("queue.all")
+            tx.foresee("tend.due", now=tx.now, wall=tx.wall)
+            tx.foresee("worker.of_orchestrator", orchestrator=id)
+            if not tx.execute("orchestrator.advance", **mine):
                 raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
             queues = hold.queues(tx, (each.queue for each in idle), [job for job, _, _ in outcomes])
             settled, finished = self._settle(tx, outcomes)
@@ -257,8 +262,9 @@ def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle]) -> l
     claims: list[Handout] = []
     taken: list[Row] = []
     ids: dict[str, list[int]] = {}
-    for worker, row, token in zip(_deal(idle), picked, tx.draw_many("token", len(picked)), strict=False):
-        job_id, kind, title, payload, attempts, max_attempts, timeout, checkpoint = row
+    drawn = [row[-1] for row in picked] if picked[0][-1] else tx.draw_many("token", len(picked))
+    for worker, row, token in zip(_deal(idle), picked, drawn, strict=False):
+        job_id, kind, title, payload, attempts, max_attempts, timeout, checkpoint, _ = row
         taken.append((token, worker, id, tx.now, None, None, job_id))
         ids.setdefault(worker, []).append(job_id)
         claims.append(

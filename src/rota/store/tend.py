@@ -69,9 +69,8 @@ def _promote(tx: Transaction, most: int) -> int:
     count = 0
     for due_wall, now in ((0, tx.now), (1, tx.wall)):
         rows = tx.execute("job.due", due_wall=due_wall, now=now, most=most)
-        free = hold.free_queues(tx, (queue for _, queue, _ in rows))
-        due = [(id, queue, None, 0, limit_key) for id, queue, limit_key in rows if queue in free]
-        flow.unblock(tx, jobs.DUE, due)
+        free = hold.free_scheduled(tx, rows)
+        flow.unblock(tx, jobs.DUE, ((id, queue, None, 0, limit_key) for id, queue, limit_key in free))
         count += len(rows)
     return count
 

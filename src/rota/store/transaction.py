@@ -55,6 +55,10 @@ class Transaction:
     def execute(self, statement: str, /, **params: Any) -> list[Row]:
         return self._database.execute(statement, params)
 
+    def foresee(self, statement: str, /, **params: Any) -> None:
+        """Ask now what will be executed soon, so that the answer comes with the next one; the moment asked is now."""
+        self._database.foresee(statement, params)
+
     def one(self, statement: str, /, **params: Any) -> Row | None:
         """The first row, or None."""
         rows = self._database.execute(statement, params)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from rota.store.rows import Row
     from rota.store.sqlite.clock import Clock
 
+    Cursor = psycopg.Cursor[Row]
+
 GAPS = {
     "int64": "BIGINT",
     "identity": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -99,6 +101,8 @@ class PostgresDatabase:
         self._handle: Connection | None = None
         self._began: Instant = 0
         self._in_transaction = False
+        self._is_ringing = False
+        self._foreseen: dict[tuple[object, ...], Cursor] = {}
         self.is_direct = False
         self._pipeline: AbstractContextManager[object] | None = None
         gate = f"{_GATE}, {zlib.crc32(where.schema.encode()) - (1 << 31)}"
@@ -141,7 +145,16 @@ class PostgresDatabase:
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """The rows of one statement; parameters by name."""
         text = self._text(name)
-        return self._run(text, params) if self._in_transaction else self._run_alone(text, params)
+        if not self._in_transaction:
+            return self._run_alone(text, params)
+        foreseen = self._foreseen.pop((name, *params.items()), None) if self._foreseen else None
+        return self._run(text, params, foreseen)
+
+    def foresee(self, name: str, params: Mapping[str, Any]) -> None:
+        """Send a statement of a transaction without waiting; executing the same takes its answer."""
+        with self._explained():
+            cursor = self._connection.execute(self._text(name).encode(), params, prepare=self.is_direct)
+            self._foreseen[name, *params.items()] = cursor
 
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
         """One statement for many rows; parameters in the order in which the common text first names them."""
@@ -180,11 +193,15 @@ class PostgresDatabase:
         return _Transaction(self, self._moment)
 
     def ring(self, events_only: bool = False) -> None:
-        """One message after the commit: inside the transaction its lock would make writers wait for each other."""
+        """One message after the commit: inside the transaction its lock would make writers wait for each other.
+
+        Its answer is not waited for; the next use of the connection takes it off.
+        """
         bells = [f"{self.schema}_events", *([] if events_only else [f"{self.schema}_work"])]
         notify = "; ".join(f"NOTIFY {bell}" for bell in bells)
         try:
-            self._connection.execute(f"BEGIN; SET LOCAL synchronous_commit TO off; {notify}; COMMIT".encode())
+            self._connection.pgconn.send_query(f"BEGIN; SET LOCAL synchronous_commit TO off; {notify}; COMMIT".encode())
+            self._is_ringing = True
         except psycopg.Error:  # a hint; all who listen poll too
             self._give_up_link()
 
@@ -222,9 +239,14 @@ class PostgresDatabase:
         if self._handle is None or self._handle.closed:
             self._connect()
             assert self._handle is not None
+        if self._is_ringing:
+            self._is_ringing = False
+            while self._handle.pgconn.get_result() is not None:
+                pass
         return self._handle
 
     def _connect(self) -> None:
+        self._is_ringing = False
         try:
             self._handle = link.connect(self._where.conninfo)
             self.is_direct = link.is_direct(self._handle)
@@ -237,10 +259,10 @@ class PostgresDatabase:
             text = self._texts[name] = _PARAMETER.sub(r"%(\1)s", self._statements.text(name).replace("%", "%%"))
         return text
 
-    def _run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
+    def _run(self, text: str, params: Mapping[str, Any], foreseen: Cursor | None = None) -> list[Row]:
         """A statement within a transaction; one that answers nothing is not waited for."""
         with self._explained():
-            cursor = self._connection.execute(text.encode(), params, prepare=self.is_direct)
+            cursor = foreseen or self._connection.execute(text.encode(), params, prepare=self.is_direct)
             return cursor.fetchall() if _answers(text) else []
 
     def _run_alone(self, text: str, params: Mapping[str, Any]) -> list[Row]:
@@ -296,6 +318,7 @@ class PostgresDatabase:
             self._give_up_link()
 
     def _end_pipeline(self) -> None:
+        self._foreseen.clear()
         pipeline, self._pipeline = self._pipeline, None
         if pipeline is not None:
             pipeline.__exit__(None, None, None)

@@ -4,6 +4,13 @@ SELECT number, number FROM (
     SELECT nextval(sequence) AS number FROM (SELECT CAST('number_' || :name AS regclass) AS sequence OFFSET 0) AS named, generate_series(1, :count)
 ) AS drawn ORDER BY 1
 
+-- name: claim.pick
+-- Each token is drawn when its row is held, so that a job's tokens only grow.
+SELECT picked.*, nextval('number_token') FROM (
+    SELECT id, kind, title, payload, attempts, max_attempts, timeout, checkpoint FROM job
+    WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most FOR UPDATE SKIP LOCKED
+) AS picked
+
 -- name: tally.add many
 -- Counters are split, so that two who count in one queue seldom meet.
 INSERT INTO tally (queue, status, shard, n)
@@ -65,6 +72,10 @@ SELECT $job_columns FROM job WHERE id = ANY (:id::bigint[]) ORDER BY id FOR UPDA
 
 -- name: hold.free_worker many
 SELECT id FROM worker WHERE id = ANY (:id::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
+
+-- name: hold.free_scheduled many
+SELECT id FROM job JOIN (SELECT 'scheduled' AS status OFFSET 0) AS was ON job.status = was.status
+WHERE id = ANY (:id::bigint[]) ORDER BY id FOR UPDATE OF job SKIP LOCKED
 
 -- name: hold.queue_of many
 SELECT DISTINCT queue FROM job WHERE id = ANY (:id::bigint[])

@@ -1,6 +1,6 @@
 -- name: pick
--- The best ready jobs of a queue, to be handed out.
-SELECT id, kind, title, payload, attempts, max_attempts, timeout, checkpoint FROM job
+-- The best ready jobs of a queue, to be handed out; the last column is a token, where one was drawn with it.
+SELECT id, kind, title, payload, attempts, max_attempts, timeout, checkpoint, NULL FROM job
 WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most $skip_locked
 
 -- name: take

@@ -18,6 +18,10 @@ SELECT id FROM worker WHERE id = :id $skip_locked
 -- A queue, if nobody has it.
 SELECT name FROM queue WHERE name = :queue $skip_locked
 
+-- name: free_scheduled
+-- A job whose time has come, if nobody has it.
+SELECT id FROM job WHERE id = :id AND status = 'scheduled' $skip_locked
+
 -- name: queue_of
 -- The queue of a job.
 SELECT DISTINCT queue FROM job WHERE id = :id

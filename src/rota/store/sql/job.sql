@@ -91,7 +91,7 @@ ORDER BY priority + 0, id DESC LIMIT 1
 
 -- name: due
 -- Scheduled jobs whose time has come, longest due first.
-SELECT id, queue, limit_key FROM job WHERE status = 'scheduled' AND due_wall = :due_wall AND due_at <= :now ORDER BY due_at LIMIT :most $skip_locked
+SELECT id, queue, limit_key FROM job WHERE status = 'scheduled' AND due_wall = :due_wall AND due_at <= :now ORDER BY due_at LIMIT :most
 
 -- name: blocked_from
 -- Jobs that wait for others, from an id on, with whether any of those is still open.

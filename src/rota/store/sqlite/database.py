@@ -147,6 +147,9 @@ class SqliteDatabase:
         except UnicodeEncodeError as problem:
             raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
 
+    def foresee(self, name: str, params: Mapping[str, Any]) -> None:
+        """Nothing is far away here."""
+
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
         """One statement for many rows; parameters in the order in which the text first names them."""
         try:
