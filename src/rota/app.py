@@ -33,7 +33,8 @@ R = TypeVar("R")
 class App:
     """One application: a registry of tasks and a database, which is made when first used.
 
-    `App()` means the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` names one. Any thread may use it.
+    `App()` means the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` or `App("postgresql://host/jobs")` names one.
+    Any thread may use it.
     """
 
     def __init__(self, url: str | None = None, settings: Settings | None = None) -> None:

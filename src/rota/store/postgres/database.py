@@ -360,15 +360,22 @@ class _Explained:
             raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
 
 
-def _array(values: Iterable[int | str | None]) -> str:
+def _array(values: tuple[int | str | None, ...]) -> str:
     """A column as PostgreSQL reads an array; psycopg's own way takes longer than the statement."""
-    return "{" + ",".join(["NULL" if each is None else _item(each) for each in values]) + "}"
+    first = values[0]
+    if values.count(first) == len(values):
+        items: Iterable[str] = [_item(first)] * len(values)
+    elif isinstance(first, int) and None not in values:
+        items = map(str, values)
+    else:
+        items = map(_item, values)
+    return "{" + ",".join(items) + "}"
 
 
-def _item(value: int | str) -> str:
-    if isinstance(value, int):
-        return str(value)
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _item(value: int | str | None) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "NULL" if value is None else str(value)
 
 
 def _answers(text: str) -> bool:
