@@ -21,8 +21,9 @@ from rota.store.again import TIMES, again
 from rota.store.migrate import LATEST
 from rota.store.open import open_store
 from rota.store.postgres import listener as listeners
-from rota.store.postgres.database import PostgresDatabase, own_texts
+from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.link import address
+from rota.store.postgres.texts import own_texts
 from rota.store.statements import FOLDER, read_statements
 from tests.support.eventually import eventually
 from tests.support.inflight import in_flight
@@ -79,7 +80,7 @@ def driver(store: Store) -> PostgresDatabase:
 
 def pid(store: Store) -> int:
     """The server's process at the other end."""
-    row = driver(store)._connection.execute("SELECT pg_backend_pid()").fetchone()
+    row = driver(store).session.connection.execute("SELECT pg_backend_pid()").fetchone()
     assert row is not None
     return int(row[0])
 
@@ -161,6 +162,18 @@ def test_a_reader_beside_many_writers_reads_each_event_once(store: Store) -> Non
     assert store.events.after(cursor) == []
 
 
+def test_a_log_restored_from_another_server_is_told_once(store: Store) -> None:
+    """Its transactions are this server's future, until it is brought into the past."""
+    add_many(store, 3)
+    rows(store, "UPDATE event SET xid = '9000000000000000'")
+    cursor = store.events.last()
+    assert store.events.after("0") == store.events.after(cursor) == []
+    assert driver(store).log.rebase() == 1
+    assert len(store.events.after("0")) == 1 and store.events.after(cursor) == []
+    add(store)
+    assert len(store.events.after(cursor)) == 1 and driver(store).log.rebase() == 0
+
+
 # the clock
 
 
@@ -228,8 +241,8 @@ def test_out_of_reach_is_told_in_words_and_without_the_password() -> None:
 def test_a_program_that_stops_inside_a_change_does_not_keep_others_waiting_for_ever(store: Store) -> None:
     add(store)
     with store.write() as tx:
-        ((limit,),) = driver(store)._connection.execute("SHOW idle_in_transaction_session_timeout").fetchall()
-        ((lock,),) = driver(store)._connection.execute("SHOW lock_timeout").fetchall()
+        ((limit,),) = driver(store).session.connection.execute("SHOW idle_in_transaction_session_timeout").fetchall()
+        ((lock,),) = driver(store).session.connection.execute("SHOW lock_timeout").fetchall()
         assert tx.now
     assert (limit, lock) == ("10s", "30s")
 
@@ -445,7 +458,7 @@ def test_rows_that_change_often_have_room_and_no_index_on_beats(store: Store) ->
     worker = register(store)
     for _ in range(20):
         store.workers.heartbeat(worker)
-    driver(store)._connection.execute("SELECT pg_stat_force_next_flush()")
+    driver(store).session.connection.execute("SELECT pg_stat_force_next_flush()")
     ((hot, all_of_them),) = rows(
         store,
         "SELECT n_tup_hot_upd, n_tup_upd FROM pg_stat_user_tables"

@@ -68,16 +68,17 @@ class Running:
             self._answer = problem
 
     def _hold_commit(self) -> None:
-        commit = self._database._commit
+        session = self._database.session
+        commit = session.commit
 
         def held() -> None:
             self._database.execute("test.pid", {})  # so that everything before it has reached the server
             self._at_commit.set()
             assert self._go_on.wait(60), "nobody let it go on"
-            self._database._commit = commit  # type: ignore[method-assign]
+            session.commit = commit  # type: ignore[method-assign]
             commit()
 
-        self._database._commit = held  # type: ignore[method-assign]
+        session.commit = held  # type: ignore[method-assign]
 
 
 @contextmanager
@@ -106,5 +107,5 @@ def beside(store: Store, change: Change) -> Iterator[Running]:
 def _own(store: Store) -> Store:
     other = again(store)
     assert isinstance(other.database, PostgresDatabase)
-    other.database._own["test.pid"] = "SELECT pg_backend_pid()"
+    other.database.texts.own["test.pid"] = "SELECT pg_backend_pid()"
     return other

@@ -43,13 +43,14 @@ _SETTINGS = {
 
 
 T = TypeVar("T")
-_until_the_end = ExitStack()
-atexit.register(_until_the_end.close)
 
 
 def for_this_process(context: AbstractContextManager[T]) -> T:
-    """Enter a context that is left when the process ends."""
-    return _until_the_end.enter_context(context)
+    """Enter a context that is left when the process ends, before what it has made by then."""
+    until_the_end = ExitStack()
+    entered = until_the_end.enter_context(context)
+    atexit.register(until_the_end.close)
+    return entered
 
 
 @cache

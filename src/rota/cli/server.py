@@ -35,7 +35,7 @@ def _link(database: PostgresDatabase) -> Finding:
     started = time.perf_counter()
     database.now()
     seconds = time.perf_counter() - started
-    way = "direct" if database.is_direct else "through a pooler: others are heard by polling"
+    way = "direct" if database.session.is_direct else "through a pooler: others are heard by polling"
     text = f"{seconds * 1000:.1f} ms there and back, {way}"
     if seconds > _SLOW:
         return Finding("link", WARN, text, "run rota nearer to its database")

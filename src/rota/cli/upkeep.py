@@ -75,7 +75,9 @@ def migrate(call: Call) -> int:
     try:
         before, applied = database.version, migrate(database)
         is_outdated(database)
-        roles = _make_roles(database) if call["roles"] else None
+        roles = _tend_server(database, bool(call["roles"])) if database.dialect == "postgres" else None
+        if roles is None and call["roles"]:
+            raise BadInput("roles are PostgreSQL's: a file has an owner and a mode instead")
     finally:
         database.close()
     if call.json:
@@ -89,14 +91,14 @@ def migrate(call: Call) -> int:
     return 0
 
 
-def _make_roles(database: Database) -> list[str]:
-    if database.dialect != "postgres":
-        raise BadInput("roles are PostgreSQL's: a file has an owner and a mode instead")
+def _tend_server(database: Database, roles: bool) -> list[str] | None:
+    """What only PostgreSQL needs: a restored log brought into this server's past, and roles where asked for."""
     from rota.store.postgres.database import PostgresDatabase
     from rota.store.postgres.roles import make_roles
 
     assert isinstance(database, PostgresDatabase)
-    return make_roles(database)
+    database.log.rebase()
+    return make_roles(database) if roles else None
 
 
 def _progress() -> Callable[[int], None] | None:

@@ -45,6 +45,11 @@ class PostgresLog:
         rows = self._database.execute("log.before", {"id": end, "most": most})
         return [(f"{_NOTHING}/{now}/{id}", *rest) for id, *rest, now in reversed(rows)]
 
+    def rebase(self) -> int:
+        """Bring the log of another server, restored into this one, into this one's past; how many events."""
+        with self._database.write(alone=True):
+            return len(self._database.execute("log.rebase", {}))
+
     def last(self) -> str:
         return str(self._database.execute("log.last", {})[0][0])
 

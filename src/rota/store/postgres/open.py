@@ -38,7 +38,7 @@ def _prepare(database: PostgresDatabase, make: bool, told: Callable[[str], None]
     if not make:
         raise NotFound(f"there is no schema {database.schema} of rota in {database.path}: `rota init` makes one")
     with database.write(alone=True):
-        made = database.refresh_version() == 0
+        made = not database.execute("schema.there", {"schema": database.schema})
         if made:
             database.execute("schema.make", {})
     if made and told:

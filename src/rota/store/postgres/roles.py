@@ -25,5 +25,5 @@ def make_roles(database: PostgresDatabase) -> list[str]:
                 made.append(name)
         for (statement,) in database.execute("role.to_own", {}):
             database.script(statement)
-        database.script(database.text("role.grant"))
+        database.script(database.texts.plain("role.grant"))
     return made

@@ -1,6 +1,10 @@
+-- name: there
+-- Whether the schema is there, filled or not.
+SELECT 1 FROM pg_namespace WHERE nspname = :schema
+
 -- name: make
 -- Where all of it is kept.
-CREATE SCHEMA IF NOT EXISTS $schema
+CREATE SCHEMA $schema
 
 -- name: after_1
 -- What only PostgreSQL has: numbers drawn without waiting, the transaction of each event, and room in rows that change
