@@ -144,7 +144,7 @@ def _running(folder: Path, home: Path, more: Mapping[str, str]) -> Iterator[str]
         **identity,  # type: ignore[call-overload]
     )
     assert made.returncode == 0, made.stderr
-    port = _free_port()
+    port = free_port()
     options = [
         word for name, value in {**_SETTINGS, **more, "port": port}.items() for word in ("-c", f"{name}={value}")
     ]
@@ -177,7 +177,7 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
