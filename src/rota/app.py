@@ -35,8 +35,9 @@ R = TypeVar("R")
 class App:
     """One application: a registry of tasks and a database, which is made when first used.
 
-    `App()` means the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` names one. Any thread may use it. What
-    `context` holds, every handler's `ctx` has as attributes; a setup may add more to `app.context`.
+    `App()` means the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` or `App("postgresql://host/jobs")` names one.
+    Any thread may use it. What `context` holds, every handler's `ctx` has as attributes; a setup may add more to
+    `app.context`.
     """
 
     def __init__(

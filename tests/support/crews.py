@@ -71,7 +71,7 @@ class Crew:
         (folder / "shop.py").write_text(SHOP)
         self.call("init")
         self.call("queue", "set", "tag", "--fence", "tell")
-        self.app = App(f"{folder}/.rota/rota.db", Settings())
+        self.app = App(env.get("ROTA_DB") or f"{folder}/.rota/rota.db", Settings())
         self._process: subprocess.Popen[bytes] | None = None
         self._beside: list[subprocess.Popen[bytes]] = []
         self.log = folder / "log"

@@ -50,9 +50,9 @@ def _start_daemon(call: Call, wanted: Start) -> int:
     from rota.orchestrator.daemon import start_daemon
 
     with call.store(make=True) as store:
-        path = store.database.path
-    log = os.path.join(os.path.dirname(path), "orchestrator.log")
-    started = start_daemon(call.settings().but(db=path), wanted, log)
+        url, beside = store.database.url, store.database.beside
+    log = os.path.join(os.path.dirname(beside), "orchestrator.log")
+    started = start_daemon(call.settings().but(db=url), wanted, log)
     if started.problem is not None:
         if started.code == Conflict.exit_code:
             raise Conflict(started.problem)
@@ -76,8 +76,7 @@ def stop(call: Call) -> int:
     from rota.orchestrator.system import open_process
 
     with call.store() as store:
-        path = lock_path(store.database.path)
-        pid = holder(path)
+        pid = holder(lock_path(store.database.beside))
         if pid is None:
             raise Refused("no orchestrator is running here")
         process = open_process(pid)
@@ -112,7 +111,7 @@ def status(call: Call) -> int:
     from rota.orchestrator.run import lock_path
 
     with call.store() as store:
-        pid = holder(lock_path(store.database.path))
+        pid = holder(lock_path(store.database.beside))
         document = _document(store, pid)
         if call.json:
             call.document(document)

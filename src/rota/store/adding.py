@@ -7,8 +7,8 @@ from rota.core.errors import BadInput, NotFound, QueueFull
 from rota.core.ids import queue_name
 from rota.core.job import NewJob as NewJob
 from rota.core.job import rest
-from rota.store import flow
-from rota.store.rows import to_job, to_queue
+from rota.store import flow, hold
+from rota.store.rows import to_job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,21 +53,21 @@ class Addition:
         self._states: dict[tuple[str, str], list[int]] = {}
         self._waits: list[tuple[int, Sequence[int]]] = []
         self._admitted: dict[tuple[str, str], int] = {}
+        self._statuses: dict[int, str] = {}
 
     def add(self, wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> list[int]:
         """The ids of the jobs, in order; a key met again answers with the job that has it."""
         self._prepare_queues(wanted)
-        next_id = self._tx.draw("job", len(wanted)) if wanted else 0
-        ids = []
-        for new, payload in zip(wanted, payloads, strict=True):
+        hold.all_jobs(self._tx, (needed for new in wanted for needed in new.after))
+        ids = self._tx.draw_many("job", len(wanted)) if wanted else []
+        for place, (new, payload) in enumerate(zip(wanted, payloads, strict=True)):
             known = self._known(new)
             if known is None:
-                self._place(next_id, new, payload)
-            ids.append(next_id if known is None else known)
-            next_id += 1
+                self._place(ids[place], new, payload)
+            else:
+                ids[place] = known
         self._write()
-        for id, needed in self._waits:
-            depend(self._tx, id, needed)
+        self._depend()
         for (queue, status), added in self._states.items():
             self._tx.moved(jobs.ADD, queue, None, status, added)
         return ids
@@ -94,11 +94,12 @@ class Addition:
         return rest(waits, due, due and not waits and not self._has_room(new))
 
     def _status_of(self, id: int, what_for: str) -> str:
-        self._write()
-        row = self._tx.one("job.get", id=id)
-        if row is None:
-            raise NotFound(f"there is no job {id} {what_for}")
-        return to_job(row).status
+        if id not in self._statuses:
+            row = self._tx.one("job.get", id=id)
+            if row is None:
+                raise NotFound(f"there is no job {id} {what_for}")
+            self._statuses[id] = to_job(row).status
+        return self._statuses[id]
 
     def _has_room(self, new: NewJob) -> bool:
         """Whether the key's limit lets this one in; those that this transaction let in before count too."""
@@ -126,14 +127,23 @@ class Addition:
             self._tx.many("job.insert", self._rows)
             self._rows = []
 
+    def _depend(self) -> None:
+        """Let the new jobs wait for others, and let those know."""
+        pairs = {(id, needed): None for id, after in self._waits for needed in after}
+        dependents: dict[int, int] = {}
+        for _, needed in pairs:
+            dependents[needed] = dependents.get(needed, 0) + 1
+        self._tx.many("dependency.add", pairs)
+        self._tx.many("dependency.count_dependents", [(count, needed) for needed, count in sorted(dependents.items())])
+
     def _prepare_queues(self, wanted: Sequence[NewJob]) -> None:
         """The queues exist, and none is filled beyond its depth."""
-        for name in {new.queue: None for new in wanted}:
-            row = self._tx.one("queue.lock", queue=name)
-            if row is None:
-                self._tx.execute("queue.make", queue=name, now=self._tx.now)
-                self._tx.tell("queue", "make", name)
-            elif (depth := to_queue(row).max_depth) is not None:
+        for name in sorted({new.queue for new in wanted}):
+            queue = hold.queue(self._tx, name)
+            if queue is None:
+                if self._tx.execute("queue.make", queue=name, now=self._tx.now):
+                    self._tx.tell("queue", "make", name)
+            elif (depth := queue.max_depth) is not None:
                 waiting = self._tx.count(name, *jobs.WAITING)
                 if waiting + sum(new.queue == name and self._known(new) is None for new in wanted) > depth:
                     raise QueueFull(f"queue {name} is full: {waiting} jobs wait, at most {depth} may")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core.claim import Lapsed, Released
-from rota.core.errors import BadInput, Conflict, NothingReady, Refused, RotaError, Stale
+from rota.core.errors import BadInput, Conflict, Contended, NotFound, NothingReady, Refused, RotaError, Stale
 from rota.core.queue import allow
 from rota.core.times import format_instant
-from rota.store import ending, flow, tend
+from rota.store import ending, flow, hold, tend
+from rota.store.again import again
 from rota.store.rows import to_claim, to_job, to_run
 from rota.store.workers import present
 
@@ -28,12 +29,14 @@ class Claims:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @again
     def claim(self, job_id: int, worker_id: str | None = None, lease: Duration | None = None) -> Claim:
         """Take this job; one winner among any number of racers. Without a worker, for the caller's user and host."""
         with self._store.begin() as tx:
             worker = present(self._store, tx, worker_id)
+            hold.queue_of_job(tx, job_id)
             tend.tend(self._store, tx)
-            job = flow.job_of(tx, job_id)
+            job = self._wanted(tx, job_id)
             if job.is_lapsed(tx.now):
                 ending.end_claim(tx, job, Lapsed(), self._store.settings.backoff, self._store.chance())
                 job = flow.job_of(tx, job_id)
@@ -42,19 +45,23 @@ class Claims:
                 return self._take(tx, job, worker, lease)
         raise refusal
 
+    @again
     def take(self, worker_id: str | None = None, queue: str | None = None, lease: Duration | None = None) -> Claim:
         """Take the best ready job, of one queue or of any, in one step."""
         with self._store.begin() as tx:
             worker = present(self._store, tx, worker_id)
+            rows = hold.queues(tx, None if queue is None else [queue])
             tend.tend(self._store, tx)
             best: list[Job] = []
-            for each in self._store.queues.open_ones(queue):
+            for each in self._store.queues.open_ones(queue, rows):
                 if _allowance(tx, each).granted:
                     best += [to_job(row) for row in tx.execute("job.ready", queue=each.name, most=1)]
-            if best:
-                return self._take(tx, min(best, key=lambda job: (-job.priority, job.id)), worker, lease)
+            for peeked in sorted(best, key=lambda job: (-job.priority, job.id)):
+                for row in tx.execute("claim.pick", queue=peeked.queue, most=1):
+                    return self._take(tx, flow.job_of(tx, row[0]), worker, lease, row[-1])
         raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
 
+    @again
     def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
         """Extend a live lease, never shortening it; a lapsed one is lost."""
         with self._store.write() as tx:
@@ -72,6 +79,7 @@ class Claims:
             tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
             return to_claim(to_job(row))
 
+    @again
     def keep_checkpoint(self, claim: Claim, checkpoint: str) -> None:
         """Keep JSON text for whoever attempts the job next; only the holder may."""
         with self._store.write() as tx:
@@ -82,6 +90,7 @@ class Claims:
         """Give the job back unfinished; no attempt is spent."""
         self.settle(claim, Released(note))
 
+    @again
     def settle(self, claim: Claim, outcome: Outcome) -> None:
         """Report what became of it. Settling again with the token that settled changes nothing and is no error."""
         store = self._store
@@ -115,9 +124,18 @@ class Claims:
         """What each ended claim on a job did, oldest first."""
         return [to_run(row) for row in self._store.database.execute("claim.runs", {"job": job_id})]
 
-    def _take(self, tx: Transaction, job: Job, worker: str, lease: Duration | None) -> Claim:
+    def _wanted(self, tx: Transaction, id: int) -> Job:
+        """The job that someone wants to claim; where its last claim has lapsed, nobody else is busy with that."""
+        job = hold.job(tx, id, guarded=False)
+        if job is None:
+            raise NotFound(f"there is no job {id}")
+        if job.is_lapsed(tx.now) and not hold.free_claims(tx, [job]):
+            raise Contended(f"someone is busy with the claim on job {id}")
+        return job
+
+    def _take(self, tx: Transaction, job: Job, worker: str, lease: Duration | None, token: int | None = None) -> Claim:
         lease = self._lease(lease)
-        token = tx.draw("token")
+        token = token or tx.draw_many("token", 1)[0]
         until = tx.now + (min(lease, job.timeout) if job.timeout else lease)
         tx.execute(
             "claim.take",

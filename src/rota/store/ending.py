@@ -65,9 +65,13 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
 def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tuple[set[int], dict[str, int]]:
     """Settle claims as done, each `(result, job id, token)`: the tokens that still held, and how many per worker."""
     now = tx.now
-    rows = tx.many("claim.holding", {(id, token): None for _, id, token in done})
+    ended = {(id, token): (result, now, id, token) for result, id, token in sorted(done, key=lambda each: each[1:])}
+    if tx.alone:
+        rows = tx.many("claim.holding", ended)
+        tx.many("claim.finish", [ended[id, token] for id, token, *_ in rows])
+    else:
+        rows = sorted(tx.many("claim.finish", ended.values()))
     held = {row[1] for row in rows}
-    tx.many("claim.finish", [(result, now, id, token) for result, id, token in done if token in held])
     runs: list[Row] = []
     ids: dict[str, list[int]] = {}
     workers: dict[str, int] = {}

@@ -8,7 +8,7 @@ from rota.core.errors import Stale
 from rota.core.orchestrator import LEASE
 from rota.core.queue import DEFAULT, allow
 from rota.core.record import Record
-from rota.store import ending, tend
+from rota.store import ending, hold, tend
 from rota.store.rows import to_job, to_run
 
 TYPE_CHECKING = False
@@ -91,14 +91,20 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
     if report.is_empty and not _anything_for(store, report.idle):
         return Exchange([], [], number)
     with store.write(f"orchestrator-{id}") as tx:
-        if not tx.execute("orchestrator.advance", id=id, number=number + 1, lease_expires_at=tx.now + LEASE):
+        mine = {"id": id, "number": number + 1, "lease_expires_at": tx.now + LEASE}
+        tx.foresee("orchestrator.advance", **mine)
+        tx.foresee("queue.all")
+        tx.foresee("tend.due", now=tx.now, wall=tx.wall)
+        tx.foresee("worker.of_orchestrator", orchestrator=id)
+        if not tx.execute("orchestrator.advance", **mine):
             raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
+        queues = hold.queues(tx, _served(report.idle), [job for job, _, _ in report.outcomes])
         if report.checkpoints:
             tx.many("claim.checkpoint", report.checkpoints)
         settled, finished = settle(store, tx, report.outcomes)
         if report.holdings is not None:
             give_back(store, tx, id, report.holdings)
-        claims = _claim(store, tx, id, report)
+        claims = _claim(store, tx, id, report, queues)
         _mirror(tx, finished, claims)
         return Exchange(claims, _refused(tx, report.outcomes, settled), number + 1)
 
@@ -106,6 +112,8 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
 def settle(store: Store, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[set[int], dict[str, int]]:
     """Settle what was reported: the tokens that still held, and how many jobs each worker finished."""
     done = [(outcome.result, job, token) for job, token, outcome in outcomes if isinstance(outcome, Done)]
+    if len(done) < len(outcomes):
+        hold.all_jobs(tx, (job for job, _, _ in outcomes))
     settled, finished = ending.finish(tx, done)
     for job_id, token, outcome in outcomes:
         if isinstance(outcome, Done):
@@ -146,12 +154,18 @@ def _anything_for(store: Store, idle: Sequence[Idle]) -> bool:
     served = {name for (name,) in database.execute("slot.served", {})} if spare else set()
     for queue in store.queues.open_ones():
         wanted = queue.name in names or (spare and queue.name not in served)
-        if wanted and database.execute("claim.pick", {"queue": queue.name, "most": 1}):
+        if wanted and database.execute("job.ready", {"queue": queue.name, "most": 1}):
             return True
     return tend.anything_due(store)
 
 
-def _claim(store: Store, tx: Transaction, id: int, report: Report) -> list[Handout]:
+def _served(idle: Sequence[Idle]) -> set[str] | None:
+    """The queues from which there may be something for these; None: any."""
+    names = {each.queue for each in idle if each.room > 0}
+    return None if DEFAULT in names else names
+
+
+def _claim(store: Store, tx: Transaction, id: int, report: Report, queues: list[Row] | None) -> list[Handout]:
     tend.tend(store, tx)
     living = {worker for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id)}
     wanted: dict[str, list[Idle]] = {}
@@ -160,7 +174,7 @@ def _claim(store: Store, tx: Transaction, id: int, report: Report) -> list[Hando
             wanted.setdefault(each.queue, []).append(each)
     spare = wanted.pop(DEFAULT, [])
     claims: list[Handout] = []
-    open_ones = store.queues.open_ones() if wanted or spare else []
+    open_ones = store.queues.open_ones(rows=queues) if wanted or spare else []
     for queue in open_ones:
         if queue.name in wanted:
             claims += _hand_out(tx, id, queue, wanted[queue.name])
@@ -211,19 +225,18 @@ def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most
     if queue.rate is not None:
         spent = allow(queue, 0, len(picked), tx.now)
         tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=spent.rate_next_at)
-    token = tx.draw("token", len(picked))
+    tokens = [row[-1] for row in picked] if picked[0][-1] else tx.draw_many("token", len(picked))
     claims: list[Handout] = []
     taken: list[Row] = []
     ids: dict[str, list[int]] = {}
     fenced = queue.fence == "end"
-    for worker, row in zip(_deal(idle), picked, strict=False):
-        job_id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, last_token = row
+    for worker, row, token in zip(_deal(idle), picked, tokens, strict=False):
+        job_id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, last_token, _ = row
         taken.append((token, worker, id, tx.now, None, None, job_id))
         ids.setdefault(worker, []).append(job_id)
         known = (job_id, token, worker, queue.name, kind, title, payload, priority, attempts + 1, max_attempts)
         runs = _runs(tx, job_id) if last_token is not None else ()
         claims.append(Handout(*known, timeout, checkpoint, fenced, runs))
-        token += 1
     tx.many("claim.take", taken)
     for worker, held in ids.items():
         tx.moved(jobs.CLAIM, queue.name, jobs.READY, jobs.ACTIVE, held, worker=worker)
@@ -238,8 +251,7 @@ def _runs(tx: Transaction, job: int) -> tuple[Run, ...]:
 def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Handout]) -> None:
     """Show in the workers' rows what they finished and what they hold now."""
     first = {claim.worker_id: claim.job_id for claim in reversed(claims)}
-    for worker, job in first.items():
-        tx.execute("worker.exchanged", id=worker, job=job, succeeded=finished.get(worker, 0), now=tx.now)
+    tx.many("worker.exchanged", [(finished.get(worker, 0), job, worker) for worker, job in sorted(first.items())])
     for worker, count in finished.items():
         if worker not in first:
             tx.execute("worker.settled", id=worker, succeeded=count, failed=0, error=None, now=tx.now)

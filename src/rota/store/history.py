@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rota.core import job as jobs
 from rota.core.record import Record
+from rota.store.again import again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,23 +49,28 @@ class History:
     ) -> int:
         count, after = 0, 0
         while most is None or count < most:
-            with self._store.write() as tx:
-                room = BATCH if most is None else min(BATCH, most - count)
-                rows = tx.execute(statement, after=after, most=room, **params)
-                ids: list[Row] = [(id,) for id, _, _ in rows]
-                for forget in ("job.forget_runs", "job.forget_dependencies", "job.forget"):
-                    tx.many(forget, ids)
-                by_place: dict[tuple[str, str], list[int]] = {}
-                for id, queue, status in rows:
-                    by_place.setdefault((queue, status), []).append(id)
-                for (queue, status), gone in by_place.items():
-                    tx.forgot(queue, status, gone)
+            room = BATCH if most is None else min(BATCH, most - count)
+            rows = self._forget_batch(statement, {**params, "after": after, "most": room})
             if not rows:
                 break
             count, after = count + len(rows), rows[-1][0]
             if told:
                 told(count)
         return count
+
+    @again
+    def _forget_batch(self, statement: str, params: dict[str, object]) -> list[Row]:
+        with self._store.write() as tx:
+            rows = tx.execute(statement, **params)
+            ids: list[Row] = [(id,) for id, _, _ in rows]
+            for forget in ("job.forget_runs", "job.forget_dependencies", "job.forget"):
+                tx.many(forget, ids)
+            by_place: dict[tuple[str, str], list[int]] = {}
+            for id, queue, status in rows:
+                by_place.setdefault((queue, status), []).append(id)
+            for (queue, status), gone in by_place.items():
+                tx.forgot(queue, status, gone)
+        return rows
 
     def _forget_events(self, before: Instant) -> int:
         count = 0

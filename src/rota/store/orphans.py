@@ -9,7 +9,8 @@ from rota.core.claim import ORPHANED, Returned
 from rota.core.errors import Stale
 from rota.core.orchestrator import LEASE
 from rota.core.worker import Dead
-from rota.store import ending, tend
+from rota.store import ending, hold, tend
+from rota.store.again import again
 from rota.store.rows import to_job, to_worker
 
 TYPE_CHECKING = False
@@ -32,6 +33,7 @@ class Orphans:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @again
     def begin(
         self, worker: str, in_hand: int | None, outcomes: Sequence[Settled], checkpoints: Sequence[Kept] = ()
     ) -> bool:
@@ -40,7 +42,8 @@ class Orphans:
         False when there is nothing to go on with: the worker counts as dead, or the claim in hand is someone else's.
         """
         with self._store.write(worker) as tx:
-            row = tx.one("worker.lock", id=worker)
+            hold.worker(tx, worker)
+            row = tx.one("worker.get", id=worker)
             for job_id, token, checkpoint in checkpoints:
                 tx.execute("claim.checkpoint", id=job_id, token=token, checkpoint=checkpoint)
             for settled in outcomes:
@@ -54,6 +57,7 @@ class Orphans:
             move_to_lease(tx, worker)
             return in_hand is None or any(job.token == in_hand for job in held)
 
+    @again
     def renew(self, worker: str, job_id: int, token: int) -> None:
         """A beat and a renewal in one; `Stale` when the worker or its claim was given up."""
         with self._store.write(worker) as tx:
@@ -63,21 +67,25 @@ class Orphans:
             if not alive or not held:
                 raise Stale(f"job {job_id} is not held by {worker} with token {token} any more")
 
+    @again
     def keep_checkpoint(self, worker: str, kept: Kept) -> None:
         """Keep it for the next attempt, if the claim still holds."""
         job_id, token, checkpoint = kept
         with self._store.write(worker) as tx:
             tx.execute("claim.checkpoint", id=job_id, token=token, checkpoint=checkpoint)
 
+    @again
     def settle(self, worker: str, settled: Settled) -> None:
         """Report what became of the job in hand; a claim that was lost changes nothing."""
         with self._store.write(worker) as tx:
             self._settle(tx, settled)
 
+    @again
     def end(self, death: Death, last: Settled | None = None) -> None:
         """The worker is gone: its last report, its certificate, its claims back and its slot empty, all at once."""
         worker = death.worker_id
         with self._store.write(worker) as tx:
+            hold.worker(tx, worker)
             if last is not None:
                 self._settle(tx, last)
             if not death.asked:
@@ -89,8 +97,7 @@ class Orphans:
 
     def _settle(self, tx: Transaction, settled: Settled) -> None:
         job_id, token, outcome = settled
-        row = tx.one("job.lock", id=job_id)
-        job = to_job(row) if row else None
+        job = hold.job(tx, job_id)
         if job and job.status == jobs.ACTIVE and job.token == token:
             self._end(tx, job, outcome)
 

@@ -39,16 +39,16 @@ def reconcile(store: Store, plan: bool = False) -> Reconciled:
     total = Tended()
     if plan:
         try:
-            with store.write("plan") as tx:
+            with store.write("plan", alone=True) as tx:
                 total = _everything(store, tx)
                 raise _OnlyAPlan
         except _OnlyAPlan:
             pass
     else:
-        with store.write() as tx:
+        with store.write(alone=True) as tx:
             tx.execute("number.set", name="blocked_cursor", value=0)
         while True:
-            with store.write() as tx:
+            with store.write(alone=True) as tx:
                 found = _pass(store, tx)
             total = total + found
             if not found.full:
