@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +17,6 @@ from tests.support.stores import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -39,4 +40,38 @@ def test_a_crew_works_a_queue_off_and_a_killed_workers_job_runs_again(crew: Crew
     (done,) = crew.app.jobs.wait([held], "done", 60 * SECOND)
     assert [run.verb for run in crew.app.claims.runs(done.id)] == ["die", "finish"]
     assert crew.stop() == 0
+    assert crew.app.workers.list() == [] == crew.processes()
+
+
+def test_a_killed_orchestrators_worker_finishes_alone_and_the_next_orchestrator_takes_over(crew: Crew) -> None:
+    alone, adopted = crew.add("hold", name="a"), crew.add("hold", name="b")
+    crew.start()
+    eventually(lambda: crew.held_by("a") and crew.held_by("b"), within=60)
+    first, second = map(crew.held_by, "ab")
+    crew.stop(signal.SIGKILL)
+    crew.let_go("a")
+    assert crew.done(alone)[0].result == first
+    crew.start()
+    eventually(lambda: [each.pid for each in crew.app.store.orchestrators.live()] == [crew.pid], within=60)
+    crew.let_go("b")
+    assert crew.done(adopted)[0].result == second
+    assert [run.verb for id in (alone, adopted) for run in crew.app.claims.runs(id)] == ["finish", "finish"]
+    assert crew.stop() == 0
+    eventually(lambda: crew.processes() == [], within=60)
     assert crew.app.workers.list() == []
+
+
+def test_a_daemon_logs_to_a_folder_of_this_host_and_never_shows_its_url(crew: Crew) -> None:
+    started = json.loads(
+        crew.call("orchestrator", "start", "--app", "shop:app", "--pool", "tag=1", "--daemon", "--json")
+    )
+    try:
+        url, beside = crew.app.store.database.url, crew.app.store.database.beside
+        assert os.path.dirname(started["log"]) == os.path.dirname(beside)
+        assert url.encode() not in Path(f"/proc/{started['pid']}/cmdline").read_bytes(), "it may hold a password"
+        assert crew.done(crew.add("tag", n=1))[0].result == 1
+        assert f"pid {started['pid']}" in crew.call("orchestrator", "status")
+        crew.call("orchestrator", "start", "--app", "shop:app", code=4)
+    finally:
+        crew.call("orchestrator", "stop")
+    assert crew.processes() == []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.store.exchange import Settled
+    from rota.store.exchange import Handout, Settled
     from rota.store.store import Store
     from tests.support.clock import FakeClock
     from tests.support.inflight import Change
@@ -121,8 +121,8 @@ def test_adding_to_a_queue_without_limits_waits_for_nobody(store: Store) -> None
 def test_as_many_run_at_once_as_the_queue_allows_whoever_claims(store: Store) -> None:
     add_many(store, 5)
     store.queues.set("default", concurrency=3)
-    here, there = Crew(store), Crew(store)
-    with in_flight(store, exchange(here, room=2)) as one, beside(store, exchange(there, room=2)) as other:
+    here, there = Crew(store, workers=2), Crew(store, workers=2)
+    with in_flight(store, exchange(here)) as one, beside(store, exchange(there)) as other:
         assert other.waits()
         assert (len(one.go_on().claims), len(other.answer().claims)) == (2, 1)
 
@@ -487,3 +487,65 @@ def test_what_the_database_undid_for_others_sake_is_made_again(store: Store) -> 
 
     with in_flight(store, both(first, second)) as one, beside(store, both(second, first)) as other:
         assert len(one.go_on()) == len(other.answer()) == 2
+
+
+# orphans, whose claims change their guard
+
+
+def orphaned(store: Store) -> tuple[int, str, Handout, Crew]:
+    """A job in the hand of a worker whose orchestrator is about to be gone."""
+    job, crew = add(store), Crew(store)
+    (held,) = crew.exchange().claims
+    return job, crew.workers[0], held, crew
+
+
+def test_a_burial_beside_a_worker_that_becomes_an_orphan_waits_and_takes_its_job_back(store: Store) -> None:
+    job, worker, held, _ = orphaned(store)
+    with (
+        in_flight(store, lambda own: own.orphans.begin(worker, held.token, [])) as one,
+        beside(store, lambda own: own.orchestrators.bury(worker, Dead("signaled", "signal 9"))) as other,
+    ):
+        assert other.waits()
+        assert one.go_on() is True
+        assert not isinstance(other.answer(), RotaError)
+    assert status(store, job) == READY and store.workers.get(worker).status == "dead"
+    with pytest.raises(Stale):
+        store.orphans.renew(worker, job, held.token)
+
+
+def test_a_worker_becomes_no_orphan_while_it_is_buried(store: Store) -> None:
+    job, worker, held, _ = orphaned(store)
+    with (
+        in_flight(store, lambda own: own.orchestrators.bury(worker, Dead("signaled", "signal 9"))) as one,
+        beside(store, lambda own: own.orphans.begin(worker, held.token, [])) as other,
+    ):
+        assert other.waits()
+        one.go_on()
+        assert other.answer() is False, "there is nothing to go on with"
+    assert status(store, job) == READY
+
+
+def test_a_cancel_beside_a_worker_that_becomes_an_orphan_ends_its_claim_once(store: Store) -> None:
+    job, worker, held, _ = orphaned(store)
+    with (
+        in_flight(store, lambda own: own.orphans.begin(worker, held.token, [])) as one,
+        beside(store, lambda own: own.jobs.cancel(job)) as other,
+    ):
+        assert other.waits()
+        assert one.go_on() is True
+        assert not isinstance(other.answer(), RotaError)
+    store.orphans.settle(worker, (job, held.token, Done()))
+    assert status(store, job) == CANCELLED
+
+
+def test_a_take_over_is_alone_and_an_exchange_after_it_is_refused(store: Store) -> None:
+    job, worker, held, crew = orphaned(store)
+    newer = store.orchestrators.join()
+    with (
+        in_flight(store, lambda own: own.orchestrators.take_over(newer, "main", lambda process: False)) as one,
+        beside(store, exchange(crew, (job, held.token, Done()))) as other,
+    ):
+        assert other.waits()
+        assert one.go_on() == []
+        assert isinstance(other.answer(), Stale)
+    assert status(store, job) == READY and store.workers.get(worker).status == "dead"

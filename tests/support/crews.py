@@ -126,7 +126,7 @@ class Crew:
 
     def processes(self) -> list[int]:
         """All that its workers are or have started, wherever it is now: their environment names this database."""
-        mark = f"ROTA_DB={self.folder}/.rota/rota.db".encode()
+        mark = f"ROTA_DB={self.app.store.database.url}".encode()
         return [
             pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if mark in told(pid) and is_alive(pid)
         ]
