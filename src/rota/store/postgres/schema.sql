@@ -11,6 +11,7 @@ CREATE SCHEMA $schema
 -- often, so that a change stays on its page and touches no index.
 CREATE SEQUENCE number_job CACHE 1;
 CREATE SEQUENCE number_token CACHE 1;
+DELETE FROM number WHERE name IN ('job', 'token');
 ALTER TABLE event ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
 CREATE INDEX event_xid ON event (xid);
 ALTER TABLE job SET (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,

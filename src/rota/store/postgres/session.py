@@ -149,6 +149,7 @@ class Session:
             self._handle = link.connect(self._where.conninfo)
             self.is_direct = link.is_direct(self._handle)
         except psycopg.Error as problem:
+            self._give_up_link()
             raise link.explain(problem, self._where.shown) from problem
 
     def close(self) -> None:
