@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from rota.core.times import SECOND
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def crew(tmp_path: Path) -> Iterator[Crew]:
-    crew = Crew(tmp_path, ROTA_DB=url_of("postgres", tmp_path), ROTA_RESTART_BACKOFF="50ms")
+    url = url_of("postgres", tmp_path)
+    crew = Crew(tmp_path, ROTA_DB=url, ROTA_RESTART_BACKOFF="50ms", PGAPPNAME=tmp_path.name)
     yield crew
     crew.end()
 
@@ -59,6 +61,26 @@ def test_a_killed_orchestrators_worker_finishes_alone_and_the_next_orchestrator_
     assert crew.stop() == 0
     eventually(lambda: crew.processes() == [], within=60)
     assert crew.app.workers.list() == []
+
+
+def test_a_crew_whose_connections_break_again_and_again_runs_every_job_once(crew: Crew) -> None:
+    crew.start("tag=4")
+    jobs = [crew.add("tag", n=n) for n in range(10)]
+    eventually(crew.ledger, within=60)
+    for turn in range(1, 6):
+        cut_all(crew)
+        jobs += [crew.add("tag", n=n) for n in range(10 * turn, 10 * turn + 10)]
+    crew.done(*jobs)
+    assert sorted(crew.ledger(), key=int) == [str(n) for n in range(60)]
+    assert [run.verb for job in jobs for run in crew.app.claims.runs(job)] == ["finish"] * 60
+    assert crew.stop() == 0
+
+
+def cut_all(crew: Crew) -> None:
+    """End every connection of the crew at the server, once it has any."""
+    with psycopg.connect(crew.env["ROTA_DB"].partition("?")[0], autocommit=True) as connection:
+        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+        eventually(lambda: connection.execute(cut, [crew.env["PGAPPNAME"]]).fetchall(), within=60)
 
 
 def test_a_daemon_logs_to_a_folder_of_this_host_and_never_shows_its_url(crew: Crew) -> None:

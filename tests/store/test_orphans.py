@@ -163,6 +163,12 @@ def test_a_death_takes_the_last_report_along_and_charges_its_slot(store: Store) 
     assert again.checkpoint_json == '{"at": 1}' and [run.verb for run in again.previous_runs] == ["die"]
 
 
+def test_a_worker_is_hired_once_however_often_that_is_asked(store: Store) -> None:
+    crew = Manned(store)
+    assert store.orchestrators.hire(crew.id, crew.slot.name, "tag", crew.process) == crew.worker
+    assert crew.stands() == ("up", crew.worker, "healthy") and len(store.workers.list()) == 1
+
+
 def test_who_leaves_empties_its_slots(store: Store) -> None:
     job = add(store, queue="tag")
     crew = Manned(store)

@@ -132,6 +132,8 @@ class Orchestrators:
             row = tx.one("orchestrator.get", id=id)
             if row is None or row[1] == orchestrators.STOPPED:
                 raise NotFound(f"there is no running orchestrator {id}")
+            if process and tx.one("worker.get", id=worker):  # it stands already: only the answer was lost
+                return worker
             pid, pid_start = (process.pid, process.pid_start) if process else (None, None)
             place = {"hostname": os.uname().nodename, "host": host_id(), "pid": pid, "pid_start": pid_start}
             watched = {"orchestrator": id, "slot": slot, "queue": queue, "check_at": None, "heartbeat_interval": None}
