@@ -538,7 +538,7 @@ def test_a_cancel_beside_a_worker_that_becomes_an_orphan_ends_its_claim_once(sto
     assert status(store, job) == CANCELLED
 
 
-def test_a_take_over_is_alone_and_an_exchange_after_it_is_refused(store: Store) -> None:
+def test_an_exchange_beside_a_take_over_waits_and_is_refused(store: Store) -> None:
     job, worker, held, crew = orphaned(store)
     newer = store.orchestrators.join()
     with (
