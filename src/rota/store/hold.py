@@ -2,8 +2,8 @@
 
 Everyone takes rows in one order: the orchestrator or the worker that guards a claim, then queues with limits by name,
 then jobs by id. A claim changes only under its guard: the orchestrator's row for a watched worker's claim, else the
-worker's. Tending never waits: it takes what nobody has. Where an order cannot be known beforehand, the database breaks
-the tie and the change is made again (`rota.store.again`).
+worker's; who ends a worker, or makes it an orphan, holds both. Tending never waits: it takes what nobody has. Where an
+order cannot be known beforehand, the database breaks the tie and the change is made again (`rota.store.again`).
 """
 
 from __future__ import annotations
