@@ -15,8 +15,8 @@ INTRODUCTION = """\
 
 The database is yours to read: any SQLite tool can, while workers run. Write to it only through rota, which keeps the
 counters, the event log and the checks across tables true. Instants are microseconds since 1970 UTC on the store's
-clock, durations are microseconds, JSON is text. Columns that nothing fills yet (`source`, `batch`, `schedule`,
-`trace`) stand ready, so that later versions need not rewrite rows.
+clock, durations are microseconds, JSON is text. Columns that nothing fills yet (`batch`, `schedule`, `trace`)
+stand ready, so that later versions need not rewrite rows.
 
 On PostgreSQL the same tables stand in one schema, integers are `BIGINT`, and besides there are: `event.xid`, the
 transaction that wrote an event, with an index; and two sequences, `number_job` and `number_token`, instead of two rows
@@ -36,6 +36,8 @@ MEANINGS = {
     "ripple": "settled jobs with so many dependents that some are still to be looked at",
     "run": "what each ended claim did",
     "slot": "the places that workers fill, with the history of their restarts",
+    "source": "the sources that workers declared, with their progress",
+    "source_memory": "keys of sources that succeeded of late, as hashes: how often, when, and with which token",
     "tally": "how many jobs of each queue are in each state",
     "worker": "the workers, one row per life",
 }

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rota.core.queue import Queue as Queue
     from rota.core.worker import Worker as Worker
     from rota.crew import Crew as Crew
+    from rota.source.sql import SqlSource as SqlSource
     from rota.worker.context import Context as Context
     from rota.worker.handler import GiveUp as GiveUp
     from rota.worker.handler import Snooze as Snooze
@@ -68,6 +69,7 @@ _HOMES = {
     "rota.core.queue": ("Queue",),
     "rota.core.worker": ("Worker",),
     "rota.crew": ("Crew",),
+    "rota.source.sql": ("SqlSource",),
     "rota.worker.context": ("Context",),
     "rota.worker.handler": ("GiveUp", "Snooze"),
 }

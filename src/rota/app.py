@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from rota.core.errors import BadInput
 from rota.core.job import NewJob
+from rota.core.source import KIND, Declared, checked, filler_kind
 from rota.core.times import SECOND, parse_duration
 from rota.settings import load
+from rota.source.filling import Source
 from rota.worker.context import check_names
 from rota.worker.handler import CONTEXT
 
@@ -51,17 +53,22 @@ class App:
         self._opened: list[Store] = []
         self._setups: dict[str, list[Callable[[], None]]] = {}
         self.tasks: dict[str, Task[Any, Any]] = {}
+        self.sources: dict[str, Source] = {}
 
     @property
     def store(self) -> Store:
         """This thread's connection."""
         store: Store | None = getattr(self._own, "store", None)
         if store is None:
-            from rota.store.open import open_store  # a worker that only runs handlers never needs it
-
-            store = self._own.store = open_store(self._url, self.settings, make=True)
+            store = self._own.store = self.connect()
             self._opened.append(store)
         return store
+
+    def connect(self) -> Store:
+        """A connection of the caller's own, to be closed after use."""
+        from rota.store.open import open_store  # a worker that only runs handlers never needs it
+
+        return open_store(self._url, self.settings, make=True)
 
     @property
     def jobs(self) -> Jobs:
@@ -94,6 +101,8 @@ class App:
             if inspect.iscoroutinefunction(function):
                 raise BadInput(f"{function.__name__} is a coroutine: a task is a plain function")
             kind = name or function.__name__
+            if kind.startswith(KIND):
+                raise BadInput(f"{kind!r} is no name for a task: those that begin with {KIND} are rota's own")
             if kind in self.tasks:
                 raise BadInput(f"there is a task {kind!r} already: give one of them another name=")
             limit = parse_duration(timeout) if timeout else None
@@ -112,6 +121,52 @@ class App:
             return function
 
         return declare
+
+    def source(
+        self,
+        queue: str = "default",
+        *,
+        task: str | Task[Any, Any],
+        name: str | None = None,
+        every: str = "30s",
+        low: int = 100,
+        batch: int = 1000,
+        repeats: int | None = 3,
+    ) -> Callable[[Callable[[], Iterable[Any]]], Source]:
+        """Declare where work is found: keys, or pairs of key and payload, that the function yields become jobs.
+
+        It is called in a worker when fewer than `low` of its jobs are ready, and after `every`; at most `batch` new
+        keys are taken. `task` runs the jobs. A key that comes again after more than `repeats` repeats is held back.
+        """
+
+        def declare(find: Callable[[], Iterable[Any]]) -> Source:
+            called = name or getattr(find, "__name__", None)
+            if called is None:
+                raise BadInput("this source has no name of its own: give it one with name=")
+            if called in self.sources:
+                raise BadInput(f"there is a source {called!r} already: give one of them another name=")
+            kind = task if isinstance(task, str) else task.__name__
+            declared = Declared(called, queue, kind, parse_duration(every), low, batch, repeats)
+            source = self.sources[called] = Source(self, find, checked(declared))
+            filler = filler_kind(called)
+            self.tasks[filler] = Task(self, source.fill, NewJob(filler, queue, filler))
+            return source
+
+        return declare
+
+    def declarations(self) -> dict[str, Any]:
+        """What a worker tells of its application when it says hello."""
+        told: dict[str, Any] = {"tasks": sorted(kind for kind in self.tasks if not kind.startswith(KIND))}
+        if self.sources:
+            fields = Declared._fields
+            told["sources"] = [
+                {field: getattr(source.declared, field) for field in fields} for source in self.sources.values()
+            ]
+        return told
+
+    def template(self, kind: str) -> NewJob:
+        """What jobs of a task have: its priority, attempts and time-out."""
+        return self.tasks[kind].template if kind in self.tasks else NewJob(kind)
 
     def prepare(self, queue: str) -> None:
         """Run what was declared for workers of this queue, and see that what it put into the context may be there."""
@@ -161,7 +216,7 @@ class Task(Generic[P, R]):
         whole = inspect.signature(function)
         named = [parameter for name, parameter in whole.parameters.items() if name != CONTEXT]
         self._signature = whole.replace(parameters=named)
-        self._template = template
+        self.template = template
         self.function = function
         self.__doc__ = function.__doc__
         self.__name__ = template.kind
@@ -178,7 +233,7 @@ class Task(Generic[P, R]):
         payload = _by_name(self._signature, bound)
         shown = ", ".join(str(value) for value in payload.values())
         title = f"{self.__name__} {shown}"[:120] if shown else self.__name__
-        return self._template.but(title=title, payload=payload or None)
+        return self.template.but(title=title, payload=payload or None)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Make a job durable that calls the handler so."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.claim import Failed
 from rota.core.errors import NothingReady
+from rota.core.job import DONE
 from rota.core.times import SECOND
 from rota.worker.context import Context
 from rota.worker.handler import run, wants_context
@@ -40,7 +41,7 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
                 app.prepare(job.queue)
                 prepared.add(job.queue)
             app.claims.settle(claim, _outcome(app, job, claim))
-            ended.append(app.jobs.get(claim.job_id))
+            ended.append(app.jobs.get_or(job.but(status=DONE)))
     finally:
         app.workers.deregister(worker.id)
     return ended
@@ -49,7 +50,7 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
 def _outcome(app: App, job: Job, claim: Claim) -> Outcome:
     task = app.tasks.get(job.kind)
     if task is None:
-        known = ", ".join(sorted(app.tasks)) or "none"
+        known = ", ".join(app.declarations()["tasks"]) or "none"
         return Failed(f"there is no task {job.kind!r} in this app; known: {known}", again=False)
     if not wants_context(task.function):
         return run(task.function, job.payload_json)
@@ -98,6 +99,7 @@ def _handed(app: App, job: Job, claim: Claim) -> dict[str, Any]:
         "timeout": job.timeout,
         "deadline": None if job.timeout is None else time.monotonic() + job.timeout / SECOND,
         "checkpoint": job.checkpoint_json,
+        "key": job.key,
         "previous_runs": [_told(run) for run in app.claims.runs(job.id)],
     }
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rota.store.events import Event
     from rota.store.queues import QueueStatus
     from rota.store.reconcile import Reconciled
+    from rota.store.sources import SourceStatus
     from rota.store.workers import Certificate
 
     Document = dict[str, Any]
@@ -149,6 +150,37 @@ def queue(status: QueueStatus) -> Document:
     }
 
 
+def source(status: SourceStatus) -> Document:
+    """A source with its progress; `filler` is the internal job that looks for work."""
+    found = status.source
+    return {
+        "name": found.name,
+        "queue": found.queue,
+        "task": found.task,
+        "every": _seconds(found.every),
+        "low": found.low,
+        "batch": found.batch,
+        "repeats": found.repeats,
+        "counts": status.counts,
+        "added_count": found.added_count,
+        "success_count": found.success_count,
+        "error_count": found.error_count,
+        "last_success_at": _at(found.last_success_at),
+        "last_success_worker": found.last_success_worker,
+        "last_error_at": _at(found.last_error_at),
+        "last_error_message": found.last_error_message,
+        "last_error_worker": found.last_error_worker,
+        "repeated_count": found.repeated_count,
+        "last_repeated_key": found.last_repeated_key,
+        "filler": found.filler,
+        "filler_status": status.filler_status,
+        "fill_count": found.fill_count,
+        "last_fill_at": _at(found.last_fill_at),
+        "last_fill_error": found.last_fill_error,
+        "next_fill_at": _at(status.next_fill_at),
+    }
+
+
 def reconciled(found: Reconciled) -> Document:
     """What reconcile found and mended."""
     return {name: getattr(found, name) for name in found._fields}
@@ -175,6 +207,8 @@ def topics(fact: Fact) -> tuple[str, ...]:
     if noun == "worker":
         slot = rest[0].get("slot")
         return (f"{slot}:status" if slot else f"worker:-:{which}:status",)
+    if noun == "source":
+        return (f"source:{which}:status",)
     return ("system:health",)
 
 
@@ -192,7 +226,7 @@ def event(event: Event, fact: Fact, topic: str) -> list[Document]:
         bodies = [{"queue_type": None if which == ALL else which, "verb": verb, **rest[0]}]
     else:
         bodies = [{"id": which, "verb": verb, **rest[0]}]
-    name = noun if noun in ("job", "queue", "worker") else "health"
+    name = noun if noun in ("job", "queue", "worker", "source") else "health"
     head = {
         "id": event.cursor,
         "topic": topic,

@@ -21,6 +21,11 @@ MACHINE = re.compile("|".join((r"/ho" r"me/\w", r"/ro" r"ot/", r"/wo" r"rk/", r"
 REGISTRY = re.compile(
     "|".join((r"pythonhost" r"ed", r"registry\.n" r"pmjs", r"index-" r"url =", r"pypi\.(?!org/project)"))
 )
+# What a worker does when it says hello.
+DECLARE = (
+    "from rota import App; from rota.core.source import Declared; "
+    'App().store.sources.declare([Declared("files", "tag", "tag", 30000000, 100, 1000, 3)])'
+)
 
 
 def bash(script: str, folder: Path) -> str:
@@ -84,6 +89,7 @@ def _loosely(text: str) -> str:
         ("Run", "rota claim 1 > claimed; rota done 1 > ended; rota runs 1 --json | jq '.[0]'"),
         ("Worker", "rota worker register --name w --json"),
         ("Queue", "rota queue list --json | jq '.[0]'"),
+        ("Source", f"python -c '{DECLARE}'; rota source list --json | jq '.[0]'"),
         ("Reconcile", "rota reconcile --plan --json"),
     ],
 )

@@ -6,7 +6,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from tests.support.crews import children, is_alive
+from tests.support.crews import children, is_alive, states
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -35,6 +35,18 @@ def stubborn() -> None:
             time.sleep(600)
         except BaseException as problem:
             note(f"swallowed {type(problem).__name__}")
+
+
+@app.task(queue="tag")
+def asked(ctx) -> int:
+    """Note that the worker was asked to leave, and go on until the test lets it go."""
+    note(f"hold asked {os.getpid()}")
+    while not ctx.stopping:
+        time.sleep(0.005)
+    note("was asked")
+    while not (here / "go-asked").exists():
+        time.sleep(0.005)
+    return os.getpid()
 '''
 
 
@@ -84,13 +96,17 @@ def test_a_job_that_hangs_without_a_time_out_is_ended_by_cancel(crew: Crew) -> N
 
 def test_a_worker_that_is_asked_to_leave_five_times_leaves_once_and_is_replaced(crew: Crew) -> None:
     """Fault 20."""
+    crew.teach(ENDLESS)
     crew.start("tag=1")
-    id = crew.add("hold", name="a")
-    pid = eventually(lambda: crew.held_by("a"))
-    for _ in range(5):
+    id = crew.add("asked")
+    pid = eventually(lambda: crew.held_by("asked"))
+    os.kill(pid, signal.SIGTERM)
+    eventually(lambda: "was asked" in crew.ledger())
+    for _ in range(4):
         os.kill(pid, signal.SIGTERM)
+        eventually(lambda: set(states(pid)) == {"S"})
     next_one = crew.add("tag", n=1)
-    crew.let_go("a")
+    crew.let_go("asked")
     first, second = crew.done(id, next_one)
     assert (first.attempts, first.result) == (1, pid)
     assert second.worker_id != first.worker_id

@@ -7,12 +7,14 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from rota.core.errors import Conflict, StoreFull
+from rota.core.claim import Done
+from rota.core.errors import Conflict, RotaError, StoreFull
 from rota.core.times import MILLISECOND, SECOND
 from rota.orchestrator.exclusive import Exclusive, holder
 from rota.orchestrator.handout import MOST, Window
 from rota.orchestrator.ledger import DEATH, WORK, Ledger
 from rota.orchestrator.loop import Loop
+from rota.orchestrator.work import Work
 from rota.settings import Settings
 from rota.store.open import open_store
 from tests.support.eventually import eventually
@@ -114,4 +116,20 @@ def test_the_ledger_tries_again_while_the_store_is_away(tmp_path: Path) -> None:
     ledger.ask(WORK, full_at_first, answers.append)
     answered(ledger, lambda: answers == [5])
     assert troubles == ["the disk is full; trying again until it answers", "the store answers again"]
+    assert ledger.close(30)
+
+
+def test_what_an_exchange_carries_is_unsettled_until_it_is_answered(tmp_path: Path) -> None:
+    ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), lambda _: None)
+    busy, refused = threading.Event(), list[RotaError]()
+    ledger.tell(WORK, lambda _: busy.wait(60))
+    work = Work(ledger, lambda *_: None, refused.append, lambda: None)
+    work.report("worker-1", (1, 11, Done()))
+    work.turn([])
+    work.report("worker-1", (2, 12, Done()))
+    assert (work.unsettled, work.is_settled) == ([11, 12], False)
+    assert [token for _, token, _ in work.take("worker-1")] == [11, 12]
+    busy.set()
+    answered(ledger, lambda: work.is_settled)
+    assert (work.unsettled, len(refused)) == ([], 1)
     assert ledger.close(30)

@@ -11,6 +11,8 @@ from rota.core.errors import Stale
 from rota.core.job import ACTIVE, READY
 from rota.core.orchestrator import LEASE
 from rota.core.times import HOUR, SECOND
+from rota.core.worker import Dead
+from rota.store.orphans import move_to_lease
 from tests.support.work import Crew, add, add_many, last_event, register, status
 
 if TYPE_CHECKING:
@@ -85,6 +87,22 @@ def test_a_lapsed_lease_makes_its_workers_lost_and_spends_only_what_each_had_in_
         with pytest.raises(Stale):
             late()
     assert [status(store, id) for id in ids] == [READY] * 4
+
+
+@pytest.mark.parametrize("how", ["dies", "lapses"])
+def test_an_orphan_spends_only_what_it_had_in_hand(store: Store, clock: FakeClock, how: str) -> None:
+    ids = add_many(store, 4, max_attempts=2)
+    crew = Crew(store)
+    crew.exchange(room=4)
+    with store.write() as tx:
+        move_to_lease(tx, crew.workers[0])
+    if how == "dies":
+        store.orchestrators.bury(crew.workers[0], Dead("lost", "killed"))
+    else:
+        clock.advance(LEASE)
+        store.tend()
+    assert [(status(store, id), store.jobs.get(id).attempts) for id in ids] == [(READY, 1)] + [(READY, 0)] * 3
+    assert [len(store.claims.runs(id)) for id in ids] == [1, 0, 0, 0]
 
 
 def test_until_someone_notices_a_lapsed_orchestrator_may_still_renew_and_settle(store: Store, clock: FakeClock) -> None:

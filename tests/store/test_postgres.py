@@ -58,6 +58,13 @@ OVERRIDES = {
     "hold.free_worker many",
     "hold.free_scheduled many",
     "hold.queue_of many",
+    "claim.holding many",
+    "source.add many",
+    "source.known many",
+    "source.recall many",
+    "source.remember many",
+    "source.told many",
+    "source.let_go many",
 }
 
 

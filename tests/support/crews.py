@@ -193,12 +193,12 @@ def children(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and not only what is left of one."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] != "Z"
 
 
 def kill(pid: int, number: signal.Signals) -> None:

@@ -41,6 +41,8 @@ TABLES = [
     "number",
     "orchestrator",
     "pulse",
+    "source",
+    "source_memory",
 ]  # all that change
 
 

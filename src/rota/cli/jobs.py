@@ -40,7 +40,9 @@ def add(call: Call) -> int:
 def list_jobs(call: Call) -> int:
     """Jobs, newest first."""
     with call.store() as store:
-        found = store.jobs.list(call["status"], call["queue"], call["limit"] or 50, call["before"])
+        found = store.jobs.list(
+            call["status"], call["queue"], call["limit"] or 50, call["before"], bool(call["internal"])
+        )
         if call.json:
             call.document([wire.job(job) for job in found])
         elif found:
@@ -157,6 +159,7 @@ def _page(job: Job) -> list[str]:
             ("parent", job.parent),
             ("children", ", ".join(map(str, job.children))),
             ("key", job.key),
+            ("source", job.source),
             ("limit key", job.limit_key),
             ("time-out", format_duration(job.timeout) if job.timeout else None),
             ("due", moment(job.due_at)),

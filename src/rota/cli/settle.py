@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rota import wire
 from rota.cli.claims import by_token, token
-from rota.core.claim import Done, Failed
-from rota.core.errors import BadInput
+from rota.core.claim import Claim, Done, Failed
+from rota.core.errors import BadInput, NotFound
+from rota.core.job import DONE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def done(call: Call) -> int:
     with call.store() as store:
         mine = _fence(call)
         if mine is None:
-            job = store.jobs.done(call["id"], call["result"], bool(call["force"]))
+            job: Job | int = store.jobs.done(call["id"], call["result"], bool(call["force"]))
         else:
             job = _settle(store, call["id"], mine, Done(_encoded(call["result"])))
     return _answer(call, job)
@@ -33,7 +34,7 @@ def fail(call: Call) -> int:
     with call.store() as store:
         mine, again = _fence(call), not call["final"]
         if mine is None:
-            job = store.jobs.fail(call["id"], call["error"], again, bool(call["force"]))
+            job: Job | int = store.jobs.fail(call["id"], call["error"], again, bool(call["force"]))
         else:
             job = _settle(store, call["id"], mine, Failed(call["error"], again))
     return _answer(call, job)
@@ -44,9 +45,15 @@ def _fence(call: Call) -> int | None:
     return None if call["force"] else token(call)
 
 
-def _settle(store: Store, id: int, mine: int, outcome: Outcome) -> Job:
-    store.claims.settle(by_token(store.jobs.get(id), mine), outcome)
-    return store.jobs.get(id)
+def _settle(store: Store, id: int, mine: int, outcome: Outcome) -> Job | int:
+    """The job as it stands; its id when it came from a source and was gone before, settled with this token."""
+    try:
+        job = store.jobs.get(id)
+    except NotFound:
+        store.claims.settle(Claim(id, mine, "you", 0, None), outcome)
+        return id
+    store.claims.settle(by_token(job, mine), outcome)
+    return store.jobs.get_or(job.but(status=DONE))
 
 
 def _encoded(result: str | None) -> str | None:
@@ -57,8 +64,13 @@ def _encoded(result: str | None) -> str | None:
     return encode(result, "result")
 
 
-def _answer(call: Call, job: Job) -> int:
-    if call.json:
+def _answer(call: Call, job: Job | int) -> int:
+    if isinstance(job, int):
+        if call.json:
+            call.document({"id": job, "status": DONE})
+        else:
+            call.say(f"job {job} {DONE}")
+    elif call.json:
         call.document(wire.job(job))
     else:
         left = f" (attempt {job.attempts} of {job.max_attempts})" if job.error else ""

@@ -70,6 +70,7 @@ _JOBS = (
             _QUEUE,
             Option("--limit", "how many", "N", "count", default="50"),
             Option("--before", "only older ones than this job", "ID", "job"),
+            Option("--internal", "rota's own too: those that fill queues from sources"),
         ),
     ),
     Command(
@@ -238,6 +239,33 @@ _QUEUES = (
     ),
 )
 
+_SOURCES = (
+    Command(
+        "source list",
+        "sources with their progress, and when each is looked at next",
+        "sources:list_sources",
+        "rota source list --json",
+    ),
+    Command(
+        "source check",
+        "run a source once and show what it would add, and how its query is run; adds nothing",
+        "sources:check",
+        "rota source check files --app shop:app",
+        (Argument("NAME", "the source"),),
+        (
+            Option("--app", "the application that declares it", "MODULE:APP", required=True, env="ROTA_APP"),
+            Option("--limit", "how many keys to show", "N", "count", default="10"),
+        ),
+    ),
+    Command(
+        "source forget",
+        "remove a source that no app declares any more, with its counters and the jobs that wait",
+        "sources:forget",
+        "rota source forget files",
+        (Argument("NAME", "the source"),),
+    ),
+)
+
 _STORE = (
     Command("init", "make a database in .rota here, or what --db names", "upkeep:init", "rota init"),
     Command(
@@ -333,6 +361,7 @@ SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Workers", _WORKERS),
     ("Crew", CREW),
     ("Queues", _QUEUES),
+    ("Sources", _SOURCES),
     ("Store", _STORE),
     ("Tracking", _TRACKING),
     ("Trials", CHAOS),

@@ -100,6 +100,7 @@ class Job(Record):
     error: str | None
     note: str | None
     checkpoint_json: str | None
+    source: str | None = None
     after: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
 

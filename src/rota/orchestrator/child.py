@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from rota.core import frame as frames
-from rota.core.death import Exit
+from rota.core.death import RECYCLED, Exit
 from rota.core.health import PENDING, Health
 from rota.core.ids import run_id
 from rota.orchestrator.handout import Window
@@ -213,7 +213,7 @@ class Child:
             ended.text,
             ended.code,
             ended.signal,
-            asked=self.stopping and self.ending is None and ended.reason != "recycled",
+            asked=self.stopping and self.ending is None and ended.reason != RECYCLED,
             cut=self.cut,
             sent_by=BY_US if self.cut or self.ending else None,
             usage=usage,
@@ -254,6 +254,8 @@ def _told(claim: Handout) -> dict[str, object]:
         job["timeout"] = claim.timeout
     if claim.checkpoint_json is not None:
         job["checkpoint"] = claim.checkpoint_json
+    if claim.key is not None:
+        job["key"] = claim.key
     if claim.fenced:
         job["fence"] = "end"
     if claim.previous_runs:

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from rota.store.slots import Slot
     from rota.store.store import Store
 
-LOOK_EVERY = SECOND
 TOLD_BEFORE_ENDED = SECOND
 
 
@@ -166,7 +165,8 @@ class Crew:
         at = now()
         self._rounds.go(at, self._may_fill)
         self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
-        if self._end_lost_at is None and not self._is_leaving:
+        looks_after = self._end_lost_at is None and not self._is_leaving
+        if looks_after:
             self._upkeep.tick(at, self._wishes.number)
         if self._stopping is not None:
             self._step_stop(self._stopping, at)
@@ -174,7 +174,8 @@ class Crew:
             self._step_anew(at)
         if self._id:
             self._work.turn(idle(self._places.values()) if self._is_open else [])
-        return min(self._rounds.due, self._lease.due, self._upkeep.due) / SECOND
+        dues = [self._rounds.due, self._lease.due, *([self._upkeep.due] if looks_after else [])]
+        return min(dues) / SECOND
 
     @property
     def _is_open(self) -> bool:

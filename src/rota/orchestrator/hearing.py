@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
-from rota.core import report, slot
+from rota.core import report, slot, source
 from rota.core.claim import Returned
 from rota.core.death import INVALID_FRAMES
 from rota.orchestrator.upkeep import now
@@ -58,6 +58,8 @@ class Hearing:
                 self._say(str(body.get("message", ""))[:2000], *child.names)
             case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
                 self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
+            case frames.HELLO:
+                self._upkeep.declare(source.heard(body))
             case _:
                 pass
 

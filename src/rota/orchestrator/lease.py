@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 
+NEVER: Instant = 1 << 62
+
+
 class Lease:
     """Renews one orchestrator's row. Its age counts from the start of the last good renewal, sleep of the host too."""
 
@@ -35,7 +38,7 @@ class Lease:
         self._under_way = False
         self._again = False
         self.renewed_at: Instant = 0
-        self.due: Instant = 0
+        self.due: Instant = NEVER
         self.status = orchestrators.STARTING
         self.answered = 0
 
@@ -78,7 +81,7 @@ class Lease:
 
     def end(self) -> None:
         """Renew no more."""
-        self._id = 0
+        self._id, self.due = 0, NEVER
 
     def _renewed(self, answer: Instant | RotaError) -> None:
         self._under_way = False

@@ -13,7 +13,7 @@ from rota.orchestrator import system
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-PATIENCE = 0.2
+PATIENCE = 1.0  # for one that cannot be ended; on a busy machine the others take a moment too
 
 
 class Stray(Record):

@@ -17,6 +17,7 @@ from rota.store.host import is_stopped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.core.source import Declared
     from rota.core.times import Duration, Instant
     from rota.orchestrator.child import Child
     from rota.orchestrator.ledger import Ledger
@@ -110,6 +111,11 @@ class Upkeep:
         """Something for the event log."""
         self._facts.append((noun, verb, which, details))
 
+    def declare(self, sources: list[Declared]) -> None:
+        """A worker told which sources its application has."""
+        if sources:
+            self._ledger.ask(urgency.WORK, lambda store: store.sources.declare(sources), self._declared)
+
     def forget(self, child: Child) -> None:
         """The worker is gone."""
         self._told.pop(child.worker_id, None)
@@ -168,6 +174,10 @@ class Upkeep:
         if answer.due is not None:
             self._ask_at = min(self._ask_at, now() + max(SOONEST, answer.due))
         self._found(answer, by_time)
+
+    def _declared(self, answer: RotaError | None) -> None:
+        if isinstance(answer, RotaError):
+            self._say(f"the sources of a worker's app could not be kept: {answer}")
 
     def _mirror(self) -> None:
         told: list[tuple[str | None, str]] = [

@@ -114,7 +114,7 @@ class Work:
     @property
     def unsettled(self) -> list[int]:
         """The tokens whose outcome is not settled yet."""
-        return [token for _, (_, token, _) in self._outcomes]
+        return [token for _, (_, token, _) in (*self._carried, *self._outcomes)]
 
     @property
     def is_settled(self) -> bool:

@@ -7,6 +7,7 @@ from rota.core.errors import BadInput, NotFound, QueueFull
 from rota.core.ids import queue_name
 from rota.core.job import NewJob as NewJob
 from rota.core.job import rest
+from rota.core.source import KIND
 from rota.store import flow, hold
 from rota.store.rows import to_job
 
@@ -32,6 +33,8 @@ def checked(new: NewJob) -> NewJob:
     for what, text in (("kind", new.kind), ("key", new.key), ("limit_key", new.limit_key)):
         if text and (len(text) > LONGEST_NAME or "\0" in text):
             raise BadInput(f"{what} may have at most {LONGEST_NAME} characters, none of them NUL")
+    if new.kind.startswith(KIND):
+        raise BadInput(f"{new.kind!r} is no kind for a job: those that begin with {KIND} are rota's own")
     if new.key == "" or new.limit_key == "":
         raise BadInput("a key may not be empty: leave it out instead")
     if not -_LARGEST_PRIORITY <= new.priority < _LARGEST_PRIORITY:

@@ -7,8 +7,9 @@ from rota.core import job as jobs
 from rota.core.claim import Lapsed, Released
 from rota.core.errors import BadInput, Conflict, Contended, NotFound, NothingReady, Refused, RotaError, Stale
 from rota.core.queue import allow
+from rota.core.source import is_internal
 from rota.core.times import format_instant
-from rota.store import ending, flow, hold, tend
+from rota.store import ending, flow, hold, sourced, tend
 from rota.store.again import again
 from rota.store.rows import to_claim, to_job, to_run
 from rota.store.workers import present
@@ -95,6 +96,8 @@ class Claims:
         """Report what became of it. Settling again with the token that settled changes nothing and is no error."""
         store = self._store
         with store.write() as tx:
+            if sourced.is_gone(tx, claim.job_id, claim.token):
+                return
             job = flow.job_of(tx, claim.job_id)
             held = job.status == jobs.ACTIVE and job.token == claim.token
             if held and ending.end_claim(tx, job, outcome, store.settings.backoff, store.chance()):
@@ -152,10 +155,14 @@ class Claims:
             tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=_allowance(tx, queue).rate_next_at)
         tx.moved(jobs.CLAIM, job.queue, jobs.READY, jobs.ACTIVE, [job.id], worker=worker, token=token)
         tx.execute("worker.claimed", id=worker, job=job.id, now=tx.now)
+        if job.source is not None:
+            sourced.top_up(tx, [job.source])
         return claims.Claim(job.id, token, worker, tx.now, until)
 
     def _refusal(self, tx: Transaction, job: Job) -> RotaError | None:
         """Why this job cannot be claimed now; None when it can."""
+        if is_internal(job.queue):
+            return Refused(f"job {job.id} is rota's own: only a worker of source {job.source}'s app can run it")
         if job.status == jobs.ACTIVE:
             until = f" until {format_instant(job.lease_expires_at)}" if job.lease_expires_at else ""
             return Conflict(f"job {job.id} is claimed by {job.worker_id}{until}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from rota.core import job as jobs
 from rota.core import queue as queues
-from rota.core.claim import end
-from rota.store import flow
+from rota.core.claim import Done, end
+from rota.core.retry import Backoff
+from rota.core.source import is_internal
+from rota.store import flow, sourced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Ending
     from rota.core.job import Job
-    from rota.core.retry import Backoff
     from rota.store.rows import Row
     from rota.store.transaction import Transaction
 
@@ -22,7 +23,8 @@ LONGEST_ERROR = 16_384
 
 def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chance: float) -> bool:
     """End this job's claim as decided; false when the claim was no longer there, and then nothing changed."""
-    decided = end(job, ending, backoff, chance)
+    internal = is_internal(job.queue)
+    decided = end(job, sourced.as_pass(tx, job, ending) if internal else ending, backoff, chance)
     due_at = tx.now + decided.delay if decided.delay or decided.verb == jobs.SNOOZE else None
     status, blocked_on = (decided.status, None) if decided.status else flow.resting(tx, job, due_at)
     error = decided.error[:LONGEST_ERROR] if decided.error else None
@@ -42,7 +44,7 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
         finished_at=tx.now if status in jobs.FINAL else None,
     ):
         return False
-    if decided.leaves_run:
+    if decided.leaves_run and not internal:
         attempt, ran = job.attempts + decided.spent, (job.token, job.id, job.worker_id)
         told = (decided.verb, decided.reason, error, decided.note, job.renewed_count)
         tx.many("claim.record", [(*ran, attempt, job.generation, job.claimed_at, tx.now, *told)])
@@ -57,8 +59,10 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
     flow.left(tx, job.queue, job.limit_key, jobs.ACTIVE, status)
     if status == jobs.DONE and job.dependents:
         flow.ripple(tx, job.id)
-    if succeeded or decided.verb == jobs.FAIL:
+    if (succeeded or decided.verb == jobs.FAIL) and not internal:
         mind_breaker(tx, job.queue, failed, error)
+    if job.source is not None:
+        sourced.ended(tx, job, decided, status, bool(failed), error)
     return True
 
 
@@ -66,16 +70,16 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
     """Settle claims as done, each `(result, job id, token)`: the tokens that still held, and how many per worker."""
     now = tx.now
     ended = {(id, token): (result, now, id, token) for result, id, token in sorted(done, key=lambda each: each[1:])}
-    if tx.alone:
-        rows = tx.many("claim.holding", ended)
-        tx.many("claim.finish", [ended[id, token] for id, token, *_ in rows])
-    else:
-        rows = sorted(tx.many("claim.finish", ended.values()))
+    rows = tx.many("claim.holding", ended) if tx.alone else _finish_at_once(tx, ended)
     held = {row[1] for row in rows}
+    workers: dict[str, int] = {}
+    if any(row[10] is not None for row in rows):
+        rows = _finish_sourced(tx, rows, workers)
+    if tx.alone:
+        tx.many("claim.finish", [ended[id, token] for id, token, *_ in rows])
     runs: list[Row] = []
     ids: dict[str, list[int]] = {}
-    workers: dict[str, int] = {}
-    for id, token, queue, worker, attempts, generation, claimed_at, renewed_count, _, _ in rows:
+    for id, token, queue, worker, attempts, generation, claimed_at, renewed_count, *_ in rows:
         ran = (token, id, worker, attempts + 1, generation, claimed_at, now)
         runs.append((*ran, jobs.FINISH, None, None, None, renewed_count))
         ids.setdefault(queue, []).append(id)
@@ -84,11 +88,42 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
     for queue, finished in ids.items():
         tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, finished)
         mind_breaker(tx, queue, 0, None)
-    for id, _, queue, _, _, _, _, _, dependents, limit_key in rows:
+    for id, _, queue, _, _, _, _, _, dependents, limit_key, _, _ in rows:
         flow.left(tx, queue, limit_key, jobs.ACTIVE, jobs.DONE)
         if dependents:
             flow.ripple(tx, id)
     return held, workers
+
+
+def _finish_at_once(tx: Transaction, ended: dict[tuple[int, int], Row]) -> list[Row]:
+    """Finish without a look before; only what that passed over is looked at: fillers, and what is held no more."""
+    rows = sorted(tx.many("claim.finish", ended.values()))
+    passed_over = ended.keys() - {(id, token) for id, token, *_ in rows}
+    return rows + tx.many("claim.holding", sorted(passed_over))
+
+
+def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int]) -> list[Row]:
+    """Settle those that came from a source, which leave no row unless others wait for it; what is left to settle."""
+    gone: list[sourced.Finished] = []
+    kept: list[sourced.Finished] = []
+    others: list[Row] = []
+    for row in rows:
+        id, token, queue, worker, *_, dependents, _, source, key = row
+        if source is not None and is_internal(queue):
+            end_claim(tx, flow.job_of(tx, id), Done(), Backoff(), 0.0)
+        elif source is None or dependents:
+            others.append(row)
+            kept += [] if source is None else [(id, source, key, worker, token, queue)]
+        else:
+            gone.append((id, source, key, worker, token, queue))
+            workers[worker] = workers.get(worker, 0) + 1
+    for queue in sorted({each[5] for each in gone}):
+        mind_breaker(tx, queue, 0, None)
+    if gone:
+        sourced.finish(tx, gone)
+    if kept:
+        sourced.keep(tx, kept)
+    return others
 
 
 def mind_breaker(tx: Transaction, queue: str, failed: int, error: str | None) -> None:

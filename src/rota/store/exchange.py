@@ -8,7 +8,8 @@ from rota.core.errors import Stale
 from rota.core.orchestrator import LEASE
 from rota.core.queue import DEFAULT, allow
 from rota.core.record import Record
-from rota.store import ending, hold, tend
+from rota.core.source import internal_queue
+from rota.store import ending, hold, sourced, tend
 from rota.store.rows import to_job, to_run
 
 TYPE_CHECKING = False
@@ -56,6 +57,7 @@ class Handout(Record):
     timeout: Duration | None
     checkpoint_json: str | None
     fenced: bool = False
+    key: str | None = None
     previous_runs: tuple[Run, ...] = ()
 
 
@@ -141,6 +143,8 @@ def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) ->
         if token not in settled:
             row = tx.one("claim.run", token=token)
             ended = to_run(row) if row else None
+            if ended is None and isinstance(outcome, Done) and sourced.is_settled(tx, token):
+                continue
             if ended is None or ended.job_id != job_id or ended.verb != verb_of(outcome):
                 refused.append(token)
     return refused
@@ -154,7 +158,10 @@ def _anything_for(store: Store, idle: Sequence[Idle]) -> bool:
     served = {name for (name,) in database.execute("slot.served", {})} if spare else set()
     for queue in store.queues.open_ones():
         wanted = queue.name in names or (spare and queue.name not in served)
-        if wanted and database.execute("job.ready", {"queue": queue.name, "most": 1}):
+        if wanted and any(
+            database.execute("job.ready", {"queue": name, "most": 1})
+            for name in (queue.name, internal_queue(queue.name))
+        ):
             return True
     return tend.anything_due(store)
 
@@ -211,7 +218,18 @@ def _after(idle: list[Idle], claims: Sequence[Handout]) -> list[Idle]:
 
 
 def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None) -> list[Handout]:
-    """Claim the best ready jobs of a queue and deal them out, one to each in turn, in token order."""
+    """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
+    fillers = tx.execute("claim.pick", queue=internal_queue(queue.name), most=len(idle))
+    if fillers:
+        claims = _deal_out(tx, id, queue, [each.but(room=1) for each in idle], fillers, internal=True)
+        idle = _after(list(idle), claims)
+        return claims + (_hand_out_jobs(tx, id, queue, idle, most) if idle else [])
+    return _hand_out_jobs(tx, id, queue, idle, most)
+
+
+def _hand_out_jobs(
+    tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None
+) -> list[Handout]:
     if queue.is_one_by_one:
         idle = [each.but(room=1) for each in idle if not each.held]
     want = sum(each.room for each in idle)
@@ -225,21 +243,35 @@ def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most
     if queue.rate is not None:
         spent = allow(queue, 0, len(picked), tx.now)
         tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=spent.rate_next_at)
+    return _deal_out(tx, id, queue, idle, picked)
+
+
+def _deal_out(
+    tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], picked: Sequence[Row], internal: bool = False
+) -> list[Handout]:
+    """Make these the workers' own, one to each in turn, in token order."""
     tokens = [row[-1] for row in picked] if picked[0][-1] else tx.draw_many("token", len(picked))
     claims: list[Handout] = []
     taken: list[Row] = []
     ids: dict[str, list[int]] = {}
+    sources: set[str] = set()
     fenced = queue.fence == "end"
     for worker, row, token in zip(_deal(idle), picked, tokens, strict=False):
-        job_id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, last_token, _ = row
+        job_id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, *rest = row
+        last_token, source, key, _ = rest
         taken.append((token, worker, id, tx.now, None, None, job_id))
         ids.setdefault(worker, []).append(job_id)
         known = (job_id, token, worker, queue.name, kind, title, payload, priority, attempts + 1, max_attempts)
         runs = _runs(tx, job_id) if last_token is not None else ()
-        claims.append(Handout(*known, timeout, checkpoint, fenced, runs))
+        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs))
+        if source is not None:
+            sources.add(source)
     tx.many("claim.take", taken)
+    name = internal_queue(queue.name) if internal else queue.name
     for worker, held in ids.items():
-        tx.moved(jobs.CLAIM, queue.name, jobs.READY, jobs.ACTIVE, held, worker=worker)
+        tx.moved(jobs.CLAIM, name, jobs.READY, jobs.ACTIVE, held, worker=worker)
+    if sources and not internal:
+        sourced.top_up(tx, sources)
     return claims
 
 

@@ -1,4 +1,4 @@
-"""What a worker's handlers started and a dead worker left behind, wherever on this host it is."""
+"""The processes that a worker started, wherever they are now: their environment names it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-PATIENCE = 0.5
+PATIENCE = 2.0  # for one that cannot be ended; on a busy machine the others take a moment too
 
 
 def end_family(worker: str) -> None:

@@ -6,10 +6,11 @@ import time
 
 from rota.core import job as jobs
 from rota.core.claim import Cancelled, Done, Failed
-from rota.core.errors import BadInput, Conflict, Cycle, NotFound, QueueFull, Stale, WaitedTooLong
+from rota.core.errors import BadInput, Conflict, Cycle, NotFound, QueueFull, Refused, Stale, WaitedTooLong
 from rota.core.queue import allow
+from rota.core.source import is_internal
 from rota.core.times import SECOND
-from rota.store import ending, flow, payload
+from rota.store import ending, flow, payload, sourced
 from rota.store.adding import Addition, checked, depend
 from rota.store.again import again
 from rota.store.rows import to_job
@@ -186,6 +187,8 @@ class Jobs:
         store = self._store
         with store.write() as tx:
             job = flow.job_of(tx, id)
+            if is_internal(job.queue):
+                raise Refused(f"job {id} is rota's own: it fills a queue from source {job.source}, again and again")
             if job.status in jobs.FINAL:
                 raise Conflict(f"job {id} is {job.status} already")
             if job.status != jobs.ACTIVE:
@@ -204,7 +207,12 @@ class Jobs:
                 if job.orchestrator is not None:
                     tx.draw("wish")
                     tx.something_to_claim = True
-        return self.get(id)
+        return self.get_or(job.but(status=jobs.DONE, finished_at=tx.now, result_json=getattr(outcome, "result", None)))
+
+    def get_or(self, done: Job) -> Job:
+        """The job as it stands; one that came from a source and is gone since it is done, as given."""
+        rows = self._store.database.execute("job.get", {"id": done.id})
+        return self._with_relations(to_job(rows[0])) if rows else done
 
     def _has_room(self, queue: Queue) -> bool:
         counts: dict[str, int] = dict(self._store.database.execute("tally.of_queue", {"queue": queue.name}))
@@ -224,13 +232,24 @@ class Jobs:
             listener.close()
 
     def list(
-        self, status: str | None = None, queue: str | None = None, limit: int = 50, before: int | None = None
+        self,
+        status: str | None = None,
+        queue: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+        internal: bool = False,
     ) -> list[Job]:
-        """The newest jobs first; `before` an id, to page on."""
+        """The newest jobs first; `before` an id, to page on. With `internal`, rota's own too."""
         if status is not None and status not in jobs.STATES:
             raise BadInput(f"{status!r} is not a job's state: one of {', '.join(jobs.STATES)}")
         name = f"job.list_{status}" if status in (jobs.ACTIVE, jobs.FAILED) else "job.list"
-        params = {"status": status, "queue": queue, "before": before or 1 << 62, "most": limit}
+        params = {
+            "status": status,
+            "queue": queue,
+            "before": before or 1 << 62,
+            "most": limit,
+            "internal": int(internal),
+        }
         return [self._with_relations(to_job(row)) for row in self._store.database.execute(name, params)]
 
 
@@ -250,3 +269,5 @@ def _end_unheld(tx: Transaction, verb: str, job: Job, status: str, result: str |
     flow.left(tx, job.queue, job.limit_key, job.status, status)
     if status == jobs.DONE and job.dependents:
         flow.ripple(tx, job.id)
+    if status == jobs.DONE:
+        sourced.forced(tx, job)

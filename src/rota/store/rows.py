@@ -6,6 +6,7 @@ from rota.core import claim, job, orchestrator, slot, worker
 from rota.core.claim import Claim, Run
 from rota.core.job import Job
 from rota.core.queue import Queue
+from rota.core.source import Source
 from rota.core.worker import Worker
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _JOB = """id, title, queue, kind, status, blocked_on, priority, payload, parent, key, limit_key, attempts, max_attempts,
     timeout, generation, deaths, lapses, dependents, due_at, due_wall, created_at, claimed_at, finished_at, token,
-    worker, orchestrator, lease, lease_expires_at, renewed_count, result, error, note, checkpoint"""
+    worker, orchestrator, lease, lease_expires_at, renewed_count, result, error, note, checkpoint, source"""
 _WORKER = """id, name, hostname, pid, status, desired, orchestrator, slot, queue, version, registered_at, last_beat_at,
     heartbeat_interval, beat_count, success_count, error_count, last_error_at, last_error_message, current_job,
     metadata"""
@@ -25,6 +26,9 @@ _QUEUE = """name, paused_at, paused_by, pause_reason, max_depth, rate, rate_next
     failures, fence"""
 _SLOT = """name, queue, n, crew, host, status, worker, wanted, start_at, health, restarts, lifetime, failed_at,
     failure_reason, unstarted"""
+_SOURCE = """name, queue, task, every, low, batch, repeats, filler, more, fill_count, added_count, last_fill_at,
+    last_fill_error, success_count, error_count, last_success_at, last_success_worker, last_error_at,
+    last_error_message, last_error_worker, repeated_count, last_repeated_key"""
 _RUN = "token, job, worker, attempt, claimed_at, ended_at, verb, reason, error, note, renewed_count"
 
 
@@ -38,6 +42,7 @@ GAPS = {
     "queue_columns": _QUEUE,
     "run_columns": _RUN,
     "slot_columns": _SLOT,
+    "source_columns": _SOURCE,
     "job_state": _one_of("status", job.STATES),
     "job_blocker": _one_of("blocked_on", job.BLOCKERS),
     "worker_state": _one_of("status", worker.STATES),
@@ -61,6 +66,10 @@ def to_queue(row: Row) -> Queue:
 
 def to_run(row: Row) -> Run:
     return Run(*row)
+
+
+def to_source(row: Row) -> Source:
+    return Source(*row)
 
 
 def to_claim(held: Job) -> Claim:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rota.store.queues import Queues
     from rota.store.reconcile import Reconciled
     from rota.store.slots import Slots
+    from rota.store.sources import Sources
     from rota.store.workers import Workers
 
 
@@ -90,6 +91,12 @@ class Store:
         from rota.store.slots import Slots
 
         return Slots(self)
+
+    @property
+    def sources(self) -> Sources:
+        from rota.store.sources import Sources
+
+        return Sources(self)
 
     @property
     def events(self) -> Events:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
 from rota.core import worker as workers
-from rota.core.claim import Died, Lapsed, Released
+from rota.core.claim import Died, Lapsed, Released, Returned
 from rota.core.orchestrator import Pulse
 from rota.core.record import Record
 from rota.core.worker import Dead, Holding, judge
@@ -87,10 +87,19 @@ def _promote(tx: Transaction, most: int) -> int:
 
 def _expire(store: Store, tx: Transaction, most: int) -> int:
     rows = tx.execute("claim.lapsed", now=tx.now, most=most)
-    for job in hold.free_claims(tx, [to_job(row) for row in rows]):
-        if job.is_lapsed(tx.now):
-            ending.end_claim(tx, job, Lapsed(), store.settings.backoff, store.chance())
+    lapsed = [job for job in hold.free_claims(tx, [to_job(row) for row in rows]) if job.is_lapsed(tx.now)]
+    for job in sorted(lapsed, key=lambda job: job.token or 0, reverse=True):  # what waits before what it waits for
+        how: Ending = Returned() if _waits_behind_another(tx, job) else Lapsed()
+        ending.end_claim(tx, job, how, store.settings.backoff, store.chance())
     return len(rows)
+
+
+def _waits_behind_another(tx: Transaction, job: Job) -> bool:
+    """Whether an orphan holds it that has an older one in hand: it was never started."""
+    row = tx.one("worker.get", id=job.worker_id)
+    if row is None or to_worker(row).slot is None:
+        return False
+    return to_job(tx.execute("claim.held_by", worker=job.worker_id)[0]).token != job.token
 
 
 def _grace(tx: Transaction) -> Instant:

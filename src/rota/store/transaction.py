@@ -5,6 +5,7 @@ from __future__ import annotations
 from rota.core import job
 from rota.core.jsontext import compact
 from rota.core.machine import check
+from rota.core.source import is_internal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Transaction:
                 self._hold.__exit__(type(failure), failure, failure.__traceback__)
                 raise
         self._hold.__exit__(kind, *problem)
-        if kind is None and self._facts:
+        if kind is None and (self._facts or self.something_to_claim):
             self._database.ring(events_only=not self.something_to_claim)
 
     def execute(self, statement: str, /, **params: Any) -> list[Row]:
@@ -85,12 +86,15 @@ class Transaction:
         self._tally[queue, new] = self._tally.get((queue, new), 0) + len(ids)
         if new in (job.READY, job.SCHEDULED):  # one that is scheduled may be due before anyone would look again
             self.something_to_claim = True
+        if is_internal(queue):  # a filler that comes and goes is no news
+            return
         self._facts.append(("job", verb, queue, old, new, ids, facts) if facts else ("job", verb, queue, old, new, ids))
 
     def forgot(self, queue: str, status: str, ids: Sequence[int]) -> None:
         """Final jobs were removed from history."""
         self._tally[queue, status] = self._tally.get((queue, status), 0) - len(ids)
-        self._facts.append(("job", "prune", queue, status, None, ids))
+        if not is_internal(queue):
+            self._facts.append(("job", "prune", queue, status, None, ids))
 
     def tell(self, noun: str, verb: str, which: str, /, **facts: object) -> None:
         """Something else changed: a worker, a queue, an orchestrator."""

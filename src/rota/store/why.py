@@ -7,6 +7,7 @@ from rota.core import queue as queues
 from rota.core import slot as slots
 from rota.core.claim import is_overlong
 from rota.core.queue import allow
+from rota.core.source import is_internal
 from rota.core.times import format_duration, format_instant
 from rota.store.rows import to_queue
 
@@ -22,6 +23,9 @@ RUNS_COMPARED = 1000
 
 
 def why(store: Store, job: Job) -> str:
+    if is_internal(job.queue) and job.status not in jobs.FINAL:
+        due = f", and is due at {_at(job.due_at)}" if job.status == jobs.SCHEDULED else ""
+        return f"Job {job.id} is rota's own: it fills a queue from source {job.source}; it is {job.status}{due}."
     match job.status:
         case jobs.DONE:
             return f"Job {job.id} is done: {job.worker_id or 'a person'} finished it at {_at(job.finished_at)}."

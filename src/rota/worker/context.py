@@ -51,6 +51,7 @@ class JobInHand(Record):
     priority: int
     attempt: int
     max_attempts: int
+    key: str | None = None
 
 
 class PreviousRun(Record):
@@ -90,6 +91,7 @@ class Context:
             job.get("priority", 0),
             self.attempt,
             job.get("max_attempts", 1),
+            job.get("key"),
         )
 
     @property

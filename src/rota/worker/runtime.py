@@ -52,7 +52,7 @@ class Runtime:
     def work(self) -> int:
         """Serve until asked to stop, or for a reason of its own; the exit code."""
         life = self._life
-        hello = {"component_id": life.slot, "protocol": frames.PROTOCOL, "tasks": sorted(self._app.tasks)}
+        hello = {"component_id": life.slot, "protocol": frames.PROTOCOL, **self._app.declarations()}
         life.reporter.deliver(frames.encode(frames.HELLO, hello))
         if not self._prepare(self._queue):
             return EXIT_SETUP_FAILED
@@ -116,7 +116,7 @@ class Runtime:
         return True
 
     def _unknown(self, kind: str) -> Outcome:
-        known = ", ".join(sorted(self._app.tasks)) or "none"
+        known = ", ".join(self._app.declarations()["tasks"]) or "none"
         return Failed(f"there is no task {kind!r} in this app; known: {known}", again=False)
 
 

@@ -7,7 +7,7 @@ SELECT number, number FROM (
 -- name: claim.pick
 -- Each token is drawn when its row is held, so that a job's tokens only grow.
 SELECT picked.*, nextval('number_token') FROM (
-    SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token FROM job
+    SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key FROM job
     WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most FOR UPDATE SKIP LOCKED
 ) AS picked
 
@@ -47,12 +47,18 @@ FROM unnest(:token::bigint[], :worker::text[], :orchestrator::bigint[], :now::bi
 WHERE job.id = taken.id AND job.status = was.status
 
 -- name: claim.finish many
--- Answers with what was finished, as `claim.holding` would have: a look before it would be one message more.
+-- Answers with what was finished, as `claim.holding` would have: a look before it would be one message more. A source's
+-- filler is passed over: it is never done.
 UPDATE job SET status = 'done', result = ended.result, error = NULL, note = NULL, finished_at = ended.now, attempts = attempts + 1
 FROM unnest(:result::text[], :now::bigint[], :id::bigint[], :token::bigint[]) AS ended (result, now, id, token),
     (SELECT 'active' AS status OFFSET 0) AS was
-WHERE job.id = ended.id AND job.token = ended.token AND job.status = was.status
-RETURNING job.id, job.token, queue, worker, attempts - 1, generation, claimed_at, renewed_count, dependents, limit_key
+WHERE job.id = ended.id AND job.token = ended.token AND job.status = was.status AND substr(queue, 1, 1) <> '~'
+RETURNING job.id, job.token, queue, worker, attempts - 1, generation, claimed_at, renewed_count, dependents, limit_key, source, key
+
+-- name: claim.holding many
+SELECT job.id, job.token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key, source, key
+FROM unnest(:id::bigint[], :token::bigint[]) AS told (id, token), job, (SELECT 'active' AS status OFFSET 0) AS was
+WHERE job.id = told.id AND job.token = told.token AND job.status = was.status FOR UPDATE OF job
 
 -- name: claim.record many
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
@@ -86,3 +92,26 @@ INSERT INTO dependency (job, needs) SELECT * FROM unnest(:job::bigint[], :needs:
 -- name: dependency.count_dependents many
 UPDATE job SET dependents = dependents + known.change FROM unnest(:change::bigint[], :needs::bigint[]) AS known (change, needs)
 WHERE job.id = known.needs
+
+-- name: source.add many
+INSERT INTO job (id, queue, kind, title, payload, priority, key, source, max_attempts, timeout, created_at, status)
+SELECT found.*, 'ready' FROM unnest(:id::bigint[], :queue::text[], :kind::text[], :title::text[], :payload::text[],
+    :priority::bigint[], :key::text[], :source::text[], :max_attempts::bigint[], :timeout::bigint[], :now::bigint[]) AS found
+
+-- name: source.known many
+SELECT key FROM job WHERE (source, key) IN (SELECT * FROM unnest(:source::text[], :key::text[]))
+
+-- name: source.recall many
+SELECT hash, successes, at, told FROM source_memory WHERE (source, hash) IN (SELECT * FROM unnest(:source::text[], :hash::bigint[]))
+
+-- name: source.remember many
+INSERT INTO source_memory (source, hash, successes, at, token)
+SELECT source, hash, 1, now, token
+FROM unnest(:source::text[], :hash::bigint[], :now::bigint[], :token::bigint[]) AS done (source, hash, now, token) ORDER BY source, hash
+ON CONFLICT (source, hash) DO UPDATE SET successes = source_memory.successes + 1, at = excluded.at, token = excluded.token
+
+-- name: source.told many
+UPDATE source_memory SET told = 1 WHERE (source, hash) IN (SELECT * FROM unnest(:source::text[], :hash::bigint[])) AND told = 0 RETURNING hash
+
+-- name: source.let_go many
+UPDATE job SET source = NULL, key = NULL WHERE id = ANY (:id::bigint[])

@@ -11,7 +11,7 @@ CREATE ROLE $owner NOLOGIN
 CREATE ROLE $enqueue NOLOGIN
 
 -- name: make_worker
--- Who may add, claim, settle and watch, and removes nothing.
+-- Who may add, claim, settle and watch, and removes nothing but what a source's finished job leaves.
 CREATE ROLE $worker NOLOGIN
 
 -- name: make_read
@@ -38,7 +38,7 @@ GRANT UPDATE (n) ON tally TO $enqueue;
 GRANT USAGE ON SEQUENCE number_job TO $enqueue;
 GRANT $enqueue TO $worker;
 GRANT USAGE ON SEQUENCE number_token TO $worker;
-GRANT INSERT ON run, worker, certificate, orchestrator, slot, ripple TO $worker;
-GRANT UPDATE ON job, worker, certificate, orchestrator, slot, ripple, number, pulse TO $worker;
+GRANT INSERT ON run, worker, certificate, orchestrator, slot, ripple, source, source_memory TO $worker;
+GRANT UPDATE ON job, worker, certificate, orchestrator, slot, ripple, number, pulse, source, source_memory TO $worker;
 GRANT UPDATE (rate_next_at, failures, paused_at, paused_by, pause_reason) ON queue TO $worker;
-GRANT DELETE ON ripple TO $worker
+GRANT DELETE ON ripple, job, run, source_memory TO $worker

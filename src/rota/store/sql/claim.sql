@@ -1,7 +1,7 @@
 -- name: pick
--- The best ready jobs of a queue, to be handed out; `token` is the last one each had, and after it comes the next, where
+-- The best ready jobs of a queue, to be handed out; `token` is the last one each had, and last comes the next, where
 -- that was drawn with the pick.
-SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, NULL FROM job
+SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, NULL FROM job
 WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most $skip_locked
 
 -- name: take
@@ -21,7 +21,7 @@ UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND st
 
 -- name: holding
 -- Claims that are still their holder's; one that does not answer is not. (A RETURNING would cost more than this look.)
-SELECT id, token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key FROM job
+SELECT id, token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key, source, key FROM job
 WHERE id = :id AND token = :token AND status = 'active' $for_update
 
 -- name: finish

@@ -14,27 +14,30 @@ SELECT $job_columns FROM job WHERE id = :id
 SELECT $job_columns FROM job WHERE id = :id $for_update
 
 -- name: by_key
--- The job that has a key in its queue.
-SELECT $job_columns FROM job WHERE queue = :queue AND key = :key
+-- The job that has a key in its queue; the keys of a source are its own.
+SELECT $job_columns FROM job WHERE queue = :queue AND key = :key AND source IS NULL
 
 -- name: children
 -- The jobs that name this one as their parent.
 SELECT id FROM job WHERE parent = :id ORDER BY id
 
 -- name: list
--- The newest jobs before one, of one state and queue or of any.
+-- The newest jobs before one, of one state and queue or of any; rota's own only where asked for.
 SELECT $job_columns FROM job
 WHERE id < :before AND (CAST(:status AS TEXT) IS NULL OR status = :status) AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue)
+    AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
 -- name: list_active
 -- The same for active ones, by the index of what workers hold.
 SELECT $job_columns FROM job WHERE status = 'active' AND worker > '' AND id + 0 < :before AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue)
+    AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
 -- name: list_failed
 -- The same for failed ones, by their index.
 SELECT $job_columns FROM job WHERE status = 'failed' AND id < :before AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue)
+    AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
 -- name: ready

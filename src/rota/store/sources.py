@@ -1,0 +1,287 @@
+"""Sources: declared by workers, filled by one of them at a time, listed with their progress."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core import source as core
+from rota.core.errors import NotFound, Stale
+from rota.core.record import Record
+from rota.store import hold
+from rota.store.again import again
+from rota.store.rows import to_job, to_source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rota.core.job import Job, NewJob
+    from rota.core.source import Declared, Source
+    from rota.core.times import Instant
+    from rota.store.rows import Row
+    from rota.store.store import Store
+    from rota.store.transaction import Transaction
+
+    Many = Callable[[str, Iterable[Row]], list[Row]]
+
+ENDLESS = 1 << 30
+LONGEST_TITLE = 120
+FORGOTTEN_AT_ONCE = 1000
+
+
+class SourceStatus(Record):
+    """A source with its jobs by state, and how its filler stands."""
+
+    source: Source
+    counts: dict[str, int]
+    filler_status: str | None
+    next_fill_at: Instant | None
+
+
+class Found(Record):
+    """A key that a source yielded, with the payload of its job."""
+
+    key: str
+    payload_json: str | None
+
+
+class Sifted(Record):
+    """What would become jobs now, and what is held back because it comes again and again and nobody was told yet."""
+
+    fresh: list[Found]
+    repeated: list[Found]
+
+
+class Filled(Record):
+    """What a pass did: how many jobs it added, and the keys that it was the first to hold back."""
+
+    added: int
+    repeated: list[str]
+
+
+class Sources:
+    """The port for sources."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @again
+    def declare(self, declared: Sequence[Declared]) -> None:
+        """Let these be known, each with the internal job that fills its queue; nothing new writes nothing."""
+        known = {source.name: source for source in self._all()}
+        if all(self._is_known(known.get(each.name), each) for each in declared):
+            return
+        with self._store.begin() as tx:
+            for each in sorted(declared, key=lambda each: each.name):
+                self._declare(tx, core.checked(each))
+
+    def get(self, name: str) -> Source:
+        rows = self._store.database.execute("source.get", {"name": name})
+        if not rows:
+            raise NotFound(f"there is no source {name}: a worker whose app declares it makes it known when it starts")
+        return to_source(rows[0])
+
+    def forget(self, name: str) -> int:
+        """Remove a source with its counters, its filler and what waits; how many jobs were called off."""
+        self.get(name)
+        self._forget(name)
+        count = 0
+        while rows := self._forget_waiting(name):
+            count += rows
+        return count
+
+    def sift(self, name: str, found: Sequence[Found], began: Instant) -> Sifted:
+        """Which of these would become jobs if they were added now, by a pass that began then; writes nothing."""
+        return _sift(self._store.database.many, self.get(name), found, began, self._store.now())
+
+    @again
+    def fill(self, name: str, filler: tuple[int, int], found: Sequence[Found], like: NewJob, exhausted: bool) -> Filled:
+        """Add what is new of a pass, all in one transaction; `filler` is the job and token that it is fenced by.
+
+        `like` says what jobs of the source's task have; `exhausted`, that the source came to its end.
+        """
+        queue = self.get(name).queue
+        with self._store.begin() as tx:
+            room = self._room(tx, queue)  # queue, source, filler: everyone locks them in this order
+            row = tx.one("source.lock", name=name)
+            pass_job = _in_hand(tx, filler)
+            if row is None or pass_job.claimed_at is None:
+                raise Stale(f"source {name} was forgotten meanwhile")
+            source = to_source(row)
+            sifted = _sift(tx.many, source, found, pass_job.claimed_at, tx.now)
+            fresh = sifted.fresh[: min(source.batch, room)]
+            if fresh:
+                self._add(tx, source, fresh, like)
+            more = bool(fresh) and (not exhausted or len(fresh) < len(sifted.fresh))
+            tx.execute("source.refresh_filler", id=pass_job.id)
+            repeated = _report_repeated(tx, name, sifted.repeated)
+            tx.execute(
+                "source.filled",
+                name=name,
+                more=int(more),
+                added=len(fresh),
+                now=tx.now,
+                repeated=len(repeated),
+                repeated_key=repeated[-1] if repeated else None,
+            )
+            if fresh or repeated:
+                tx.tell("source", "fill", name, added=len(fresh), repeated=repeated[:20])
+            _forget_keys(tx, name, pass_job.claimed_at)
+        return Filled(len(fresh), repeated)
+
+    def _add(self, tx: Transaction, source: Source, fresh: Sequence[Found], like: NewJob) -> None:
+        ids = tx.draw_many("job", len(fresh))
+        attempts = like.max_attempts or self._store.settings.max_attempts
+        rows: list[Row] = []
+        for id, each in zip(ids, fresh, strict=True):
+            title = f"{source.task} {each.key}"[:LONGEST_TITLE].replace("\0", "")
+            work = (id, source.queue, source.task, title, each.payload_json, like.priority)
+            rows.append((*work, each.key, source.name, attempts, like.timeout, tx.now))
+        tx.many("source.add", rows)
+        tx.moved(jobs.ADD, source.queue, None, jobs.READY, ids, source=source.name)
+
+    def _room(self, tx: Transaction, queue: str) -> int:
+        """How many more jobs the queue's depth lets wait."""
+        known = hold.queue(tx, queue)
+        if known is None:
+            _make_queue(tx, queue)
+            return core.LARGEST_NUMBER
+        depth = known.max_depth
+        return core.LARGEST_NUMBER if depth is None else max(0, depth - tx.count(queue, *jobs.WAITING))
+
+    def _all(self) -> list[Source]:
+        return [to_source(row) for row in self._store.database.execute("source.all", {})]
+
+    def _is_known(self, source: Source | None, declared: Declared) -> bool:
+        if source is None or source.declared != declared:
+            return False
+        return bool(self._store.database.execute("job.get", {"id": source.filler}))
+
+    def _declare(self, tx: Transaction, declared: Declared) -> None:
+        row = tx.one("source.lock", name=declared.name)
+        source = to_source(row) if row is not None else None
+        values = {name: getattr(declared, name) for name in declared._fields}
+        if source is None:
+            filler = _make_filler(tx, declared)
+            tx.execute("source.make", filler=filler, now=tx.now, **values)
+            tx.tell("source", "make", declared.name, queue=declared.queue)
+            return
+        known = tx.one("job.lock", id=source.filler)
+        filler = source.filler
+        if known is None or source.queue != declared.queue:
+            if known is not None:
+                _end_filler(tx, to_job(known))
+            filler = _make_filler(tx, declared)
+        if source.declared != declared or filler != source.filler:
+            tx.execute("source.set", filler=filler, **values)
+            tx.tell("source", "set", declared.name, queue=declared.queue)
+
+    def _status(self, source: Source, counts: dict[str, int]) -> SourceStatus:
+        rows = self._store.database.execute("job.get", {"id": source.filler})
+        filler = to_job(rows[0]) if rows else None
+        of_source = {state: counts.get(state, 0) for state in jobs.STATES if state != jobs.DONE}
+        due = filler.due_at if filler is not None and filler.status == jobs.SCHEDULED else None
+        return SourceStatus(source, of_source, filler.status if filler else None, due)
+
+    @again
+    def _forget(self, name: str) -> None:
+        with self._store.write() as tx:
+            row = tx.one("source.lock", name=name)
+            filler = tx.one("job.lock", id=to_source(row).filler) if row is not None else None
+            if filler is not None:
+                _end_filler(tx, to_job(filler))
+            for statement in ("source.forget", "source.forget_memory"):
+                tx.execute(statement, name=name)
+            if row is not None:
+                tx.tell("source", "forget", name)
+
+    @again
+    def _forget_waiting(self, name: str) -> int:
+        with self._store.write() as tx:
+            rows = tx.execute("source.waiting_of", source=name, most=FORGOTTEN_AT_ONCE)
+            ids: list[Row] = [(id,) for id, _, _ in rows]
+            for statement in ("job.forget_runs", "job.forget_dependencies", "job.forget"):
+                tx.many(statement, ids)
+            for id, queue, status in rows:
+                tx.forgot(queue, status, [id])
+        return len(rows)
+
+    def list(self) -> list[SourceStatus]:
+        counts: dict[str, dict[str, int]] = {}
+        for name, status, n in self._store.database.execute("source.counts", {}):
+            counts.setdefault(name, {})[status] = n
+        return [self._status(source, counts.get(source.name, {})) for source in self._all()]
+
+
+def _make_filler(tx: Transaction, declared: Declared) -> int:
+    """The job that fills the queue: it is ready at once, and from then on whenever its time has come."""
+    (id,), queue = tx.draw_many("job", 1), core.internal_queue(declared.queue)
+    if tx.one("queue.get", queue=declared.queue) is None:
+        _make_queue(tx, declared.queue)
+    tx.execute(
+        "source.make_filler",
+        id=id,
+        queue=queue,
+        kind=core.filler_kind(declared.name),
+        title=f"fill {declared.queue} from {declared.name}",
+        source=declared.name,
+        max_attempts=ENDLESS,
+        now=tx.now,
+    )
+    tx.moved(jobs.ADD, queue, None, jobs.READY, [id])
+    return id
+
+
+def _make_queue(tx: Transaction, name: str) -> None:
+    if tx.execute("queue.make", queue=name, now=tx.now):
+        tx.tell("queue", "make", name)
+
+
+def _end_filler(tx: Transaction, filler: Job) -> None:
+    """A filler is no longer wanted; one that runs is fenced off."""
+    tx.many("job.forget_runs", [(filler.id,)])
+    tx.many("job.forget", [(filler.id,)])
+    tx.forgot(filler.queue, filler.status, [filler.id])
+
+
+def _in_hand(tx: Transaction, filler: tuple[int, int]) -> Job:
+    """The filler's job, if its claim still holds."""
+    id, token = filler
+    row = tx.one("job.lock", id=id)
+    job = to_job(row) if row is not None else None
+    if job is None or job.status != jobs.ACTIVE or job.token != token:
+        raise Stale(f"job {id} is not held with token {token} any more: someone else fills this source")
+    return job
+
+
+def _sift(many: Many, source: Source, found: Sequence[Found], began: Instant, now: Instant) -> Sifted:
+    """Leave out keys that have a job, that succeeded since the pass began (what it read may be older than that), and
+    those that come again too often."""
+    wanted = {each.key: each for each in found}
+    known = {key for (key,) in many("source.known", [(source.name, key) for key in wanted])}
+    hashes = {core.key_hash(key): key for key in wanted if key not in known}
+    remembered = {row[0]: row[1:] for row in many("source.recall", [(source.name, number) for number in hashes])}
+    fresh, repeated = [], []
+    for number, key in hashes.items():
+        successes, at, told = remembered.get(number, (0, began - 1, 1))
+        until = core.held_until(successes, at, source.repeats)
+        if at >= began:
+            continue
+        if until is None or until <= now:
+            fresh.append(wanted[key])
+        elif not told:
+            repeated.append(wanted[key])
+    return Sifted(fresh, repeated)
+
+
+def _report_repeated(tx: Transaction, name: str, repeated: Sequence[Found]) -> list[str]:
+    """Mark these as told, so that each is told of once."""
+    tx.many("source.told", [(name, core.key_hash(each.key)) for each in repeated])
+    return [each.key for each in repeated]
+
+
+def _forget_keys(tx: Transaction, name: str, began: Instant) -> None:
+    """Keep the memory within its bounds, without forgetting what this pass was measured against."""
+    tx.execute("source.forget_keys", source=name, before=min(began, tx.now - core.MEMORY_TIME), most=core.MEMORY)
+    surplus = tx.execute("source.count_memory", source=name)[0][0] - core.MEMORY
+    if surplus > 0:
+        tx.execute("source.forget_keys", source=name, before=began, most=surplus)
