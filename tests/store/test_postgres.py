@@ -42,6 +42,7 @@ OVERRIDES = {
     "number.draw_many",
     "claim.pick",
     "tally.add many",
+    "tally.gather",
     "job.insert many",
     "job.make_ready many",
     "job.forget many",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from rota.core import job as jobs
 from rota.core.errors import BadInput, NotFound, QueueFull
 from rota.core.ids import queue_name
@@ -9,12 +11,13 @@ from rota.core.job import NewJob as NewJob
 from rota.core.job import rest
 from rota.core.source import KIND
 from rota.store import flow, hold
-from rota.store.rows import to_job
+from rota.store.rows import to_job, to_queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rota.core.queue import Queue
     from rota.store.rows import Row
     from rota.store.transaction import Transaction
 
@@ -62,6 +65,8 @@ class Addition:
         """The ids of the jobs, in order; a key met again answers with the job that has it."""
         self._prepare_queues(wanted)
         hold.all_jobs(self._tx, (needed for new in wanted for needed in new.after))
+        if self._tx.lent:
+            self._refuse_to_wait_for_others(wanted)
         ids = self._tx.draw_many("job", len(wanted)) if wanted else []
         for place, (new, payload) in enumerate(zip(wanted, payloads, strict=True)):
             known = self._known(new)
@@ -81,7 +86,8 @@ class Addition:
         if new.after or new.at is not None or new.limit_key is not None or new.parent is not None:
             status, blocked_on = self._rest(new)
             due_wall = int(new.at is not None)
-        work = (new.queue, new.kind, new.title, payload, new.priority, status, blocked_on, new.at, due_wall)
+        due_at = self._tx.now if status == jobs.SCHEDULED and new.at is None else new.at
+        work = (new.queue, new.kind, new.title, payload, new.priority, status, blocked_on, due_at, due_wall)
         attempts = new.max_attempts or self._max_attempts
         self._rows.append((id, *work, new.key, new.limit_key, new.parent, attempts, new.timeout, self._tx.now))
         self._states.setdefault((new.queue, status), []).append(id)
@@ -94,7 +100,20 @@ class Addition:
             self._status_of(new.parent, "to be the parent")
         due = new.at is None or new.at <= self._tx.wall
         waits = any(status != jobs.DONE for status in states)
+        if self._tx.lent and new.limit_key is not None:  # who finds it due counts it, and holds its queue for a moment
+            return rest(waits, False, False)
         return rest(waits, due, due and not waits and not self._has_room(new))
+
+    def _refuse_to_wait_for_others(self, wanted: Sequence[NewJob]) -> None:
+        """Whose end others tell must stand still while someone begins to wait for it; not until a caller commits."""
+        needed = {id for new in wanted for id in new.after}
+        facts = [fact for (text,) in self._tx.execute("log.mine") for fact in json.loads(text)] if needed else []
+        mine = {id for fact in facts if fact[:2] == ["job", jobs.ADD] for id in fact[5]}
+        if needed - mine:
+            raise BadInput(
+                f"job {min(needed - mine)} is not of this transaction: a job that is added in a transaction of yours"
+                " can wait only for jobs that the same transaction added"
+            )
 
     def _status_of(self, id: int, what_for: str) -> str:
         if id not in self._statuses:
@@ -142,7 +161,7 @@ class Addition:
     def _prepare_queues(self, wanted: Sequence[NewJob]) -> None:
         """The queues exist, and none is filled beyond its depth."""
         for name in sorted({new.queue for new in wanted}):
-            queue = hold.queue(self._tx, name)
+            queue = self._queue(name)
             if queue is None:
                 if self._tx.execute("queue.make", queue=name, now=self._tx.now):
                     self._tx.tell("queue", "make", name)
@@ -150,6 +169,12 @@ class Addition:
                 waiting = self._tx.count(name, *jobs.WAITING)
                 if waiting + sum(new.queue == name and self._known(new) is None for new in wanted) > depth:
                     raise QueueFull(f"queue {name} is full: {waiting} jobs wait, at most {depth} may")
+
+    def _queue(self, name: str) -> Queue | None:
+        if not self._tx.lent:
+            return hold.queue(self._tx, name)
+        row = self._tx.one("queue.get", queue=name)
+        return to_queue(row) if row else None
 
 
 def depend(tx: Transaction, id: int, on: Iterable[int]) -> None:

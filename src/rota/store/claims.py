@@ -107,6 +107,26 @@ class Claims:
             if row is None or to_run(row).job_id != job.id or to_run(row).verb != claims.verb_of(outcome):
                 raise _lost(tx, claim)
 
+    @again
+    def finish_lent(self, job_id: int, token: int, result: str | None) -> None:
+        """Settle a watched worker's claim as done in its handler's own transaction; `Stale` when it is lost.
+
+        Its orchestrator goes on meanwhile: only the job is held, and its queue where that has limits.
+        """
+        store = self._store
+        with store.write() as tx:
+            if sourced.is_gone(tx, job_id, token):
+                return
+            job = hold.job(tx, job_id, guarded=False)
+            held = job is not None and job.status == jobs.ACTIVE and job.token == token
+            if job is None or not held:
+                row = tx.one("claim.run", token=token)
+                if row is None or to_run(row).verb != jobs.FINISH:
+                    raise Stale(f"job {job_id} is not held with token {token} any more: nothing was settled")
+                return
+            ending.end_claim(tx, job, claims.Done(result), store.settings.backoff, store.chance())
+            tx.execute("server.end_soon")
+
     def held(self, job_id: int, worker_id: str | None = None, token: int | None = None) -> Claim:
         """The live claim on a job, as its worker or token names it; `Stale` when it is no longer theirs."""
         job = self._store.jobs.get(job_id)

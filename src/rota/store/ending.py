@@ -55,7 +55,8 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
         int(status == jobs.DONE),
         int(decided.verb in (jobs.FAIL, jobs.EXPIRE, jobs.DIE) and decided.spent),
     )
-    tx.execute("worker.settled", id=job.worker_id, succeeded=succeeded, failed=failed, error=error, now=tx.now)
+    if not tx.lent:
+        tx.execute("worker.settled", id=job.worker_id, succeeded=succeeded, failed=failed, error=error, now=tx.now)
     flow.left(tx, job.queue, job.limit_key, jobs.ACTIVE, status)
     if status == jobs.DONE and job.dependents:
         flow.ripple(tx, job.id)

@@ -147,6 +147,8 @@ def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) ->
                 continue
             if ended is None or ended.job_id != job_id or ended.verb != verb_of(outcome):
                 refused.append(token)
+            else:  # its handler may have settled it, and left its worker's row to us
+                tx.execute("worker.settled", id=ended.worker_id, succeeded=0, failed=0, error=None, now=tx.now)
     return refused
 
 

@@ -101,7 +101,7 @@ def queue_of_job(tx: Transaction, id: int) -> None:
 
 
 def all_jobs(tx: Transaction, ids: Iterable[int]) -> None:
-    if not tx.alone:
+    if not tx.alone and not tx.lent:
         tx.many("hold.jobs", [(id,) for id in sorted(set(ids))])
 
 

@@ -11,11 +11,14 @@ from rota.store.workers import implicit_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+    from typing import Any, TypeVar
 
     from rota.settings import Settings
     from rota.store.port import Database
     from rota.store.sqlite.clock import Clock
+
+    T = TypeVar("T")
 
 FOLDER, FILE = ".rota", "rota.db"
 _SCHEME = "sqlite:///"
@@ -79,6 +82,23 @@ def open_database(
     from rota.store.sqlite.database import SqliteDatabase
 
     return SqliteDatabase(path, clock, told)
+
+
+def within(
+    connection: Any, url: str | None, settings: Settings, work: Callable[[Store], T], *, begins: bool
+) -> T | Awaitable[T]:
+    """What `work` answers, done in the transaction of a caller's psycopg connection to the database `url` names.
+
+    `begins`: something new, which outdated code may not.
+    """
+    if not (url or "").startswith(POSTGRES):
+        raise BadInput(
+            "a connection of yours needs rota's jobs in the same PostgreSQL database as your rows:"
+            " App('postgresql://…') or ROTA_DB=postgresql://…; here they are in SQLite"
+        )
+    from rota.store.postgres import callers
+
+    return callers.within(connection, url or "", settings, work, begins)
 
 
 def open_store(

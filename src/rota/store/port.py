@@ -38,11 +38,13 @@ if TYPE_CHECKING:
         """One connection: named statements, transactions, the store's clock, the log and the bell.
 
         `path` names it for people, `url` for programs; `beside` is how paths of this host's files for it begin. Where
-        `locks_rows`, several write at once, unless one asks to be alone.
+        `locks_rows`, several write at once, unless one asks to be alone. `is_lent`: its transactions are parts of one
+        that a caller ends, nobody knows when.
         """
 
         dialect: str
         locks_rows: bool
+        is_lent: bool
         version: int
         path: str
         url: str

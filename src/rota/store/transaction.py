@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from rota.store.rows import Row
 
 
+SHARDS = 16  # into which those who write at once split the counters
+
+
 class Transaction:
     """Collects facts and counts while statements run; writes them as one event row and a few counters at the end.
 
-    `alone`: nobody else writes until this is whole. Where others do, `rota.store.hold` keeps rows still.
+    `alone`: nobody else writes until this is whole. Where others do, `rota.store.hold` keeps rows still. `lent`: it is
+    part of a caller's transaction, so it keeps nothing that a crew would have to wait for.
     """
 
     def __init__(self, database: Database, actor: str, alone: bool = False) -> None:
@@ -30,6 +34,7 @@ class Transaction:
         self.actor = actor
         self.something_to_claim = False
         self.alone = alone or not database.locks_rows
+        self.lent = database.is_lent
         self.held_queues: set[str] = set()
         self.unlimited: dict[str, Queue] = {}
         self._database = database

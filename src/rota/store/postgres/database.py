@@ -14,6 +14,7 @@ from rota.store.postgres.log import PostgresLog
 from rota.store.postgres.roles import KINDS, role
 from rota.store.postgres.session import Session
 from rota.store.postgres.texts import GAPS, Texts, statements_of
+from rota.store.transaction import SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from rota.store.rows import Row
     from rota.store.sqlite.clock import Clock
 
-SHARDS = 16
 _connections = count(os.getpid())
 _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 
@@ -51,18 +51,21 @@ class PostgresDatabase:
 
     dialect = "postgres"
     locks_rows = True
+    is_lent = False
 
     def __init__(self, where: Address, clock: Clock | None = None) -> None:
-        self.path, self.url, self.schema = where.shown, where.url, where.schema
-        self.session = Session(where)
-        self.log = PostgresLog(self)
-        self._where = where
-        self._clock = clock
-        mine = {"schema": where.schema, "shard": str(next(_connections) % SHARDS)}
-        self.texts = Texts({**mine, **{kind: role(where.schema, kind) for kind in KINDS}})
+        self._begin(where, Session(where), str(next(_connections) % SHARDS), clock)
         self.session.connect()
         self.version = self.refresh_version()
         _open_databases.add(self)
+
+    def _begin(self, where: Address, session: Session, shard: str, clock: Clock | None = None) -> None:
+        self.path, self.url, self.schema = where.shown, where.url, where.schema
+        self.session = session
+        self.log = PostgresLog(self)
+        self.texts = Texts({"schema": where.schema, "shard": shard, **{k: role(where.schema, k) for k in KINDS}})
+        self._where = where
+        self._clock = clock
 
     @property
     def beside(self) -> str:
@@ -124,9 +127,12 @@ class PostgresDatabase:
 
     def ring(self, events_only: bool = False) -> None:
         """One message after the commit: inside the transaction its lock would make writers wait for each other."""
-        bells = [f"{self.schema}_events", *([] if events_only else [f"{self.schema}_work"])]
-        notify = "; ".join(f"NOTIFY {bell}" for bell in bells)
+        notify = "; ".join(f"NOTIFY {bell}" for bell in self.bells(events_only))
         self.session.say(f"BEGIN; SET LOCAL synchronous_commit TO off; {notify}; COMMIT")
+
+    def bells(self, events_only: bool) -> list[str]:
+        """The names under which others listen: for events, and for work."""
+        return [f"{self.schema}_events", *([] if events_only else [f"{self.schema}_work"])]
 
     def listen(self, events: bool = False) -> Listener:
         return Listener(self._where.conninfo, f"{self.schema}_{'events' if events else 'work'}")

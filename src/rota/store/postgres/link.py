@@ -85,8 +85,12 @@ def connect(conninfo: str) -> Connection:
     """A connection on which we say ourselves when a transaction begins and ends, and what is prepared."""
     connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=_NEVER)
     connection.prepared_max = _STATEMENTS
-    connection.adapters.register_dumper(str, _TextDumper)
+    adapt(connection)
     return connection
+
+
+def adapt(connection: Connection) -> None:
+    connection.adapters.register_dumper(str, _TextDumper)
 
 
 def is_direct(connection: Connection) -> bool:
@@ -118,6 +122,8 @@ def explain(problem: psycopg.Error, shown: str) -> StoreError | BadInput | NotFo
             return StoreFull(f"the disk of {shown} is full: nothing was changed; make room and try again")
         case errors.InvalidSchemaName() | errors.UndefinedTable():
             return NotFound(f"{shown} has no database of rota, or lost part of it: {text}; `rota init` makes one")
+        case errors.QueryCanceled():
+            return StoreError(f"{shown}: {text}; nothing was changed")
         case psycopg.OperationalError() if is_away(problem):
             return StoreAway(f"{shown} is out of reach: {text}")
         case psycopg.DataError():
@@ -128,7 +134,7 @@ def explain(problem: psycopg.Error, shown: str) -> StoreError | BadInput | NotFo
 def is_away(problem: psycopg.Error) -> bool:
     """Whether the server is gone or was about to go, rather than that it refused a statement."""
     state = problem.sqlstate or ""
-    return not state or state[:2] in ("08", "57") or state in ("25P03", "53300")
+    return not state or state[:2] == "08" or state[:3] == "57P" or state in ("25P03", "53300")
 
 
 def in_one_line(problem: object) -> str:

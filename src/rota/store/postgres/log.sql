@@ -21,3 +21,7 @@ UPDATE event SET xid = '3' WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) 
 -- name: last
 -- This moment as a cursor.
 SELECT pg_current_snapshot()::text
+
+-- name: mine
+-- What this transaction has told so far.
+SELECT facts FROM event WHERE xid = pg_current_xact_id()

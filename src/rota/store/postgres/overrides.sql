@@ -17,6 +17,16 @@ INSERT INTO tally (queue, status, shard, n)
 SELECT queue, status, $shard, change FROM unnest(:queue::text[], :status::text[], :change::bigint[]) AS made (queue, status, change)
 ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n
 
+-- name: tally.gather
+-- What is in a transaction of others is left for the next time.
+WITH gone AS (
+    DELETE FROM tally WHERE (queue, status, shard) IN
+        (SELECT queue, status, shard FROM tally WHERE shard >= :from_shard FOR UPDATE SKIP LOCKED)
+    RETURNING queue, status, n
+)
+INSERT INTO tally (queue, status, shard, n) SELECT queue, status, 0, sum(n) FROM gone GROUP BY queue, status
+ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n RETURNING queue
+
 -- name: job.insert many
 INSERT INTO job (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
     max_attempts, timeout, created_at)

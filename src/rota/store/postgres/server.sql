@@ -15,3 +15,8 @@ SELECT n_live_tup, n_dead_tup FROM pg_stat_user_tables WHERE schemaname = :schem
 -- name: synchronous
 -- Whether a commit waits for the disk.
 SELECT current_setting('fsync'), current_setting('synchronous_commit')
+
+-- name: end_soon
+-- A transaction of a caller that holds a job must not stay open for long without a statement.
+SELECT set_config('idle_in_transaction_session_timeout', '10s', true)
+WHERE current_setting('idle_in_transaction_session_timeout')::interval NOT BETWEEN interval '1ms' AND interval '10s'

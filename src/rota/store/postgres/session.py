@@ -29,8 +29,23 @@ LOCK_TIMEOUT = "30s"
 # A program that is stopped in the middle of a transaction must not keep others waiting for long.
 IDLE_TIMEOUT = "10s"
 _GATE = 0x726F7461  # "rota"
-_CLOCK = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+CLOCK = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 _forsaken: list[Connection] = []
+
+
+def settings_for(schema: str) -> dict[str, str]:
+    """What every transaction of ours sets for itself."""
+    return {
+        "search_path": f"{schema}, pg_temp",
+        "plan_cache_mode": "force_custom_plan",
+        "enable_seqscan": "off",
+        "lock_timeout": LOCK_TIMEOUT,
+        "idle_in_transaction_session_timeout": IDLE_TIMEOUT,
+    }
+
+
+def set_local(settings: Mapping[str, str]) -> str:
+    return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
 
 
 class Session:
@@ -45,19 +60,12 @@ class Session:
         self._pipeline: AbstractContextManager[object] | None = None
         self._foreseen: dict[tuple[object, ...], Cursor] = {}
         self._is_ringing = False
-        settings = {
-            "search_path": f"{where.schema}, pg_temp",
-            "plan_cache_mode": "force_custom_plan",
-            "enable_seqscan": "off",
-            "lock_timeout": LOCK_TIMEOUT,
-            "idle_in_transaction_session_timeout": IDLE_TIMEOUT,
-        }
-        self._settings = "SELECT " + ", ".join(f"set_config('{k}', '{v}', true)" for k, v in settings.items())
+        self._settings = set_local(settings_for(where.schema))
         gate = f"{_GATE}, {zlib.crc32(where.schema.encode()) - (1 << 31)}"
         write = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {self._settings}"
-        self.shared = f"{write}; SELECT pg_advisory_xact_lock_shared({gate}); {_CLOCK}"
-        self.alone = f"{write}; SELECT pg_advisory_xact_lock({gate}); {_CLOCK}"
-        self.reading = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {self._settings}; {_CLOCK}"
+        self.shared = f"{write}; SELECT pg_advisory_xact_lock_shared({gate}); {CLOCK}"
+        self.alone = f"{write}; SELECT pg_advisory_xact_lock({gate}); {CLOCK}"
+        self.reading = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {self._settings}; {CLOCK}"
 
     def begin(self, text: str) -> None:
         with self._explained():

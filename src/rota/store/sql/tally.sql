@@ -14,3 +14,7 @@ SELECT queue, status, CAST(sum(n) AS $int64) FROM tally GROUP BY queue, status
 -- name: true
 -- The counts as the rows say: slow, for a check.
 SELECT queue, status, count(*) FROM job GROUP BY queue, status
+
+-- name: gather
+-- Bring together what those who only passed by have counted; where nobody counts beside others, there is nothing.
+DELETE FROM tally WHERE shard >= :from_shard AND n = 0

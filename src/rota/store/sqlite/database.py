@@ -63,6 +63,7 @@ class SqliteDatabase:
 
     dialect = "sqlite"
     locks_rows = False
+    is_lent = False
 
     def __init__(self, path: str, clock: Clock | None = None, on_wait: Callable[[str], None] | None = None) -> None:
         self.path = self.url = self.beside = path
