@@ -15,6 +15,7 @@ from rota.core.claim import Done
 from rota.core.errors import BadInput, NotFound, QueueFull, StoreAway, StoreError
 from rota.core.job import NewJob
 from rota.settings import Settings
+from tests.support.eventually import eventually
 from tests.support.stores import database_for_tests, rows, url_of
 from tests.support.work import Crew, add, claim
 
@@ -174,6 +175,7 @@ def test_while_it_is_open_nobody_else_waits(app: App, mine: Connection) -> None:
     app.reconcile()
     mine.commit()
     assert first.get().status == "scheduled"
+    assert rows(app.store, "SELECT count(*) FROM tally WHERE shard >= 16") == [(2,)], "counters of a crew's own"
     app.reconcile()
     assert rows(app.store, "SELECT count(*) FROM tally WHERE shard >= 16") == [(0,)]
     counted(app)
@@ -202,14 +204,19 @@ def test_an_asynchronous_connection_is_awaited(app: App) -> None:
     assert [job.id for job in app.jobs.list()] == [done] and undone != done
 
 
-def test_who_is_cancelled_leaves_a_connection_that_works(app: App) -> None:
+def test_who_is_cancelled_leaves_a_connection_that_works(app: App, mine: Connection) -> None:
+    app.enqueue(NewJob("b", "tag", key="k"), connection=mine)
+
     async def cancelled() -> int:
         async with await psycopg.AsyncConnection.connect(database_for_tests()) as connection:
-            adding = asyncio.ensure_future(
-                app.enqueue_many([NewJob(str(n), "tag") for n in range(500)], connection=connection)
-            )
-            await asyncio.sleep(0.01)
+            adding = asyncio.ensure_future(app.enqueue(NewJob("a", "tag", key="k"), connection=connection))
+            pid = connection.info.backend_pid
+            waiting = "SELECT 1 FROM pg_stat_activity WHERE pid = :pid AND wait_event_type = 'Lock'"
+            await asyncio.to_thread(eventually, lambda: rows(app.store, waiting, pid=pid))
             adding.cancel()
+            await asyncio.wait([adding], timeout=0.3)
+            assert not adding.done(), "it is still at it, and the connection is not free"
+            mine.rollback()
             with pytest.raises(asyncio.CancelledError):
                 await adding
             cursor = await connection.execute("SELECT 7")
