@@ -184,12 +184,12 @@ def test_while_its_transaction_is_open_the_crew_goes_on_and_an_idle_one_is_ended
 
 
 def test_a_source_over_a_table_works_on_each_row_exactly_once_though_workers_are_killed(bank: Bank) -> None:
-    count = 1500
+    count = 500
     bank.fill(count)
     bank.crew.teach(SOURCE)
     bank.crew.start("tag=2")
     for turn in range(1, 6):
-        eventually(lambda turn=turn: len(bank.crew.ledger()) > 100 * turn, within=60)  # type: ignore[misc]
+        eventually(lambda turn=turn: len(bank.crew.ledger()) > 60 * turn, within=60)  # type: ignore[misc]
         os.kill(int(bank.crew.ledger()[-1].split()[1]), signal.SIGKILL)
     eventually(lambda: bank.done() == {1: count} and bank.crew.app.store.sources.get("rows").success_count, within=60)
     assert bank.done() == {1: count}

@@ -7,7 +7,7 @@ import os
 from rota.core import orchestrator as orchestrators
 from rota.core import slot as slots
 from rota.core import worker as workers
-from rota.core.errors import NotFound, Stale
+from rota.core.errors import BadInput, NotFound, Stale
 from rota.core.orchestrator import LEASE
 from rota.core.record import Record
 from rota.store import exchange as exchanges
@@ -231,6 +231,24 @@ class Orchestrators:
     def live(self) -> list[Live]:
         """Those that are not gone."""
         return [Live(*row) for row in self._store.database.execute("orchestrator.all_live", {})]
+
+    def hosts(self) -> dict[str, str]:
+        """The names of all hosts that had an orchestrator, by what tells them apart."""
+        return dict(self._store.database.execute("orchestrator.hosts", {}))
+
+    def host_named(self, name: str) -> str:
+        """The host of this name that has an orchestrator, or had one; two of one name are told apart by their ids."""
+        hosts, live = self.hosts(), {each.host for each in self.live()}
+        if name in hosts:
+            return name
+        named = [host for host, called in hosts.items() if called == name]
+        found = [host for host in named if host in live] or named
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise BadInput(f"several hosts are called {name}: say which by its id, {' or '.join(sorted(found))}")
+        known = ", ".join(sorted({hosts[host] for host in live})) or "none"
+        raise NotFound(f"no orchestrator has run on a host {name}; there are orchestrators on: {known}")
 
     @again
     def drain(self, crew: str, host: str) -> list[Live]:

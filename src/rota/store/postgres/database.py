@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 import zlib
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
 _connections = count(os.getpid())
 _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
+
+
+@cache
+def _texts(schema: str, shard: str) -> Texts:
+    return Texts({"schema": schema, "shard": shard, **{kind: role(schema, kind) for kind in KINDS}})
 
 
 class _Transaction:
@@ -63,7 +69,7 @@ class PostgresDatabase:
         self.path, self.url, self.schema = where.shown, where.url, where.schema
         self.session = session
         self.log = PostgresLog(self)
-        self.texts = Texts({"schema": where.schema, "shard": shard, **{k: role(where.schema, k) for k in KINDS}})
+        self.texts = _texts(where.schema, shard)
         self._where = where
         self._clock = clock
 
