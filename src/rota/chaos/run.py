@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +24,14 @@ def kinds() -> tuple[str, ...]:
     return KINDS if "silent_interval" in MEANINGS else tuple(kind for kind in KINDS if kind != HANG)
 
 
-def run(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
-    """Blow a storm; its document. The folder is kept, and named, when something went wrong."""
+def run(options: Options, say: Callable[[str], None], url: str | None = None) -> dict[str, Any]:
+    """Blow a storm; its document. The folder is kept, and named, when something went wrong; so is the schema."""
     if not os.path.isdir("/proc/self/fd"):
         raise Refused("chaos needs Linux: it looks at processes through /proc")
     folder = tempfile.mkdtemp(prefix="rota-chaos-")
     plan = draw(options, kinds())
     say(f"seed {options.seed}: {options.jobs} jobs, {len(plan.faults)} faults, {options.minutes:g} min, in {folder}")
-    crew = Crew(folder, options.workers)
+    crew = Crew(folder, options.workers, url=url)
     try:
         storm = Storm(crew, plan, say)
         try:
@@ -40,12 +39,13 @@ def run(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         finally:
             storm.close()
     except KeyboardInterrupt:
-        shutil.rmtree(folder, ignore_errors=True)
+        crew.close()
+        crew.remove()
         raise
     finally:
         crew.close()
     if report.is_good(told):
-        shutil.rmtree(folder)
+        crew.remove()
     else:
-        say(f"kept for a look: {folder}")
+        say(f"kept for a look: {folder}" + (f", and the schema {crew.schema}" if crew.schema else ""))
     return told

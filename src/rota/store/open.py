@@ -84,6 +84,13 @@ def open_database(
     return SqliteDatabase(path, clock, told)
 
 
+def within_schema(url: str, schema: str) -> str:
+    """The same PostgreSQL database, with rota's tables in this schema."""
+    from rota.store.postgres.link import with_schema
+
+    return with_schema(url, schema)
+
+
 def within(
     connection: Any, url: str | None, settings: Settings, work: Callable[[Store], T], *, begins: bool
 ) -> T | Awaitable[T]:

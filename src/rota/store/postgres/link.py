@@ -55,7 +55,7 @@ def address(url: str, schema: str | None = None) -> Address:
     )
     option = f"?schema={name}" if name != DEFAULT_SCHEMA else ""
     settings = psycopg.conninfo.make_conninfo("", **{**DEFAULTS, **given})
-    return Address(_with_schema(known, name), settings, name, f"postgresql://{shown}{option}")
+    return Address(with_schema(known, name), settings, name, f"postgresql://{shown}{option}")
 
 
 def check_url(url: str) -> str:
@@ -156,5 +156,7 @@ def _without_schema(url: str) -> str:
     return urlunsplit(parts._replace(query=urlencode(kept, quote_via=quote)))
 
 
-def _with_schema(url: str, schema: str) -> str:
-    return f"{url}{'&' if '?' in url else '?'}schema={schema}"
+def with_schema(url: str, schema: str) -> str:
+    """The same URL, with this schema instead of any that it names."""
+    plain = _without_schema(url)
+    return f"{plain}{'&' if '?' in plain else '?'}schema={schema}"

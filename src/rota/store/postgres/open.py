@@ -43,3 +43,13 @@ def _prepare(database: PostgresDatabase, make: bool, told: Callable[[str], None]
             database.execute("schema.make", {})
     if made and told:
         told(f"made schema {database.schema} in {database.path}")
+
+
+def remove(url: str, settings: Settings) -> None:
+    """Drop the schema that `url` names, with all that is in it."""
+    database = PostgresDatabase(address(url, settings.schema))
+    try:
+        with database.write(alone=True):
+            database.execute("schema.remove", {})
+    finally:
+        database.close()

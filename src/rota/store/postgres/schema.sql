@@ -36,3 +36,7 @@ SELECT coalesce(max(number), 0) FROM migration
 -- Indexes that are not whole, after a server's crash or an interrupted REINDEX.
 SELECT count(*) FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE nspname = :schema AND NOT (indisvalid AND indisready)
+
+-- name: remove
+-- All of it, for good.
+DROP SCHEMA IF EXISTS $schema CASCADE
