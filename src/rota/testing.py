@@ -64,6 +64,7 @@ class ByHand:
         self._app = app
         self._claim = claim
         self.worker_id = claim.worker_id
+        self.database: str | None = app.store.database.url
         self.stopping = False
         self.lost = False
         self.recovering: float | None = None

@@ -10,11 +10,12 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from rota import App
+from rota import App, Context
 from rota.core.claim import Done
 from rota.core.errors import BadInput, NotFound, QueueFull, StoreAway, StoreError
 from rota.core.job import NewJob
 from rota.settings import Settings
+from rota.testing import work_off
 from tests.support.eventually import eventually
 from tests.support.stores import database_for_tests, rows, url_of
 from tests.support.work import Crew, add, claim
@@ -188,6 +189,25 @@ def test_a_commit_is_heard_by_who_waits_for_work(app: App, mine: Connection) -> 
     mine.commit()
     assert listener.wait(10)
     listener.close()
+
+
+def test_a_handler_under_test_settles_in_its_own_transaction(app: App, mine: Connection, tmp_path: Path) -> None:
+    @app.task(queue="tag")
+    def buy(ctx: Context) -> None:
+        mine.execute(ORDER)
+        ctx.settle_in(mine, "bought")
+        mine.commit()
+
+    app.enqueue(app.template("buy"))
+    (done,) = work_off(app, "tag")
+    assert (done.status, done.result, orders(mine)) == ("done", "bought", 1)
+    counted(app)
+    in_a_file = App(str(tmp_path / "rota.db"), Settings())
+    in_a_file.task(queue="tag")(buy.function)
+    in_a_file.enqueue(in_a_file.template("buy"))
+    (failed,) = work_off(in_a_file, "tag")
+    assert "here they are in SQLite" in (failed.error or "")
+    in_a_file.close()
 
 
 def test_an_asynchronous_connection_is_awaited(app: App) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rota.store.events import Event
     from rota.store.store import Store
 
-PORTS = ("jobs", "claims", "workers", "queues", "orchestrators", "slots", "history")
+PORTS = ("jobs", "claims", "workers", "queues", "orchestrators", "slots", "history", "sources")
 
 
 class InStep:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         """What a context asks of whoever runs the handler."""
 
         worker_id: str
+        database: str | None
         stopping: bool
         lost: bool
         recovering: float | None
@@ -185,7 +186,7 @@ class Context:
         """
         from rota.worker.settle import finish_within
 
-        return finish_within(connection, self.job_id, self.token, result)
+        return finish_within(connection, self._link.database, self.job_id, self.token, result)
 
     def log(self, text: object) -> None:
         """Say something in the orchestrator's log."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -41,6 +42,7 @@ class Life:
         self.reporter = reporter
         self.worker_id = worker_id
         self.slot = slot
+        self.database = os.environ.get("ROTA_DB")
         self.hand = threading.Lock()
         self.in_hand: Handed | None = None
         self.waiting: deque[Handed] = deque()

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 
-def finish_within(connection: Any, job_id: int, token: int, result: object) -> Awaitable[None] | None:
+def finish_within(connection: Any, url: str | None, job_id: int, token: int, result: object) -> Awaitable[None] | None:
     """Settle a claim as done in the transaction of this connection."""
     settings, text = load(), encode(result, "result")
     return within(
         connection,
-        settings.db,
+        url,
         settings,
         lambda store: store.claims.finish_lent(job_id, token, text),
         begins=False,
