@@ -182,6 +182,28 @@ def test_while_it_is_open_nobody_else_waits(app: App, mine: Connection) -> None:
     counted(app)
 
 
+def test_a_reader_of_events_neither_misses_it_nor_waits_for_it(app: App, mine: Connection) -> None:
+    events, read = app.store.events, list[int]()
+    cursor = events.last()
+    late = app.enqueue(NewJob("late", "tag"), connection=mine).id
+    early = [add(app.store, queue="tag") for _ in range(3)]
+
+    def read_on() -> None:
+        nonlocal cursor
+        for event in events.after(cursor, 2):
+            read.extend(fact[5][0] for fact in event.facts if fact[0] == "job")
+            cursor = event.cursor
+
+    for _ in range(3):
+        read_on()
+    assert read == early, "it is left open, and nobody waits for it"
+    mine.commit()
+    early.append(add(app.store, queue="tag"))
+    for _ in range(3):
+        read_on()
+    assert read == [*early[:3], late, early[3]]
+
+
 def test_a_commit_is_heard_by_who_waits_for_work(app: App, mine: Connection) -> None:
     listener = app.store.database.listen()
     app.enqueue(NewJob("a", "tag"), connection=mine)

@@ -12,12 +12,16 @@ import psycopg
 import pytest
 
 from rota.cli import run
-from rota.core.claim import Done
+from rota.core.claim import Done, Snoozed
 from rota.core.errors import NotAllowed
+from rota.core.job import NewJob
+from rota.core.source import Declared
+from rota.core.times import SECOND
 from rota.settings import Settings
-from rota.store.open import open_store
+from rota.store.open import open_store, within
 from rota.store.postgres.link import address
 from rota.store.postgres.roles import KINDS, role
+from rota.store.sources import Found
 from tests.support.postgres import with_parts
 from tests.support.shell import Shell
 from tests.support.stores import database_for_tests, url_of
@@ -175,6 +179,27 @@ def _exchange(store: Store) -> object:
     return store.orchestrators.leave(crew.id)
 
 
+def _work_from_a_source(store: Store) -> object:
+    store.sources.declare([Declared("files", "tag", "tag", SECOND, 2, 5, 3)])
+    crew = Crew(store, queue="tag")
+    (filler,) = crew.exchange().claims
+    store.sources.fill("files", (filler.job_id, filler.token), [Found("a", None)], NewJob("tag", "tag", "tag"), True)
+    (handout,) = crew.exchange([(filler.job_id, filler.token, Snoozed(SECOND))]).claims
+    crew.exchange([(handout.job_id, handout.token, Done())], room=0)
+    assert store.sources.get("files").success_count == 1
+    return store.orchestrators.leave(crew.id)
+
+
+def _add_in_a_transaction(store: Store) -> None:
+    """In the transaction of a connection of their own."""
+    with psycopg.connect(address(store.database.url).conninfo) as connection:
+        url, settings = store.database.url, Settings()
+        first = within(connection, url, settings, lambda lent: lent.jobs.add_many([NewJob("a")]), begins=True)
+        assert isinstance(first, list)
+        within(connection, url, settings, lambda lent: lent.jobs.add_many([NewJob("b", after=first)]), begins=True)
+        connection.rollback()
+
+
 DEEDS: dict[str, Callable[[Store], object]] = {
     "list": lambda store: [job.id for job in store.jobs.list()],
     "ready": lambda store: store.jobs.ready(),
@@ -184,6 +209,8 @@ DEEDS: dict[str, Callable[[Store], object]] = {
     "add to a full queue": lambda store: add(store, queue="limited"),
     "claim and settle": lambda store: finish(store, 1),
     "exchange": _exchange,
+    "add in a transaction of their own": _add_in_a_transaction,
+    "work from a source": _work_from_a_source,
     "register": register,
     "reconcile": lambda store: store.reconcile(),
     "pause": lambda store: store.queues.pause("default"),
@@ -197,9 +224,9 @@ DEEDS: dict[str, Callable[[Store], object]] = {
 }
 MAY = {
     "owner": set(DEEDS),
-    "enqueue": {"list", "ready", "add", "add to a full queue"},
+    "enqueue": {"list", "ready", "add", "add to a full queue", "add in a transaction of their own"},
     "worker": {"list", "ready", "events", "workers", "add", "add to a full queue", "claim and settle", "exchange"}
-    | {"register", "reconcile", "pause"},
+    | {"register", "reconcile", "pause", "add in a transaction of their own", "work from a source", "forget a run"},
     "read": {"list", "ready", "events", "workers"},
 }
 

@@ -1,9 +1,11 @@
 """Rows held still, on a database where several write at once. A transaction that is alone needs none of this.
 
 Everyone takes rows in one order: the orchestrator or the worker that guards a claim, then queues with limits by name,
-then jobs by id. A claim changes only under its guard: the orchestrator's row for a watched worker's claim, else the
-worker's; who ends a worker, or makes it an orphan, holds both. Tending never waits: it takes what nobody has. Where an
-order cannot be known beforehand, the database breaks the tie and the change is made again (`rota.store.again`).
+then jobs by id. Who fills a source takes its queue, the source, then its filler. A claim changes only under its guard:
+the orchestrator's row for a watched worker's claim, else the worker's; who ends a worker, or makes it an orphan, holds
+both. Only a handler that settles in its own transaction does so without: its job's row alone. Tending never waits: it
+takes what nobody has. Where an order cannot be known beforehand, the database breaks the tie and the change is made
+again (`rota.store.again`).
 """
 
 from __future__ import annotations

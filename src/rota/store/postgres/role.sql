@@ -11,7 +11,7 @@ CREATE ROLE $owner NOLOGIN
 CREATE ROLE $enqueue NOLOGIN
 
 -- name: make_worker
--- Who may add, claim, settle and watch, and removes nothing but what a source's finished job leaves.
+-- Who may add, claim, settle and watch. It may remove jobs and runs, because a source's job is gone once it is done.
 CREATE ROLE $worker NOLOGIN
 
 -- name: make_read
@@ -31,6 +31,7 @@ WHERE schemaname = '$schema' AND sequencename LIKE 'number%'
 GRANT USAGE ON SCHEMA $schema TO $enqueue, $worker, $read;
 GRANT SELECT ON ALL TABLES IN SCHEMA $schema TO $worker, $read;
 GRANT SELECT ON migration, job, queue, dependency, tally TO $enqueue;
+GRANT SELECT (xid, facts) ON event TO $enqueue;
 GRANT INSERT ON job, dependency, event, tally TO $enqueue;
 GRANT INSERT (name, created_at), UPDATE (created_at) ON queue TO $enqueue;
 GRANT UPDATE (dependents) ON job TO $enqueue;
@@ -41,4 +42,4 @@ GRANT USAGE ON SEQUENCE number_token TO $worker;
 GRANT INSERT ON run, worker, certificate, orchestrator, slot, ripple, source, source_memory TO $worker;
 GRANT UPDATE ON job, worker, certificate, orchestrator, slot, ripple, number, pulse, source, source_memory TO $worker;
 GRANT UPDATE (rate_next_at, failures, paused_at, paused_by, pause_reason) ON queue TO $worker;
-GRANT DELETE ON ripple, job, run, source_memory TO $worker
+GRANT DELETE ON ripple, tally, job, run, source_memory TO $worker
