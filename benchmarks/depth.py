@@ -1,21 +1,20 @@
 """What a claim costs when a million jobs wait, against the same claim when a thousand do.
 
     ./dev bench depth            up to a million; `python -m benchmarks.depth --most 5M` goes on
+                                 `--store postgres` measures PostgreSQL
 
-One file grows; ready, scheduled, blocked and finished jobs are always as many. At every size each claim is measured in
-turn with one on a small file beside it, so that a slow minute of the machine hits both.
+One store grows; ready, scheduled, blocked and finished jobs are always as many. At every size each claim is measured in
+turn with one on a small store beside it, so that a slow minute of the machine hits both.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks import _report
-from benchmarks._fill import fill
+from benchmarks import _report, _stores
+from benchmarks._fill import fill, size_of
 from rota.core.claim import Done
 from rota.settings import Settings
 from rota.store.adding import NewJob
@@ -25,6 +24,7 @@ from rota.store.open import open_store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks._stores import Fresh
     from rota.core.claim import Outcome
 
 SIZES = (1_000, 100_000, 1_000_000, 5_000_000)
@@ -33,11 +33,11 @@ TARGET = 1.5
 
 
 class Claimer:
-    """Claims from one file and puts back as many ready jobs as it took, so that the depth stays."""
+    """Claims from one store and puts back as many ready jobs as it took, so that the depth stays."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._store = open_store(path, Settings(), make=True)
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._store = open_store(url, Settings(), make=True)
         if not self._store.queues.list():
             self._store.jobs.add(NewJob("the first", queue="q"))
         self._id = self._store.orchestrators.join()
@@ -93,8 +93,8 @@ def measure(small: Claimer, large: Claimer, rounds: int) -> dict[str, tuple[list
     return figures
 
 
-def row(size: int, path: str, figures: dict[str, tuple[list[float], list[float]]]) -> dict[str, _report.Cell]:
-    cells: dict[str, _report.Cell] = {"ready": f"{size:,}", "MB": os.path.getsize(path) // 1_000_000}
+def row(size: int, url: str, figures: dict[str, tuple[list[float], list[float]]]) -> dict[str, _report.Cell]:
+    cells: dict[str, _report.Cell] = {"ready": f"{size:,}", "MB": size_of(url) // 1_000_000}
     for name, (beside, samples) in figures.items():
         here, there = _report.median(samples), _report.median(beside)
         cells |= {
@@ -107,9 +107,9 @@ def row(size: int, path: str, figures: dict[str, tuple[list[float], list[float]]
     return cells
 
 
-def run(sizes: Sequence[int], rounds: int, folder: str) -> list[dict[str, _report.Cell]]:
-    small, grown = Claimer(os.path.join(folder, "small.db")), os.path.join(folder, "grown.db")
-    fill(small.path, 0, SIZES[0], lambda _: None)
+def run(sizes: Sequence[int], rounds: int, fresh: Fresh) -> list[dict[str, _report.Cell]]:
+    small, grown = Claimer(fresh()), fresh()
+    fill(small.url, 0, SIZES[0], lambda _: None)
     Claimer(grown).close()
     table, have = [], 0
     for size in sizes:
@@ -124,11 +124,12 @@ def run(sizes: Sequence[int], rounds: int, folder: str) -> list[dict[str, _repor
 
 def main() -> None:
     parser = _report.arguments("What a claim costs as the queue grows.")
+    _stores.add_option(parser)
     parser.add_argument("--most", default="1M", help="the largest number of ready jobs: 1k, 100k, 1M or 5M")
     options = parser.parse_args()
     most = int(options.most.lower().replace("k", "000").replace("m", "000000"))
-    with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        table = run([size for size in SIZES if size <= most], options.rounds or 200, folder)
+    with _stores.stores(options.store) as fresh:
+        table = run([size for size in SIZES if size <= most], options.rounds or 200, fresh)
     _report.show(
         "depth: one claim, with as many scheduled, blocked and finished beside the ready ones", table, options.json
     )

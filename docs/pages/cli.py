@@ -18,8 +18,9 @@ pipe, with control characters taken out. `--json` is for programs: one document 
 there; what a person should know goes to standard error. The [shapes](json.md) are a contract, and so are the [exit
 codes](errors.md).
 
-The database is `.rota/rota.db` in the current folder or the nearest one above; `--db` or `ROTA_DB` say otherwise.
-`init`, `add` and `worker register` make a missing one and say so; every other command exits 3."""
+The database is `.rota/rota.db` in the current folder or the nearest one above; `--db` or `ROTA_DB` say otherwise, and
+may name [PostgreSQL](../howto/postgres.md). `init`, `add` and `worker register` make a missing one and say so; every
+other command exits 3."""
 
 
 def page() -> str:

@@ -1,4 +1,4 @@
-"""The schema page: the tables as SQLite has them after all migrations."""
+"""The schema page: the tables as SQLite has them after all migrations, and what PostgreSQL adds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ INTRODUCTION = """\
 The database is yours to read: any SQLite tool can, while workers run. Write to it only through rota, which keeps the
 counters, the event log and the checks across tables true. Instants are microseconds since 1970 UTC on the store's
 clock, durations are microseconds, JSON is text. Columns that nothing fills yet (`batch`, `schedule`, `trace`)
-stand ready, so that later versions need not rewrite rows."""
+stand ready, so that later versions need not rewrite rows.
+
+On PostgreSQL the same tables stand in one schema, integers are `BIGINT`, and besides there are: `event.xid`, the
+transaction that wrote an event, with an index; and two sequences, `number_job` and `number_token`, instead of two rows
+of `number`."""
 
 MEANINGS = {
     "boot": "the store's clock: what to add to the time since boot, fixed once per boot",

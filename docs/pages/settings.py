@@ -42,4 +42,4 @@ def _default(name: str) -> str:
     value = getattr(Settings(), name)
     if value is None:
         return "none"
-    return code(str(value) if name in ("max_attempts", "keep_jobs") else format_duration(value))
+    return code(str(value) if name in ("schema", "max_attempts", "keep_jobs") else format_duration(value))

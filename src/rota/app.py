@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rota.core.errors import BadInput
 from rota.core.job import NewJob
@@ -18,7 +18,9 @@ from rota.worker.context import check_names
 from rota.worker.handler import CONTEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+
+    import psycopg
 
     from rota.core.job import Job
     from rota.core.times import Duration
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from rota.store.store import Store
     from rota.store.workers import Workers
 
+    Sync = psycopg.Connection[Any]
+    Async = psycopg.AsyncConnection[Any]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
@@ -41,8 +46,9 @@ _opening = threading.Lock()  # a database is made by one thread of a process at 
 class App:
     """One application: a registry of tasks and a database, which is made when first used.
 
-    `App()` means the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` names one. Any thread may use it. What
-    `context` holds, every handler's `ctx` has as attributes; a setup may add more to `app.context`.
+    `App()` means the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` or `App("postgresql://host/jobs")` names one.
+    Any thread may use it. What `context` holds, every handler's `ctx` has as attributes; a setup may add more to
+    `app.context`.
     """
 
     def __init__(
@@ -233,14 +239,51 @@ class App:
                 finish(made)
         check_names(self.context)
 
-    def enqueue(self, new: NewJob, wait: str | None = None) -> Enqueued:
-        """Make a job durable; a full queue is waited for up to `wait`."""
-        (id,) = self.jobs.add_many([new], _duration(wait))
-        return Enqueued(self, id)
+    @overload
+    def enqueue(self, new: NewJob, wait: str | None = None, *, connection: Sync | None = None) -> Enqueued: ...
 
-    def enqueue_many(self, new: Iterable[NewJob], wait: str | None = None) -> list[Enqueued]:
-        """Make many jobs durable in one transaction, all or none."""
+    @overload
+    def enqueue(self, new: NewJob, *, connection: Async) -> Awaitable[Enqueued]: ...
+
+    def enqueue(
+        self, new: NewJob, wait: str | None = None, *, connection: Sync | Async | None = None
+    ) -> Enqueued | Awaitable[Enqueued]:
+        """Make a job durable; a full queue is waited for up to `wait`.
+
+        With a psycopg `connection` of yours it is part of your transaction: there is a job if and only if you commit.
+        Await the answer where the connection is asynchronous.
+        """
+        if connection is None:
+            return self._enqueued([new], wait)[0]
+        return self._within(connection, wait, lambda store: Enqueued(self, store.jobs.add_many([new])[0]))
+
+    @overload
+    def enqueue_many(
+        self, new: Iterable[NewJob], wait: str | None = None, *, connection: Sync | None = None
+    ) -> list[Enqueued]: ...
+
+    @overload
+    def enqueue_many(self, new: Iterable[NewJob], *, connection: Async) -> Awaitable[list[Enqueued]]: ...
+
+    def enqueue_many(
+        self, new: Iterable[NewJob], wait: str | None = None, *, connection: Sync | Async | None = None
+    ) -> list[Enqueued] | Awaitable[list[Enqueued]]:
+        """Make many jobs durable in one transaction, all or none; it may be yours, as for `enqueue`."""
+        if connection is None:
+            return self._enqueued(new, wait)
+        wanted = list(new)
+        return self._within(connection, wait, lambda store: [Enqueued(self, id) for id in store.jobs.add_many(wanted)])
+
+    def _enqueued(self, new: Iterable[NewJob], wait: str | None) -> list[Enqueued]:
         return [Enqueued(self, id) for id in self.jobs.add_many(new, _duration(wait))]
+
+    def _within(self, connection: object, wait: str | None, work: Callable[[Store], R]) -> R | Awaitable[R]:
+        """Do this in the caller's transaction."""
+        if wait is not None:
+            raise BadInput("wait= and connection= do not go together: a transaction of yours should not stay open")
+        from rota.store.open import within
+
+        return within(connection, self._url, self.settings, work, begins=True)
 
     def crew(
         self, more: Mapping[str, int] | None = None, *, name: str | None = None, log: str | None = None, **pools: int

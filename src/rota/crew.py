@@ -51,13 +51,13 @@ class Crew:
         """Start it, and wait until its first worker is up; `RotaError` says why when none comes up."""
         if self.is_running:
             raise Conflict(f"crew {self.name} is running already")
-        path = self._app.store.database.path
-        log = self._log or os.path.join(os.path.dirname(path), "crew.log")
+        database = self._app.store.database
+        log = self._log or os.path.join(os.path.dirname(database.beside), "crew.log")
         theirs, self._tie = os.pipe()
         try:
             address, folder = _address(self._app)
             wanted = Start(address, self._pools, self._wanted, tie=theirs, folder=folder)
-            started = start_daemon(self._app.settings.but(db=path), wanted, log)
+            started = start_daemon(self._app.settings.but(db=database.url), wanted, log)
         finally:
             os.close(theirs)
         if started.problem is not None:

@@ -23,6 +23,7 @@ class Settings(Record):
     """All settings, checked. Durations are microseconds here, and texts such as `30s` where people write them."""
 
     db: str | None = None
+    schema: str = "rota"
     lease: Duration = 30 * MINUTE
     heartbeat_interval: Duration = 30 * SECOND
     poll_interval: Duration = 2 * SECOND
@@ -61,6 +62,7 @@ class Settings(Record):
 
 MEANINGS = {
     "db": "the database: a path or URL; without it the nearest `.rota/rota.db`, upwards from the current folder",
+    "schema": "on PostgreSQL, the schema that holds everything; `?schema=NAME` in the URL is stronger",
     "lease": "how long a claim by hand lasts unless renewed",
     "heartbeat_interval": "how often a registered worker promises to beat; two missed beats and it is dead",
     "poll_interval": "how long a lost wake-up may go unnoticed",
@@ -82,7 +84,7 @@ MEANINGS = {
     "keep_for": "how long `rota prune` keeps final jobs, runs, events and workers that are gone",
     "keep_jobs": "how many final jobs per queue `rota prune` keeps at most",
 }
-_TEXTS = ("db",)
+_TEXTS = ("db", "schema")
 _COUNTS = ("max_attempts", "keep_jobs", "restart_limit", "restart_lifetime", "max_jobs", "max_rss", "capture_limit")
 _ABOVE_NOTHING = (
     "lease", "heartbeat_interval", "poll_interval", "backoff_first", "backoff_most", "restart_backoff",

@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING
 
 from rota import wire
-from rota.core.capture import folder
 from rota.core.claim import Failed
 from rota.core.errors import NothingReady
 from rota.core.job import DONE
@@ -64,9 +63,9 @@ def _outcome(app: App, job: Job, claim: Claim, loop: asyncio.Runner) -> Outcome:
     deadline = None if job.timeout is None else time.monotonic() + job.timeout / SECOND
     handed, by_hand = byhand.handed(job, claim, app.claims.runs(job.id), deadline), ByHand(app, claim)
     if task.command is not None:
-        database = app.store.database.path
-        kept = Folder(folder(database), app.settings.capture_limit * 1_000_000)
-        return Commands(by_hand, kept, database).run(task.command, {**handed, "whole": wire.job(job)})
+        database = app.store.database
+        kept = Folder(database.runs, app.settings.capture_limit * 1_000_000)
+        return Commands(by_hand, kept, database.url).run(task.command, {**handed, "whole": wire.job(job)})
     context = Context(handed, by_hand, app.context) if wants_context(task.function) else None
     if task.is_coroutine:
         return loop.run(run_coroutine(task.function, job.payload_json, context))
@@ -80,6 +79,7 @@ class ByHand:
         self._app = app
         self._claim = claim
         self.worker_id = claim.worker_id
+        self.database: str | None = app.store.database.url
         self.stopping = False
         self.lost = False
         self.recovering: float | None = None

@@ -8,12 +8,14 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from rota.chaos.plan import Options, draw
 from rota.chaos.run import kinds
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
+from tests.support.stores import STORES, database_for_tests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,12 +28,15 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen([ROTA, "chaos", *words], cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
 
 
-def test_a_storm_loses_nothing_and_commits_nothing_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", STORES)
+def test_a_storm_loses_nothing_and_commits_nothing_twice(store: str, tmp_path: Path) -> None:
     words = ["--seed", "11", "--jobs", "400", "--minutes", "0.2", "--workers", "4", "--kills", "10", "--json"]
+    words += ["--db", database_for_tests()] if store == "postgres" else []
     with start(tmp_path, *words) as process:
         out, err = process.communicate(timeout=110)
     assert process.returncode == 0, out + err
     told = json.loads(out)
+    assert told["options"]["store"] == store
     assert told["violations"] == [] and told["false_deaths"] == []
     assert (told["lost"], told["committed_more_than_once"], told["claims_left"]) == (0, 0, 0)
     assert told["jobs"]["offered"] == told["jobs"]["accepted"] == 400
@@ -41,7 +46,13 @@ def test_a_storm_loses_nothing_and_commits_nothing_twice(tmp_path: Path) -> None
     assert told["jobs"]["done_from_the_source"] == 40
     assert told["faults"]["kill busy"] >= 1 and told["faults"]["kill orchestrator"] >= 1
     assert not any(told["left_behind"].values())
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [] == schemas_of_storms()
+
+
+def schemas_of_storms() -> list[str]:
+    with psycopg.connect(database_for_tests()) as connection:
+        found = connection.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'rota_chaos_')")
+        return [name for (name,) in found.fetchall()]
 
 
 def test_the_table_names_the_seed_and_says_that_nothing_is_violated(tmp_path: Path) -> None:
@@ -74,7 +85,8 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         (["--minutes", "0"], "--minutes must be more than 0"),
         (["--jobs", "none"], "--jobs: 'none' is not a whole number"),
         (["--workers", "0"], "--workers: '0' is too few"),
-        (["--store", "postgres"], "--store: 'postgres' is not one of sqlite"),
+        (["--store", "postgres"], "--store postgres needs a server: --db postgresql://"),
+        (["--store", "mongo"], "--store: 'mongo' is not one of sqlite"),
     ):
         with start(tmp_path, *words) as process:
             _, err = process.communicate(timeout=30)

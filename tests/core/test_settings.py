@@ -81,7 +81,7 @@ def test_every_setting_has_a_meaning_that_the_docs_can_show() -> None:
         ({"keep_jobs": True}, "must be a whole number, not True"),
         ({"lease": "-5m"}, "write for example 90s, 30m or 2h"),
         ({"keep_for": "forever"}, "write for example 90s, 30m or 2h"),
-        ({"leese": "5m"}, "unknown setting 'leese': known are db, lease"),
+        ({"leese": "5m"}, "unknown setting 'leese': known are db, schema, lease"),
     ],
     ids=repr,
 )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import apsw
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from rota.core import job as jobs
-from tests.support.stores import path_of
 
 if TYPE_CHECKING:
     from rota.store.store import Store
     from tests.model.ledger import Ledger
     from tests.support.clock import FakeClock
+    from tests.support.stores import Reader
 
 _JOBS = "SELECT id, queue, status, priority, token, worker, orchestrator, limit_key, due_at FROM job ORDER BY id"
 _LIVE = "SELECT id FROM worker WHERE status NOT IN ('stopped', 'dead')"
@@ -26,6 +25,7 @@ class Checks(RuleBasedStateMachine):
     """Reads the tables by plain SQL, never through the code under test."""
 
     store: Store
+    read: Reader
     ledger: Ledger
     clock: FakeClock
 
@@ -34,12 +34,12 @@ class Checks(RuleBasedStateMachine):
         self.tables: dict[str, list[tuple[Any, ...]]] = {}
 
     def look(self) -> None:
-        """One moment of the tables."""
-        connection = apsw.Connection(path_of(self.store))
-        connection.execute("BEGIN")
+        """The tables as they stand; nobody writes meanwhile."""
         texts = {"job": _JOBS, "live": _LIVE, "crews": _LIVE_ORCHESTRATORS, "finishes": _FINISHES, "limits": _LIMITS}
-        self.tables = {name: connection.execute(text).fetchall() for name, text in texts.items()}
-        connection.close()
+        self.tables = {name: self.read.rows(text) for name, text in texts.items()}
+
+    def newest_event(self) -> int:
+        return int(self.read.rows("SELECT coalesce(max(id), 0) FROM event")[0][0])
 
     def counts(self) -> list[tuple[Any, ...]]:
         return self.store.database.execute("tally.all", {})

@@ -19,7 +19,7 @@ from rota.store.adding import NewJob
 from tests.model.checks import Checks
 from tests.model.ledger import Ledger
 from tests.support.clock import FakeClock
-from tests.support.stores import STORES, do_not_wait_for_the_disk, make_store
+from tests.support.stores import do_not_wait_for_the_disk, make_store, reader
 from tests.support.work import Crew
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Claim, Outcome
     from rota.store.exchange import Exchange
+    from rota.store.store import Store
 
     Report = tuple[int, int, Outcome]
 
@@ -45,10 +46,15 @@ class Programs(Checks):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.clock = FakeClock()
-        self.store = make_store(STORES[0], self.folder, self.clock)
-        do_not_wait_for_the_disk(self.store)
+        self.store = self.make_store()
+        self.read = reader(self.store)
         self.ledger = Ledger(self.clock, EVERY)
         self.answered: list[Claim] = []
+
+    def make_store(self) -> Store:
+        store = make_store("sqlite", self.folder, self.clock)
+        do_not_wait_for_the_disk(store)
+        return store
 
     @initialize(after=st.booleans())
     def open(self, after: bool) -> None:
@@ -61,12 +67,13 @@ class Programs(Checks):
         self.add([NewJob("second", "b", after=[1, 2] if after else [], limit_key="l1")] * 2)
 
     def teardown(self) -> None:
+        self.read.close()
         self.store.close()
         shutil.rmtree(self.folder)
 
     def sync(self, claims: Sequence[tuple[int, int, str, int | None]] = ()) -> None:
         """Read what the log tells of this step, with the claims that were answered, and look at the tables."""
-        for event in self.store.events.after(str(self.ledger.cursor), 10_000):
+        for event in self.store.events.after(self.ledger.cursor, 10_000):
             self.ledger.read(event)
         for claim in claims:
             self.ledger.claimed(*claim)
@@ -79,11 +86,11 @@ class Programs(Checks):
 
     def unchanged_when_refused(self, call: Callable[[], object], *errors: type[RotaError]) -> bool:
         """Whether the call was refused; if so it has appended nothing."""
-        before = self.store.events.last()
+        before = self.newest_event()
         try:
             call()
         except errors:
-            assert self.store.events.last() == before, "a refused call changed something"
+            assert self.newest_event() == before, "a refused call changed something"
             return True
         return False
 
@@ -185,11 +192,11 @@ class Programs(Checks):
         repeat = self.ledger.ended.get(claim.token) == verb_of(outcome)
         if current and isinstance(outcome, Done):
             self.ledger.expected_finishes.add(claim.job_id)
-        before = self.store.events.last()
+        before = self.newest_event()
         refused = self.unchanged_when_refused(lambda: self.store.claims.settle(claim, outcome), Stale)
         # I2: every accepted settle carried the current token; a repeated one changes nothing.
         assert refused == (not current and not repeat), f"I2: settling {claim}, current: {current}"
-        assert current or self.store.events.last() == before, "I2: a settle without the current token changed something"
+        assert current or self.newest_event() == before, "I2: a settle without the current token changed something"
         if current:
             self.beat(claim.worker_id)
         self.sync()

@@ -14,7 +14,7 @@ import pytest
 from tests.support.crews import Crew
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
-from tests.support.stores import rows
+from tests.support.stores import STORES, rows, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,9 +143,11 @@ class Shop:
         return "files" in known and self.source.success_count >= count
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    shop = Shop(tmp_path, Crew(tmp_path, ROTA_RESTART_BACKOFF="50ms", ROTA_BACKOFF_FIRST="20ms"))
+@pytest.fixture(params=STORES)
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
+    """On each kind of store."""
+    where = {"ROTA_DB": url_of("postgres", tmp_path)} if request.param == "postgres" else {}
+    shop = Shop(tmp_path, Crew(tmp_path, ROTA_RESTART_BACKOFF="50ms", ROTA_BACKOFF_FIRST="20ms", **where))
     yield shop
     shop.end()
 

@@ -1,4 +1,4 @@
-"""Fifty processes race for one job, two hundred times: one winner each."""
+"""Processes race for one job, again and again: one winner each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from rota.settings import Settings
 from rota.store.open import open_store
 from tests.races.racers import answers, racers, start
-from tests.support.stores import rows
+from tests.support.stores import rows, url_of
 from tests.support.work import add
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-RACERS, ROUNDS = 50, 200
+RACES = [("sqlite", 50, 200), ("postgres", 8, 60)]
 RACE = """
 from rota.core.errors import Conflict
 store = open_store(sys.argv[1], Settings())
@@ -30,11 +30,12 @@ for job in sys.stdin:
 
 
 @pytest.mark.timeout(240)
-def test_fifty_processes_race_for_one_job_two_hundred_times_and_one_wins_each(tmp_path: Path) -> None:
-    path = str(tmp_path / "rota.db")
-    with open_store(path, Settings(), make=True) as store, racers(RACERS, RACE, path) as processes:
+@pytest.mark.parametrize(("kind", "racing", "rounds"), RACES)
+def test_many_processes_race_for_one_job_and_one_wins_each(tmp_path: Path, kind: str, racing: int, rounds: int) -> None:
+    url = url_of(kind, tmp_path)
+    with open_store(url, Settings(), make=True) as store, racers(racing, RACE, url) as processes:
         tokens, winners = [], set()
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             job = add(store)
             start(processes, str(job))
             answered = answers(processes)
@@ -46,5 +47,5 @@ def test_fifty_processes_race_for_one_job_two_hundred_times_and_one_wins_each(tm
             tokens.append(won[0][1])
         assert tokens == sorted(set(tokens))
         assert len(winners) > 1, "the same process won every time: that was no race"
-        assert rows(store, "SELECT count(*) FROM event WHERE facts LIKE '%\"claim\"%'") == [(ROUNDS,)]
+        assert rows(store, "SELECT count(*) FROM event WHERE facts LIKE '%\"claim\"%'") == [(rounds,)]
         assert store.database.integrity() == "ok"

@@ -12,7 +12,7 @@ from rota.core.jsontext import Raw
 from rota.core.times import MINUTE
 from rota.store.adding import NewJob
 from tests.support.stores import rows
-from tests.support.work import add, add_many, finish, last_event
+from tests.support.work import add, add_many, finish, told
 
 if TYPE_CHECKING:
     from rota.store.store import Store
@@ -48,19 +48,19 @@ def test_ids_only_grow_and_are_answered_in_order(store: Store) -> None:
 
 
 def test_a_batch_is_added_whole_or_not_at_all(store: Store) -> None:
-    before = last_event(store)
+    before = told(store)
     with pytest.raises(NotFound, match="there is no job 99 to wait for"):
         store.jobs.add_many([NewJob("first"), NewJob("second", after=[99])])
     with pytest.raises(BadInput):
         store.jobs.add_many([NewJob("first"), NewJob("")])
-    assert store.jobs.list() == [] and last_event(store) == before
+    assert store.jobs.list() == [] and told(store) == before
     assert store.queues.list() == []
 
 
 def test_adding_nothing_changes_nothing(store: Store) -> None:
-    before = last_event(store)
+    before = told(store)
     assert store.jobs.add_many([]) == []
-    assert last_event(store) == before
+    assert told(store) == before
 
 
 def test_a_parent_knows_its_children(store: Store) -> None:
@@ -74,9 +74,9 @@ def test_a_parent_knows_its_children(store: Store) -> None:
 
 def test_a_key_met_again_answers_with_the_job_that_has_it(store: Store) -> None:
     first = add(store, "first", key="k")
-    before = last_event(store)
+    before = told(store)
     assert store.jobs.add(NewJob("second", key="k")).title == "first"
-    assert last_event(store) == before, "a repeated key changes nothing"
+    assert told(store) == before, "a repeated key changes nothing"
     finish(store, first)
     assert add(store, key="k") == first, "even when that job is over"
 
@@ -124,10 +124,10 @@ def test_a_key_twice_in_one_batch_is_one_job(store: Store) -> None:
     ids=lambda fields: repr(fields)[:40],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(store: Store, fields: dict[str, object]) -> None:
-    before = last_event(store)
+    before = told(store)
     with pytest.raises(BadInput):
         add(store, **{"title": "a job", **fields})  # type: ignore[arg-type]
-    assert last_event(store) == before and store.jobs.list() == []
+    assert told(store) == before and store.jobs.list() == []
 
 
 @pytest.mark.parametrize("payload", ["x" * (LIMIT - 2), "ä" * (LIMIT // 2 - 1), Raw('"' + "x" * (LIMIT - 2) + '"')])
@@ -184,9 +184,9 @@ def test_active_and_failed_jobs_are_listed_by_their_own_index(store: Store, stat
 
 def test_nothing_is_half_there_when_the_program_stumbles_inside_a_change(store: Store) -> None:
     add(store)
-    before = rows(store, "SELECT * FROM job"), rows(store, "SELECT * FROM tally"), last_event(store)
+    before = rows(store, "SELECT * FROM job"), rows(store, "SELECT * FROM tally"), told(store)
     with pytest.raises(RotaError), store.write() as tx:
-        tx.draw("job", 5)
+        tx.draw_many("job", 5)
         tx.moved("add", "default", None, "ready", [7])
         raise RotaError
-    assert (rows(store, "SELECT * FROM job"), rows(store, "SELECT * FROM tally"), last_event(store)) == before
+    assert (rows(store, "SELECT * FROM job"), rows(store, "SELECT * FROM tally"), told(store)) == before

@@ -13,7 +13,7 @@ from rota.core.job import BLOCKED, CANCELLED, READY, SCHEDULED
 from rota.core.times import HOUR
 from rota.store.flow import CHUNK
 from tests.support.stores import rows
-from tests.support.work import Crew, add, add_many, claim, fail, finish, last_event, status
+from tests.support.work import Crew, add, add_many, claim, fail, finish, last_event, status, told
 
 if TYPE_CHECKING:
     from rota.store.store import Store
@@ -138,10 +138,10 @@ def test_a_cycle_is_refused_and_changes_nothing(store: Store, length: int) -> No
     chain = [add(store)]
     for _ in range(length - 1):
         chain.append(add(store, after=[chain[-1]]))
-    before = last_event(store), rows(store, "SELECT * FROM dependency")
+    before = told(store), rows(store, "SELECT * FROM dependency")
     with pytest.raises(Cycle, match=f"job {chain[0]} cannot wait for job {chain[-1]}"):
         store.jobs.block(chain[0], chain[-1])
-    assert (last_event(store), rows(store, "SELECT * FROM dependency")) == before
+    assert (told(store), rows(store, "SELECT * FROM dependency")) == before
 
 
 def test_only_a_waiting_job_can_be_blocked_and_only_on_one_that_is_there(store: Store) -> None:

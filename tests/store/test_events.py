@@ -114,21 +114,32 @@ def test_an_event_says_when_who_and_what(store: Store, clock: FakeClock) -> None
 def test_cursors_only_advance_and_reading_on_misses_nothing_and_repeats_nothing(store: Store) -> None:
     for _ in range(25):
         add(store)
-    every = [event.cursor for event in store.events.after("0", 1000)]
-    paged, cursor = [], "0"
+    every = [event.facts for event in store.events.after("0", 1000)]
+    paged, cursor, cursors = [], "0", set()
     while page := store.events.after(cursor, 7):
         cursor = page[-1].cursor
-        paged += [event.cursor for event in page]
-    assert paged == every == sorted(set(every), key=int) and cursor == last_event(store)
+        paged += [event.facts for event in page]
+        cursors |= {event.cursor for event in page}
+    assert paged == every and len(cursors) == len(every) == 25
+    assert store.events.after(last_event(store)) == []
+
+
+def test_from_any_event_on_the_rest_is_read_whichever_way_that_event_was_met(store: Store) -> None:
+    jobs = [add(store) for _ in range(6)]
+    for met in (store.events.after("0"), store.events.newest(), store.events.newest(store.events.newest()[5].cursor)):
+        for place, event in enumerate(met):
+            rest = [each.facts[-1][5] for each in store.events.after(event.cursor, 3)]
+            assert rest == [[job] for job in jobs[place + 1 : place + 4]]
 
 
 def test_a_cursor_is_never_used_again_even_when_the_log_was_pruned(store: Store, clock: FakeClock) -> None:
     add(store)
-    last = int(last_event(store))
+    last = last_event(store)
     clock.advance(HOUR)
-    store.history.prune(older=SECOND)
-    add(store)
-    assert int(last_event(store)) > last
+    assert store.history.prune(older=SECOND).events == 1
+    job = add(store)
+    (event,) = store.events.after(last)
+    assert event.facts[0][5] == [job] and event.cursor != last
 
 
 @pytest.mark.parametrize("cursor", ["", "-1", "x", "1.5", "٣"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import apsw
 import pytest
 
 from rota.core.claim import Done, Failed, Released, Snoozed
@@ -15,8 +14,8 @@ from rota.core.worker import Dead
 from rota.orchestrator.work import Holdings
 from rota.store.exchange import Idle, Report
 from rota.store.host import host_id
-from tests.support.stores import everything, path_of, rows
-from tests.support.work import Crew, add, add_many, claim, last_event, status
+from tests.support.stores import everything, rows, watch_writes
+from tests.support.work import Crew, add, add_many, claim, last_event, status, told
 
 if TYPE_CHECKING:
     from rota.store.exchange import Exchange
@@ -126,10 +125,10 @@ def test_the_same_outcome_twice_in_one_report_settles_once(store: Store) -> None
 def test_a_late_exchange_is_refused_and_changes_nothing(store: Store) -> None:
     job, crew = add(store), Crew(store)
     (handout,) = crew.exchange().claims
-    before = last_event(store)
+    before = told(store)
     with pytest.raises(Stale, match="exchange 1 of orchestrator 1 came late"):
         crew.exchange([(job, handout.token, Done())], late=1)
-    assert last_event(store) == before and status(store, job) == ACTIVE
+    assert told(store) == before and status(store, job) == ACTIVE
 
 
 def test_after_a_lost_answer_nothing_stays_claimed_that_nobody_knows_of(store: Store) -> None:
@@ -161,12 +160,12 @@ def test_an_empty_exchange_writes_nothing(store: Store, there: str) -> None:
         add(store, queue="tag")
     if there == "paused":
         store.queues.pause()
-    watcher = apsw.Connection(path_of(store))
-    before = last_event(store), watcher.pragma("data_version")
+    was_written = watch_writes(store)
     answer = crew.exchange(room=0 if there == "nobody idle" else 5)
     assert (answer.claims, answer.refused, answer.number) == ([], [], 0)
-    assert (last_event(store), watcher.pragma("data_version")) == before
-    watcher.close()
+    assert not was_written()
+    crew.renew()
+    assert was_written(), "the watch itself works"
 
 
 def test_nobody_who_is_not_there_is_handed_a_job(store: Store) -> None:

@@ -14,7 +14,7 @@ from rota.core.times import HOUR, MINUTE, SECOND
 from rota.store.adding import NewJob
 from tests.support.eventually import eventually
 from tests.support.stores import STORES, again, make_store
-from tests.support.work import Crew, add, add_many, claim, fail, finish, last_event, status
+from tests.support.work import Crew, add, add_many, claim, fail, finish, status, told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,10 +30,10 @@ def states(store: Store, ids: list[int]) -> list[str]:
 def test_a_full_queue_refuses_and_nothing_of_the_batch_is_added(store: Store) -> None:
     store.queues.set("default", max_depth=3)
     ids = add_many(store, 2)
-    before = last_event(store)
+    before = told(store)
     with pytest.raises(QueueFull, match="queue default is full: 2 jobs wait, at most 3 may"):
         add_many(store, 2)
-    assert last_event(store) == before
+    assert told(store) == before
     add(store)
     with pytest.raises(QueueFull):
         add(store)
@@ -244,10 +244,10 @@ def test_limits_are_set_one_by_one_and_removed_with_none(store: Store) -> None:
     ids=repr,
 )
 def test_a_limit_that_makes_no_sense_is_refused_and_changes_nothing(store: Store, limits: dict[str, object]) -> None:
-    before = last_event(store)
+    before = told(store)
     with pytest.raises(BadInput):
         store.queues.set("tag", **limits)
-    assert last_event(store) == before and store.queues.list() == []
+    assert told(store) == before and store.queues.list() == []
 
 
 def test_the_bell_tells_those_who_wait_for_room(store: Store) -> None:

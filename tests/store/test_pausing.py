@@ -10,7 +10,7 @@ from rota.core.claim import Done
 from rota.core.errors import NotFound, NothingReady, Refused
 from rota.core.times import HOUR
 from tests.support.stores import again
-from tests.support.work import Crew, add, claim, last_event, status
+from tests.support.work import Crew, add, claim, status, told
 
 if TYPE_CHECKING:
     from rota.store.store import Store
@@ -81,13 +81,13 @@ def test_it_persists_and_others_see_it_with_who_and_why(store: Store, clock: Fak
 def test_a_second_pause_changes_nothing(store: Store, clock: FakeClock) -> None:
     add(store)
     store.queues.pause("default", "first")
-    before = last_event(store)
+    before = told(store)
     clock.advance(HOUR)
     assert store.queues.pause("default", "second") == []
-    assert store.queues.get("default").pause_reason == "first" and last_event(store) == before
+    assert store.queues.get("default").pause_reason == "first" and told(store) == before
     store.queues.resume("default")
-    before = last_event(store)
-    assert store.queues.resume("default") == [] and last_event(store) == before
+    before = told(store)
+    assert store.queues.resume("default") == [] and told(store) == before
 
 
 def test_jobs_are_added_to_a_paused_queue_and_wait(store: Store) -> None:

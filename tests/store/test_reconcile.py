@@ -8,7 +8,7 @@ from rota.core.job import ACTIVE, BLOCKED, READY
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.store.reconcile import Reconciled
 from tests.support.stores import again, everything, rows
-from tests.support.work import Crew, add, add_many, claim, finish, last_event, register, status
+from tests.support.work import Crew, add, add_many, claim, finish, register, status, told
 
 if TYPE_CHECKING:
     from rota.store.store import Store
@@ -128,6 +128,6 @@ def test_however_many_jobs_are_stuck_one_run_mends_them_all(store: Store) -> Non
 
 def test_with_nothing_wrong_it_appends_no_event(store: Store) -> None:
     add(store)
-    before = last_event(store)
+    before = told(store)
     store.reconcile()
-    assert last_event(store) == before
+    assert told(store) == before

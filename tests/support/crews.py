@@ -71,7 +71,7 @@ class Crew:
         (folder / "shop.py").write_text(SHOP)
         self.call("init")
         self.call("queue", "set", "tag", "--fence", "tell")
-        self.app = App(f"{folder}/.rota/rota.db", Settings())
+        self.app = App(env.get("ROTA_DB") or f"{folder}/.rota/rota.db", Settings())
         self._process: subprocess.Popen[bytes] | None = None
         self._beside: list[subprocess.Popen[bytes]] = []
         self.log = folder / "log"
@@ -130,7 +130,7 @@ class Crew:
 
     def processes(self) -> list[int]:
         """All that its workers are or have started, wherever it is now: their environment names this database."""
-        mark = f"ROTA_DB={self.folder}/.rota/rota.db".encode()
+        mark = f"ROTA_DB={self.app.store.database.url}".encode()
         return [
             pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if mark in told(pid) and is_alive(pid)
         ]

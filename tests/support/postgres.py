@@ -5,6 +5,7 @@ Our own has a port and a folder of its own, runs as an unprivileged user, and di
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib.util
 import os
@@ -15,9 +16,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -26,19 +28,35 @@ import psycopg
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
 GIVEN = "ROTA_TEST_PG"
 _PR_SET_PDEATHSIG = 1
-# Nothing here outlives the tests, so nothing has to reach the disk.
+# Nothing here outlives the tests, so nothing has to reach the disk; a benchmark waits for the disk as users do.
+_CARELESS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 _SETTINGS = {
-    "fsync": "off",
-    "full_page_writes": "off",
-    "synchronous_commit": "off",
     "max_connections": "200",
     "unix_socket_directories": "",
     "listen_addresses": "127.0.0.1",
 }
+
+
+T = TypeVar("T")
+
+
+def for_this_process(context: AbstractContextManager[T]) -> T:
+    """Enter a context that is left when the process ends, before what it has made by then."""
+    until_the_end = ExitStack()
+    entered = until_the_end.enter_context(context)
+    atexit.register(until_the_end.close)
+    return entered
+
+
+@cache
+def shared() -> Server:
+    """One server for all tests of this process."""
+    return for_this_process(server())
 
 
 class Server:
@@ -85,7 +103,7 @@ def login_role(url: str) -> Iterator[str]:
 
 
 @contextmanager
-def server() -> Iterator[Server]:
+def server(durable: bool = False) -> Iterator[Server]:
     """The server that was given, or one of our own for the length of the block."""
     given = os.environ.get(GIVEN)
     folder = binaries()
@@ -94,7 +112,10 @@ def server() -> Iterator[Server]:
         return
     if folder is None:
         raise RuntimeError(f"no PostgreSQL to test with: run ./dev setup, or name a server with {GIVEN}=postgresql://…")
-    with tempfile.TemporaryDirectory(prefix="rota-pg-") as home, _running(folder, Path(home)) as url:
+    with (
+        tempfile.TemporaryDirectory(prefix="rota-pg-") as home,
+        _running(folder, Path(home), {} if durable else _CARELESS) as url,
+    ):
         yield Server(url, str(folder / "psql"))
 
 
@@ -108,7 +129,7 @@ def binaries() -> Path | None:
 
 
 @contextmanager
-def _running(folder: Path, home: Path) -> Iterator[str]:
+def _running(folder: Path, home: Path, more: Mapping[str, str]) -> Iterator[str]:
     who = _unprivileged()
     data, log = home / "data", home / "log"
     if who is not None:
@@ -123,8 +144,10 @@ def _running(folder: Path, home: Path) -> Iterator[str]:
         **identity,  # type: ignore[call-overload]
     )
     assert made.returncode == 0, made.stderr
-    port = _free_port()
-    options = [word for name, value in {**_SETTINGS, "port": port}.items() for word in ("-c", f"{name}={value}")]
+    port = free_port()
+    options = [
+        word for name, value in {**_SETTINGS, **more, "port": port}.items() for word in ("-c", f"{name}={value}")
+    ]
     with (
         open(log, "wb") as output,
         subprocess.Popen(
@@ -154,7 +177,7 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

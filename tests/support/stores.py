@@ -1,24 +1,32 @@
-"""Stores for tests: real databases in the test's own folder. A second kind is a name in `STORES` and a branch."""
+"""Stores for tests: real databases, a file in the test's own folder or a schema of its own on a real server."""
 
 from __future__ import annotations
 
 import random
+import re
+import zlib
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import apsw
+import psycopg
 
 from rota.settings import Settings
 from rota.store.migrate import migrate
-from rota.store.sqlite.create import create
+from rota.store.open import open_database
+from rota.store.postgres.database import PostgresDatabase
+from rota.store.postgres.link import address
 from rota.store.sqlite.database import SqliteDatabase
 from rota.store.store import Store
+from tests.support.postgres import for_this_process, shared
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rota.store.sqlite.clock import Clock
 
-STORES = ["sqlite"]
+STORES = ["sqlite", "postgres"]
 ACTOR = "tester@here"
 TABLES = [
     "job",
@@ -33,29 +41,43 @@ TABLES = [
     "number",
     "orchestrator",
     "pulse",
+    "source",
+    "source_memory",
 ]  # all that change
 
 
 def make_store(kind: str, folder: Path, clock: Clock | None = None, seed: int = 1) -> Store:
-    """A store of this kind in `folder`, made where there is none; without a clock it runs on the real one."""
-    assert kind == "sqlite", f"no store of kind {kind}"
-    path = folder / "rota.db"
-    if not path.exists():
-        create(str(path), str(folder), None)
-    database = SqliteDatabase(str(path), clock)
+    """A store of this kind for `folder`, made where there is none; without a clock it runs on the real one."""
+    database = open_database(url_of(kind, folder), Settings(), make=True, clock=clock)
     migrate(database)
     return Store(database, Settings(), ACTOR, entropy=random.Random(seed).randbytes)
 
 
+def url_of(kind: str, folder: Path) -> str:
+    """Where the store of this kind for `folder` is."""
+    if kind == "sqlite":
+        return str(folder / "rota.db")
+    assert kind == "postgres", f"no store of kind {kind}"
+    return f"{database_for_tests()}?schema=t_{zlib.crc32(str(folder).encode()):08x}"
+
+
+@cache
+def database_for_tests() -> str:
+    """The database on which tests of this process have their schemas; it is gone when the process is."""
+    return for_this_process(shared().database())
+
+
 def do_not_wait_for_the_disk(store: Store) -> None:
     """For tests of what the store decides, not of what survives a power cut."""
-    assert isinstance(store.database, SqliteDatabase)
-    store.database.script("PRAGMA synchronous=OFF")
+    if isinstance(store.database, SqliteDatabase):
+        store.database.script("PRAGMA synchronous=OFF")
 
 
 def again(store: Store) -> Store:
     """The same database through a connection of its own, on the same clock."""
-    database = SqliteDatabase(path_of(store), _Shared(store))
+    on_its_servers_clock = isinstance(store.database, PostgresDatabase) and store.database._clock is None
+    clock = None if on_its_servers_clock else _Shared(store)
+    database = open_database(store.database.url, store.settings, clock=clock)
     return Store(database, store.settings, "another@here")
 
 
@@ -66,6 +88,8 @@ def path_of(store: Store) -> str:
 
 def rows(store: Store, text: str, **params: object) -> list[tuple[Any, ...]]:
     """What the tables truly hold, or a change behind the store's back: plain SQL on a connection of its own."""
+    if isinstance(store.database, PostgresDatabase):
+        return _postgres_rows(store.database, text, params)
     connection = apsw.Connection(path_of(store))
     connection.set_busy_timeout(10_000)
     try:
@@ -74,9 +98,52 @@ def rows(store: Store, text: str, **params: object) -> list[tuple[Any, ...]]:
         connection.close()
 
 
+class Reader:
+    """Plain SQL on one connection that stays open."""
+
+    def __init__(self, rows: Callable[[str], list[tuple[Any, ...]]], close: Callable[[], None]) -> None:
+        self.rows = rows
+        self.close = close
+
+
+def reader(store: Store) -> Reader:
+    """For who reads what the tables truly hold again and again."""
+    if isinstance(store.database, PostgresDatabase):
+        connection = psycopg.connect(address(store.database.url).conninfo, autocommit=True)
+        connection.execute(f"SET search_path TO {store.database.schema}".encode())
+        return Reader(lambda text: connection.execute(text.encode()).fetchall(), connection.close)
+    file = apsw.Connection(path_of(store), flags=apsw.SQLITE_OPEN_READONLY)
+    return Reader(lambda text: file.execute(text).fetchall(), file.close)
+
+
+def drop(store: Store) -> None:
+    """Remove a PostgreSQL store's schema, for tests that make very many."""
+    assert isinstance(store.database, PostgresDatabase)
+    rows(store, f"DROP SCHEMA {store.database.schema} CASCADE")
+
+
+def _postgres_rows(database: PostgresDatabase, text: str, params: dict[str, object]) -> list[tuple[Any, ...]]:
+    with psycopg.connect(address(database.url).conninfo, autocommit=True) as connection:
+        connection.execute(f"SET search_path TO {database.schema}".encode())
+        query = re.sub(r":([a-z_]+)", r"%(\1)s", text.replace("%", "%%")) if params else text
+        cursor = connection.execute(query.encode(), params or None)
+        return cursor.fetchall() if cursor.description else []
+
+
 def everything(store: Store) -> list[list[tuple[Any, ...]]]:
     """All that the store holds, to be compared with what it held before."""
     return [rows(store, f"SELECT * FROM {table}") for table in TABLES]
+
+
+def watch_writes(store: Store) -> Callable[[], bool]:
+    """Whether any row was written since this was called, even with what it held before."""
+    if isinstance(store.database, SqliteDatabase):
+        watcher = apsw.Connection(store.database.path)
+        first = watcher.pragma("data_version")
+        return lambda: bool(watcher.pragma("data_version") != first)
+    versions = [f"SELECT ctid::text, xmin::text FROM {table}" for table in TABLES]
+    before = [rows(store, text) for text in versions]
+    return lambda: [rows(store, text) for text in versions] != before
 
 
 class _Shared:

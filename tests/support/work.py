@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rota.core.claim import Done, Failed
 from rota.store.adding import NewJob
 from rota.store.exchange import Idle, Report
+from tests.support.stores import rows
 
 if TYPE_CHECKING:
     from rota.core.claim import Claim
@@ -46,7 +47,13 @@ def status(store: Store, job: int) -> str:
 
 
 def last_event(store: Store) -> str:
+    """A cursor to read on from."""
     return store.events.last()
+
+
+def told(store: Store) -> int:
+    """The number of the newest event: the same as before where nothing was told since."""
+    return int(rows(store, "SELECT coalesce(max(id), 0) FROM event")[0][0])
 
 
 class Crew:

@@ -7,7 +7,7 @@ import pytest
 
 from rota.tracking.postgres import opened
 from rota.tracking.schema import install
-from tests.support.postgres import Server, login_role, server
+from tests.support.postgres import Server, login_role, shared
 from tests.support.shell import Shell
 
 if TYPE_CHECKING:
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from rota.tracking.postgres import Connection
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    """One server for all tests of this process."""
-    with server() as found:
-        yield found
+@pytest.fixture
+def postgres() -> Server:
+    return shared()
 
 
 @pytest.fixture

@@ -184,4 +184,4 @@ def test_without_psycopg_it_says_what_to_install(shell: Shell) -> None:
         check=False,
     )
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "rota: tracking needs psycopg, which is not installed: pip install 'rota[postgres]'\n"
+    assert ran.stderr == "rota: PostgreSQL needs psycopg, which is not installed: pip install 'rota[postgres]'\n"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rota.tracking import Lines, Tracker
+from tests.support.cable import CUT_AFTER, CUT_BEFORE, HOLD, STALL, Cable, cable
 from tests.support.eventually import eventually
-from tests.tracking.link import CUT_AFTER, CUT_BEFORE, HOLD, STALL, Cable, cable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from rota.chaos import system
 from rota.chaos.app import KEYS, MARKS
 from rota.chaos.pen import LEDGER, Pen
 from rota.settings import load
-from rota.store.open import open_store
+from rota.store.open import open_store, within_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,16 +49,20 @@ class Crew:
         app: str = APP,
         settings: Mapping[str, str] = SETTINGS,
         keys: int = 0,
+        url: str | None = None,
         **more: str,
     ) -> None:
         self.folder = folder
         self.pools = pools
         self.workers = sum(pools.values())
         self.mark = secrets.token_hex(8)
+        self.schema = f"rota_chaos_{self.mark}" if url else None
+        self.database = within_schema(url, self.schema) if url and self.schema else os.path.join(folder, DATABASE)
         self.unasked_exits: list[int] = []
         self._app = app
         self._plain = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
-        own = {"ROTA_DB": self.database, LEDGER: LEDGER_SOCKET, KEYS: str(keys), system.MARK: self.mark}
+        own = {"ROTA_DB": self.database, "XDG_RUNTIME_DIR": folder, LEDGER: LEDGER_SOCKET, KEYS: str(keys)}
+        own[system.MARK] = self.mark
         self.environment = {**self._plain, **settings, **own, **more}
         self.settings = load(environment=self.environment, start=folder)
         self._process: subprocess.Popen[bytes] | None = None
@@ -65,10 +70,6 @@ class Crew:
         self._ledger = self._start_ledger()
         assert self._ledger.stdout is not None and self._ledger.stdin is not None
         self.pen = Pen(self._ledger.stdout, self._ledger.stdin)
-
-    @property
-    def database(self) -> str:
-        return os.path.join(self.folder, DATABASE)
 
     @property
     def log(self) -> str:
@@ -136,8 +137,16 @@ class Crew:
             time.sleep(0.02)
         return False
 
+    def remove(self) -> None:
+        """Leave neither folder nor schema."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.schema is not None:
+            from rota.store.postgres.open import remove
+
+            remove(self.database, self.settings)
+
     def close(self) -> None:
-        """Leave no process behind, whatever happened."""
+        """Leave no process behind, whatever happened; a second time changes nothing."""
         self.kill()
         system.end_all(self.mark)
         assert self._ledger.stdin is not None and self._ledger.stdout is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -37,20 +36,22 @@ def _blow(crew: Crew, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
         crew.close()
 
 
-def run(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
-    """Blow a storm; its document. The folder is kept, and named, when something went wrong."""
+def run(options: Options, say: Callable[[str], None], url: str | None = None) -> dict[str, Any]:
+    """Blow a storm; its document. The folder is kept, and named, when something went wrong; so is the schema."""
     if not os.path.isdir("/proc/self/fd"):
         raise Refused("chaos needs Linux: it looks at processes through /proc")
     folder = tempfile.mkdtemp(prefix="rota-chaos-")
     plan = draw(options, kinds())
     say(f"seed {options.seed}: {options.jobs} jobs, {len(plan.faults)} faults, {options.minutes:g} min, in {folder}")
+    crew = Crew(folder, options.pools, keys=options.keys, url=url)
     try:
-        told = _blow(Crew(folder, options.pools, keys=options.keys), plan, say)
+        told = _blow(crew, plan, say)
     except KeyboardInterrupt:
-        shutil.rmtree(folder, ignore_errors=True)
+        crew.close()
+        crew.remove()
         raise
     if report.is_good(told):
-        shutil.rmtree(folder)
+        crew.remove()
     else:
-        say(f"kept for a look: {folder}")
+        say(f"kept for a look: {folder}" + (f", and the schema {crew.schema}" if crew.schema else ""))
     return told

@@ -29,6 +29,11 @@ class Call:
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
+    @property
+    def db(self) -> str | None:
+        """The database that this very call names, by `--db`."""
+        return self._db
+
     def settings(self) -> Settings:
         return load({"db": self._db} if self._db is not None else {})
 

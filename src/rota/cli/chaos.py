@@ -1,4 +1,4 @@
-"""`chaos`: a storm over a crew of its own, in a temporary folder; the user's database is not touched."""
+"""`chaos`: a storm over a crew of its own, in a temporary folder or schema; the user's jobs are not touched."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING
 
 from rota.cli.call import aside
 from rota.core.errors import BadInput
+from rota.store.open import POSTGRES
 
 if TYPE_CHECKING:
     from rota.cli.call import Call
 
 LARGEST_SEED = 1_000_000
 LONGEST = 24 * 60
+
+
+def _server(call: Call) -> str | None:
+    """The PostgreSQL server that the storm has a schema of its own on; None for a file."""
+    if call["store"] != "postgres" and not (call.db or "").startswith(POSTGRES):
+        return None
+    url = call.settings().db or ""
+    if not url.startswith(POSTGRES):
+        raise BadInput("--store postgres needs a server: --db postgresql://user@host/database; a schema is made there")
+    return url
 
 
 def chaos(call: Call) -> int:
@@ -27,9 +38,12 @@ def chaos(call: Call) -> int:
         raise BadInput(f"--minutes must be more than 0 and at most {LONGEST}, such as 0.5")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the crew is ended first
     seed = random.randrange(LARGEST_SEED) if call["seed"] is None else call["seed"]
+    url = _server(call)
+    store = "sqlite" if url is None else "postgres"
     told = run(
-        Options(seed, call["store"] or "sqlite", call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"]),
+        Options(seed, store, call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"]),
         aside,
+        url,
     )
     if call.json:
         call.document(told)

@@ -19,7 +19,13 @@ CHAOS = (
         "rota chaos --seed 7 --jobs 2000 --minutes 1",
         options=(
             Option("--seed", "the same seed and options draw the same plan; without one it is drawn", "N", "whole"),
-            Option("--store", "the kind of database", "KIND", default="sqlite", choices=("sqlite",)),
+            Option(
+                "--store",
+                "the kind of database; postgres is a schema of its own on the server that --db or ROTA_DB names",
+                "KIND",
+                default="sqlite",
+                choices=("sqlite", "postgres"),
+            ),
             Option("--jobs", "how many jobs are offered", "J", "count", default="2000"),
             Option("--minutes", "how long the storm lasts", "M", "number", default="1"),
             Option("--workers", "how many workers the crew has", "W", "count", default="4"),

@@ -6,6 +6,7 @@ from rota.cli.command import Argument, Command, Option
 
 _APP = Option("--app", "the application whose tasks they run", "MODULE:APP", required=True)
 _LOG_FORMAT = Option("--log-format", "how its log lines are written", "FORM", default="text", choices=("text", "json"))
+_HOST = Option("--host", "the host, as `orchestrator status` shows it; without it this one", "NAME")
 _CREW = Option("--crew", "the crew; main is that of `orchestrator start`", "NAME", default="main")
 
 CREW = (
@@ -65,24 +66,24 @@ CREW = (
     ),
     Command(
         "orchestrator status",
-        "how it and its slots are; exit code 6 when it is not running",
+        "how it and its slots are, and those of other hosts; exit code 6 when it is not running here",
         "orchestrator:status",
         "rota orchestrator status --json",
     ),
     Command(
         "scale",
-        "how many workers of a queue the crew on this host should have",
+        "how many workers of a queue the crew on a host should have",
         "orchestrator:scale",
         "rota scale tag=4",
         (Argument("Q=N", "the queue and the number; 0 is none", "scale", many=True),),
-        (_CREW,),
+        (_CREW, _HOST),
     ),
     Command(
         "drain",
         "let the crew finish what it holds, however long that takes, and end",
         "orchestrator:drain",
         "rota drain",
-        options=(_CREW,),
+        options=(_CREW, _HOST),
     ),
     Command(
         "reset",

@@ -53,18 +53,26 @@ def doctor(call: Call) -> int:
 
 
 def _look(store: Store) -> Iterator[Finding]:
-    path: str = store.database.path
-    yield Finding("database", OK, f"{path}, {os.path.getsize(path):,} bytes")
-    yield _permissions(path)
-    yield _file_system(path)
+    if store.database.dialect == "postgres":
+        from rota.cli.server import look
+
+        yield from look(store)
+    else:
+        yield from _look_at_file(store.database.path)
     yield _schema(store)
-    yield _lock(path)
-    yield _log(path)
     yield _integrity(store)
     yield _counters(store)
     yield _clock(store)
     yield from _workers(store)
     yield from _queues(store)
+
+
+def _look_at_file(path: str) -> Iterator[Finding]:
+    yield Finding("database", OK, f"{path}, {os.path.getsize(path):,} bytes")
+    yield _permissions(path)
+    yield _file_system(path)
+    yield _lock(path)
+    yield _log(path)
 
 
 def _permissions(path: str) -> Finding:
@@ -124,7 +132,7 @@ def _integrity(store: Store) -> Finding:
     found = store.database.integrity()
     if found != "ok":
         return Finding("integrity", BAD, found, "stop all workers and restore the database from a backup")
-    return Finding("integrity", OK, "the file is sound")
+    return Finding("integrity", OK, "sound")
 
 
 def _counters(store: Store) -> Finding:

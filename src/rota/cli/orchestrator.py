@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rota.cli.call import Call
     from rota.orchestrator.run import Start
     from rota.settings import Settings
+    from rota.store.orchestrators import Live
     from rota.store.slots import Slot
     from rota.store.store import Store
 
@@ -60,9 +61,9 @@ def _start_daemon(call: Call, wanted: Start) -> int:
     from rota.orchestrator.daemon import start_daemon
 
     with call.store(make=True) as store:
-        path = store.database.path
-    log = os.path.join(os.path.dirname(path), "orchestrator.log")
-    started = start_daemon(call.settings().but(db=path), wanted, log)
+        url, beside = store.database.url, store.database.beside
+    log = os.path.join(os.path.dirname(beside), "orchestrator.log")
+    started = start_daemon(call.settings().but(db=url), wanted, log)
     if started.problem is not None:
         if started.code == Conflict.exit_code:
             raise Conflict(started.problem)
@@ -86,8 +87,7 @@ def stop(call: Call) -> int:
     from rota.orchestrator.system import open_process
 
     with call.store() as store:
-        path = lock_path(store.database.path)
-        pid = holder(path)
+        pid = holder(lock_path(store.database.beside))
         if pid is None:
             raise Refused("no orchestrator is running here")
         process = open_process(pid)
@@ -106,9 +106,9 @@ def drain(call: Call) -> int:
     """Ask the crew to finish what it holds, however long that takes, and to end."""
     crew = call["crew"] or "main"
     with call.store() as store:
-        asked = store.orchestrators.drain(crew, host_id())
+        asked = store.orchestrators.drain(crew, _host(call, store))
     if not asked:
-        raise Refused(f"no orchestrator of crew {crew} is running here")
+        raise Refused(f"no orchestrator of crew {crew} is running {f'on {host}' if (host := call['host']) else 'here'}")
     if call.json:
         call.document({"draining": [each.pid for each in asked]})
     else:
@@ -122,7 +122,7 @@ def status(call: Call) -> int:
     from rota.orchestrator.run import lock_path
 
     with call.store() as store:
-        pid = holder(lock_path(store.database.path))
+        pid = holder(lock_path(store.database.beside))
         document = _document(store, pid)
         if call.json:
             call.document(document)
@@ -134,10 +134,16 @@ def status(call: Call) -> int:
 def scale(call: Call) -> int:
     """How many workers a queue should have; the running orchestrator follows at once."""
     with call.store() as store:
+        host = _host(call, store)
         for queue, count in call["q=n"]:
-            store.slots.scale(call["crew"] or "main", host_id(), queue, count)
+            store.slots.scale(call["crew"] or "main", host, queue, count)
             call.say(f"{queue} scaled to {count}")
     return 0
+
+
+def _host(call: Call, store: Store) -> str:
+    """The host that was named, or this one."""
+    return store.orchestrators.host_named(call["host"]) if call["host"] else host_id()
 
 
 def reset(call: Call) -> int:
@@ -149,7 +155,8 @@ def reset(call: Call) -> int:
 
 
 def _document(store: Store, pid: int | None) -> dict[str, Any]:
-    live = next((each for each in store.orchestrators.live() if each.pid == pid), None)
+    everyone, hosts = store.orchestrators.live(), store.orchestrators.hosts()
+    live = next((each for each in everyone if (each.pid, each.host) == (pid, host_id())), None)
     slots = store.slots.all()
     pools: dict[str, int] = {}
     for slot in slots:
@@ -162,8 +169,21 @@ def _document(store: Store, pid: int | None) -> dict[str, Any]:
         "started_at": format_instant(live.started_at) if live else None,
         "last_reconcile_at": format_instant(live.last_reconcile_at) if live and live.last_reconcile_at else None,
         "pools": pools,
-        "slots": [_slot(slot, store) for slot in slots],
+        "slots": [_slot(slot, store, hosts) for slot in slots],
+        "orchestrators": [_orchestrator(each) for each in everyone],
         "settings": {name: _setting(store.settings, name) for name in store.settings._fields},
+    }
+
+
+def _orchestrator(live: Live) -> dict[str, Any]:
+    return {
+        "id": live.id,
+        "status": live.status,
+        "pid": live.pid,
+        "host": live.hostname,
+        "host_id": live.host,
+        "crew": live.crew,
+        "started_at": format_instant(live.started_at),
     }
 
 
@@ -172,13 +192,14 @@ def _setting(settings: Settings, name: str) -> object:
     return value / SECOND if is_duration(name) else value
 
 
-def _slot(slot: Slot, store: Store) -> dict[str, Any]:
+def _slot(slot: Slot, store: Store, hosts: dict[str, str]) -> dict[str, Any]:
     history = slot.history
     wait = slot.start_at - store.now() if slot.start_at is not None else None
     return {
         "name": slot.name,
         "queue": slot.queue,
         "crew": slot.crew,
+        "host": hosts.get(slot.host),
         "wanted": slot.wanted,
         "status": slot.status,
         "health": slot.health,
@@ -192,6 +213,11 @@ def _slot(slot: Slot, store: Store) -> dict[str, Any]:
 
 def _page(call: Call, document: dict[str, Any]) -> list[str]:
     head = f"orchestrator {document['status']}" + (f", pid {document['pid']}" if document["pid"] else "")
+    others = [
+        f"{each['status']} on {each['host']}, pid {each['pid']}" + (f", crew {each['crew']}" * (each["crew"] != "main"))
+        for each in document["orchestrators"]
+        if (each["pid"], each["host_id"]) != (document["pid"], host_id())
+    ]
     rows = []
     for slot in document["slots"]:
         if not slot["wanted"]:
@@ -199,5 +225,7 @@ def _page(call: Call, document: dict[str, Any]) -> list[str]:
         wait = format_duration(round(slot["starts_in"] * 1e6)) if slot["starts_in"] else ""
         about = slot["failure_reason"] or (f"starts in {wait}" if wait else "")
         restarts = f"{slot['restarts']} now, {slot['lifetime_restarts']} in all"
-        rows.append((slot["name"], slot["status"], slot["health"] or "", slot["worker_id"] or "", restarts, about))
-    return [head, *columns(call, ("SLOT", "STATUS", "HEALTH", "WORKER", "RESTARTS", "ABOUT"), rows)]
+        known = (slot["name"], slot["host"] or "", slot["status"], slot["health"] or "", slot["worker_id"] or "")
+        rows.append((*known, restarts, about))
+    heads = ("SLOT", "HOST", "STATUS", "HEALTH", "WORKER", "RESTARTS", "ABOUT")
+    return [head, *others, *columns(call, heads, rows)]

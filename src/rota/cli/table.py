@@ -7,7 +7,7 @@ from rota.cli.command import Argument, Command, Option
 from rota.cli.crew_table import CREW
 from rota.core.job import STATES
 
-DB = Option("--db", "the database: a path or sqlite:///path", "URL", env="ROTA_DB")
+DB = Option("--db", "the database: a path, sqlite:///path or postgresql://user@host/database", "URL", env="ROTA_DB")
 JSON = Option("--json", "print one JSON document on stdout, and nothing else there")
 HELP = Option("--help", "show this and leave")
 GLOBAL = (DB, JSON, HELP)
@@ -279,7 +279,7 @@ _SOURCES = (
 )
 
 _STORE = (
-    Command("init", "make a database in .rota here, or at --db", "upkeep:init", "rota init"),
+    Command("init", "make a database in .rota here, or what --db names", "upkeep:init", "rota init"),
     Command(
         "reconcile",
         "make the store true: dead workers, lapsed leases, orphans, stale states",
@@ -310,7 +310,13 @@ _STORE = (
             Option("--keep", "final jobs per queue to keep at most", "N", "whole", default="1000000"),
         ),
     ),
-    Command("migrate", "bring the database to this rota's schema", "upkeep:migrate", "rota migrate"),
+    Command(
+        "migrate",
+        "bring the database to this rota's schema",
+        "upkeep:migrate",
+        "rota migrate",
+        options=(Option("--roles", "on PostgreSQL, make roles to own, enqueue, work and read, and give their rights"),),
+    ),
     Command(
         "doctor", "check the database and all in it; exit code 1 when something is bad", "doctor:doctor", "rota doctor"
     ),

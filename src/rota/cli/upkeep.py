@@ -7,13 +7,14 @@ import sys
 
 from rota import wire
 from rota.cli.call import aside
-from rota.core.errors import NotFound
+from rota.core.errors import BadInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.cli.call import Call
+    from rota.store.port import Database
 
 
 def init(call: Call) -> int:
@@ -67,26 +68,37 @@ def prune(call: Call) -> int:
 def migrate(call: Call) -> int:
     """Bring the database to this rota's schema."""
     from rota.store.migrate import is_outdated, migrate
-    from rota.store.open import find, path_of
-    from rota.store.sqlite.database import SqliteDatabase
+    from rota.store.open import open_database
 
     settings = call.settings()
-    path = path_of(settings.db) if settings.db else find(os.getcwd())
-    if path is None:
-        raise NotFound("there is no database here or in any folder above: `rota init` makes one")
-    database = SqliteDatabase(path, on_wait=aside)
+    database = open_database(settings.db, settings, told=aside)
     try:
         before, applied = database.version, migrate(database)
         is_outdated(database)
+        roles = _tend_server(database, bool(call["roles"])) if database.dialect == "postgres" else None
+        if roles is None and call["roles"]:
+            raise BadInput("roles are PostgreSQL's: a file has an owner and a mode instead")
     finally:
         database.close()
     if call.json:
-        call.document({"schema": database.version, "before": before, "applied": applied})
-    elif applied:
-        call.say(f"schema {database.version}: applied {', '.join(map(str, applied))}")
-    else:
-        call.say(f"schema {database.version}: nothing to apply")
+        made = {} if roles is None else {"roles": roles}
+        call.document({"schema": database.version, "before": before, "applied": applied, **made})
+        return 0
+    done = f"applied {', '.join(map(str, applied))}" if applied else "nothing to apply"
+    call.say(f"schema {database.version}: {done}")
+    if roles is not None:
+        call.say(f"roles: made {', '.join(roles)}" if roles else "roles: all were there; their rights were given again")
     return 0
+
+
+def _tend_server(database: Database, roles: bool) -> list[str] | None:
+    """What only PostgreSQL needs: a restored log brought into this server's past, and roles where asked for."""
+    from rota.store.postgres.database import PostgresDatabase
+    from rota.store.postgres.roles import make_roles
+
+    assert isinstance(database, PostgresDatabase)
+    database.log.rebase()
+    return make_roles(database) if roles else None
 
 
 def _progress() -> Callable[[int], None] | None:

@@ -17,6 +17,22 @@ class StoreFull(StoreError):
     """No room on the disk; nothing was acknowledged, and it works again when there is room."""
 
 
+class StoreAway(StoreError):
+    """The database is out of reach; nothing was changed, and it works again when the database is back."""
+
+
+class InDoubt(StoreError):
+    """The link broke while a change was made whole: it stands as a whole or not at all, and which is not known."""
+
+
+class Contended(StoreError):
+    """Others were in the way, so the database undid the change; it can be made again."""
+
+
+class NotAllowed(StoreError):
+    """The role that opened the database may not do this."""
+
+
 class SchemaMismatch(StoreError):
     """The database was made by a newer rota than this one."""
 

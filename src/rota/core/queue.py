@@ -33,6 +33,12 @@ class Queue(Record):
     fence: str | None = None
 
     @property
+    def has_limits(self) -> bool:
+        """Whether its row must be held still by whoever changes its jobs."""
+        limits = (self.max_depth, self.rate, self.concurrency, self.per_key, self.breaker)
+        return any(limit is not None for limit in limits)
+
+    @property
     def is_limited(self) -> bool:
         """Whether claims from it must be counted one by one."""
         return self.rate is not None or self.concurrency is not None

@@ -35,6 +35,7 @@ class Life:
 
     def __init__(self, store: Store, name: str, queue: str | None) -> None:
         self._store = store
+        self.url = store.database.url
         self._name = name
         self._queue = queue
         self._lock = threading.RLock()
@@ -125,6 +126,10 @@ class Held:
     @property
     def run_id(self) -> str:
         return self.claim.run_id
+
+    @property
+    def database(self) -> str:
+        return self._life.url
 
     @property
     def stopping(self) -> bool:

@@ -29,7 +29,7 @@ class Started(Record):
 def start_daemon(settings: Settings, start: Start, log: str) -> Started:
     """Start it and wait until its first worker is up, or until each has failed once: then it does not stay."""
     read, write = os.pipe()
-    about = {"db": settings.db, "app": start.app, "pools": dict(start.pools), "crew": start.crew}
+    about = {"app": start.app, "pools": dict(start.pools), "crew": start.crew}
     words = {**about, "log_format": start.log_format, "tie": start.tie, "folder": start.folder, "news_fd": write}
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -40,6 +40,7 @@ def start_daemon(settings: Settings, start: Start, log: str) -> Started:
             stderr=descriptor,
             pass_fds=(write,) if start.tie is None else (write, start.tie),
             start_new_session=True,
+            env={**os.environ, "ROTA_DB": settings.db or ""},  # not an argument: it may hold a password
         )
     finally:
         os.close(descriptor)
@@ -73,9 +74,8 @@ def main() -> None:
         os.close(news)
 
     start = Start(words["app"], words["pools"], words["crew"], words["log_format"], tie, words["folder"])
-    settings = load({"db": words["db"]} if words["db"] else {})
     try:
-        sys.exit(run(settings, start, tell))
+        sys.exit(run(load(), start, tell))
     except RotaError as problem:
         tell("", str(problem), problem.exit_code)
         sys.exit(problem.exit_code)

@@ -16,7 +16,7 @@ from rota.orchestrator.log import TEXT, Log
 from rota.orchestrator.loop import Loop
 from rota.orchestrator.system import inherit_orphans
 from rota.orchestrator.systemd import Notify
-from rota.store.open import open_store
+from rota.store.open import POSTGRES, open_store
 from rota.store.sqlite.lock import last_holder
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rota.orchestrator.log import Say
     from rota.settings import Settings
+    from rota.store.port import Database
 
 MAIN, BESIDE = "main", "beside"
 LAST_WORD = 1.0
@@ -45,34 +46,35 @@ class Start(Record):
     told: Mapping[str, str] = {}  # more for the environment of its workers
 
 
-def lock_path(database: str, crew: str = MAIN) -> str:
-    return f"{database}.orchestrator" if crew == MAIN else f"{database}.crew-{crew}"
+def lock_path(beside: str, crew: str = MAIN) -> str:
+    return f"{beside}.orchestrator" if crew == MAIN else f"{beside}.crew-{crew}"
 
 
 def run(settings: Settings, start: Start, news: Callable[[str, str | None], None] = lambda *_: None) -> int:
     """Keep a crew alive until a signal says stop; the exit code. `news` hears its name, and the rest: see `Crew`."""
     say = Log(start.log_format)
     with open_store(settings.db, settings, make=True, told=say) as store:
-        path = store.database.path
-    crew, exclusive = _take_place(path, start.crew)
+        database = store.database
+    crew, exclusive = _take_place(database, start.crew)
     try:
-        return _keep(settings.but(db=path), start.but(crew=crew), say, news)
+        told = {**start.told, "ROTA_RUNS": database.runs}
+        return _keep(settings.but(db=database.url), start.but(crew=crew, told=told), say, news)
     finally:
         exclusive.release()
 
 
-def _take_place(path: str, crew: str | None) -> tuple[str, Exclusive]:
+def _take_place(database: Database, crew: str | None) -> tuple[str, Exclusive]:
     """Become the one orchestrator of a crew."""
     number = 1
     while True:
         name = crew or (BESIDE if number == 1 else f"{BESIDE}-{number}")
-        exclusive = Exclusive(lock_path(path, name))
+        exclusive = Exclusive(lock_path(database.beside, name))
         other = exclusive.take()
         if other is None:
             return name, exclusive
         if crew == MAIN:
-            text = f"an orchestrator of {path} is running already, pid {other}: `rota orchestrator stop` ends it"
-            raise Conflict(text)
+            text = f"an orchestrator of {database.path} is running already, pid {other}"
+            raise Conflict(f"{text}: `rota orchestrator stop` ends it")
         if crew is not None:
             raise Conflict(f"a crew named {crew} is running already, pid {other}: give this one another --name")
         number += 1
@@ -90,7 +92,10 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
     def on_trouble(text: str) -> None:
         say(text, "store")
 
-    ledger = Ledger(lambda: open_store(database, settings, told=on_trouble), on_trouble, lambda: last_holder(database))
+    def blocked_by() -> int | None:
+        return None if database.startswith(POSTGRES) else last_holder(database)
+
+    ledger = Ledger(lambda: open_store(database, settings, told=on_trouble), on_trouble, blocked_by)
     crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news)
 
     def stop() -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
 from rota.core import job as jobs
 from rota.core.errors import BadInput, NotFound, QueueFull
 from rota.core.ids import queue_name
 from rota.core.job import NewJob as NewJob
 from rota.core.job import rest
 from rota.core.source import KIND
-from rota.store import flow
+from rota.store import flow, hold
 from rota.store.rows import to_job, to_queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rota.core.queue import Queue
     from rota.store.rows import Row
     from rota.store.transaction import Transaction
 
@@ -56,21 +59,23 @@ class Addition:
         self._states: dict[tuple[str, str], list[int]] = {}
         self._waits: list[tuple[int, Sequence[int]]] = []
         self._admitted: dict[tuple[str, str], int] = {}
+        self._statuses: dict[int, str] = {}
 
     def add(self, wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> list[int]:
         """The ids of the jobs, in order; a key met again answers with the job that has it."""
         self._prepare_queues(wanted)
-        next_id = self._tx.draw("job", len(wanted)) if wanted else 0
-        ids = []
-        for new, payload in zip(wanted, payloads, strict=True):
+        hold.all_jobs(self._tx, (needed for new in wanted for needed in new.after))
+        if self._tx.lent:
+            self._refuse_to_wait_for_others(wanted)
+        ids = self._tx.draw_many("job", len(wanted)) if wanted else []
+        for place, (new, payload) in enumerate(zip(wanted, payloads, strict=True)):
             known = self._known(new)
             if known is None:
-                self._place(next_id, new, payload)
-            ids.append(next_id if known is None else known)
-            next_id += 1
+                self._place(ids[place], new, payload)
+            else:
+                ids[place] = known
         self._write()
-        for id, needed in self._waits:
-            depend(self._tx, id, needed)
+        self._depend()
         for (queue, status), added in self._states.items():
             self._tx.moved(jobs.ADD, queue, None, status, added)
         return ids
@@ -81,7 +86,8 @@ class Addition:
         if new.after or new.at is not None or new.limit_key is not None or new.parent is not None:
             status, blocked_on = self._rest(new)
             due_wall = int(new.at is not None)
-        work = (new.queue, new.kind, new.title, payload, new.priority, status, blocked_on, new.at, due_wall)
+        due_at = self._tx.now if status == jobs.SCHEDULED and new.at is None else new.at
+        work = (new.queue, new.kind, new.title, payload, new.priority, status, blocked_on, due_at, due_wall)
         attempts = new.max_attempts or self._max_attempts
         self._rows.append((id, *work, new.key, new.limit_key, new.parent, attempts, new.timeout, self._tx.now))
         self._states.setdefault((new.queue, status), []).append(id)
@@ -94,14 +100,28 @@ class Addition:
             self._status_of(new.parent, "to be the parent")
         due = new.at is None or new.at <= self._tx.wall
         waits = any(status != jobs.DONE for status in states)
+        if self._tx.lent and new.limit_key is not None:  # who finds it due counts it, and holds its queue for a moment
+            return rest(waits, False, False)
         return rest(waits, due, due and not waits and not self._has_room(new))
 
+    def _refuse_to_wait_for_others(self, wanted: Sequence[NewJob]) -> None:
+        """Whose end others tell must stand still while someone begins to wait for it; not until a caller commits."""
+        needed = {id for new in wanted for id in new.after}
+        facts = [fact for (text,) in self._tx.execute("log.mine") for fact in json.loads(text)] if needed else []
+        mine = {id for fact in facts if fact[:2] == ["job", jobs.ADD] for id in fact[5]}
+        if needed - mine:
+            raise BadInput(
+                f"job {min(needed - mine)} is not of this transaction: a job that is added in a transaction of yours"
+                " can wait only for jobs that the same transaction added"
+            )
+
     def _status_of(self, id: int, what_for: str) -> str:
-        self._write()
-        row = self._tx.one("job.get", id=id)
-        if row is None:
-            raise NotFound(f"there is no job {id} {what_for}")
-        return to_job(row).status
+        if id not in self._statuses:
+            row = self._tx.one("job.get", id=id)
+            if row is None:
+                raise NotFound(f"there is no job {id} {what_for}")
+            self._statuses[id] = to_job(row).status
+        return self._statuses[id]
 
     def _has_room(self, new: NewJob) -> bool:
         """Whether the key's limit lets this one in; those that this transaction let in before count too."""
@@ -129,17 +149,32 @@ class Addition:
             self._tx.many("job.insert", self._rows)
             self._rows = []
 
+    def _depend(self) -> None:
+        """Let the new jobs wait for others, and let those know."""
+        pairs = {(id, needed): None for id, after in self._waits for needed in after}
+        dependents: dict[int, int] = {}
+        for _, needed in pairs:
+            dependents[needed] = dependents.get(needed, 0) + 1
+        self._tx.many("dependency.add", pairs)
+        self._tx.many("dependency.count_dependents", [(count, needed) for needed, count in sorted(dependents.items())])
+
     def _prepare_queues(self, wanted: Sequence[NewJob]) -> None:
         """The queues exist, and none is filled beyond its depth."""
-        for name in {new.queue: None for new in wanted}:
-            row = self._tx.one("queue.lock", queue=name)
-            if row is None:
-                self._tx.execute("queue.make", queue=name, now=self._tx.now)
-                self._tx.tell("queue", "make", name)
-            elif (depth := to_queue(row).max_depth) is not None:
+        for name in sorted({new.queue for new in wanted}):
+            queue = self._queue(name)
+            if queue is None:
+                if self._tx.execute("queue.make", queue=name, now=self._tx.now):
+                    self._tx.tell("queue", "make", name)
+            elif (depth := queue.max_depth) is not None:
                 waiting = self._tx.count(name, *jobs.WAITING)
                 if waiting + sum(new.queue == name and self._known(new) is None for new in wanted) > depth:
                     raise QueueFull(f"queue {name} is full: {waiting} jobs wait, at most {depth} may")
+
+    def _queue(self, name: str) -> Queue | None:
+        if not self._tx.lent:
+            return hold.queue(self._tx, name)
+        row = self._tx.one("queue.get", queue=name)
+        return to_queue(row) if row else None
 
 
 def depend(tx: Transaction, id: int, on: Iterable[int]) -> None:

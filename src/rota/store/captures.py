@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rota.core.capture import ERR, OUT, folder
+from rota.core.capture import ERR, OUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,24 +13,23 @@ if TYPE_CHECKING:
     from rota.core.claim import Captured
 
 
-def known(database: str, captured: Captured) -> Captured:
+def known(folder: str, captured: Captured) -> Captured:
     """The same with rota's own files, for a run that named none and has them."""
     if captured.transcript_path is not None or captured.stderr_path is not None:
         return captured
-    start = os.path.join(folder(database), captured.run_id)
+    start = os.path.join(folder, captured.run_id)
     if not os.path.exists(start + OUT):
         return captured
     return captured.but(transcript_path=start + OUT, stderr_path=start + ERR)
 
 
-def remove(database: str, runs: Iterable[str]) -> None:
+def remove(folder: str, runs: Iterable[str]) -> None:
     """Forget what these runs wrote."""
-    place = folder(database)
-    if not os.path.isdir(place):
+    if not os.path.isdir(folder):
         return
     for run in runs:
         for ending in (OUT, ERR):
             try:
-                os.unlink(os.path.join(place, run + ending))
+                os.unlink(os.path.join(folder, run + ending))
             except FileNotFoundError:
                 pass

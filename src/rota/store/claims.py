@@ -5,12 +5,13 @@ from __future__ import annotations
 from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core.claim import Captured, Lapsed, Released
-from rota.core.errors import BadInput, Conflict, NotFound, NothingReady, Refused, RotaError, Stale
+from rota.core.errors import BadInput, Conflict, Contended, NotFound, NothingReady, Refused, RotaError, Stale
 from rota.core.ids import run_id
 from rota.core.queue import allow
 from rota.core.source import is_internal
 from rota.core.times import format_instant
-from rota.store import ending, flow, sourced, tend
+from rota.store import ending, flow, hold, sourced, tend
+from rota.store.again import again
 from rota.store.rows import to_claim, to_job, to_run
 from rota.store.workers import present
 
@@ -32,12 +33,14 @@ class Claims:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @again
     def claim(self, job_id: int, worker_id: str | None = None, lease: Duration | None = None) -> Claim:
         """Take this job; one winner among any number of racers. Without a worker, for the caller's user and host."""
         with self._store.begin() as tx:
             worker = present(self._store, tx, worker_id)
+            hold.queue_of_job(tx, job_id)
             tend.tend(self._store, tx)
-            job = flow.job_of(tx, job_id)
+            job = self._wanted(tx, job_id)
             if job.is_lapsed(tx.now):
                 ending.end_claim(tx, job, Lapsed(), self._store.settings.backoff, self._store.chance())
                 job = flow.job_of(tx, job_id)
@@ -46,19 +49,23 @@ class Claims:
                 return self._take(tx, job, worker, lease)
         raise refusal
 
+    @again
     def take(self, worker_id: str | None = None, queue: str | None = None, lease: Duration | None = None) -> Claim:
         """Take the best ready job, of one queue or of any, in one step."""
         with self._store.begin() as tx:
             worker = present(self._store, tx, worker_id)
+            rows = hold.queues(tx, None if queue is None else [queue])
             tend.tend(self._store, tx)
             best: list[Job] = []
-            for each in self._store.queues.open_ones(queue):
+            for each in self._store.queues.open_ones(queue, rows):
                 if _allowance(tx, each).granted:
                     best += [to_job(row) for row in tx.execute("job.ready", queue=each.name, most=1)]
-            if best:
-                return self._take(tx, min(best, key=lambda job: (-job.priority, job.id)), worker, lease)
+            for peeked in sorted(best, key=lambda job: (-job.priority, job.id)):
+                for row in tx.execute("claim.pick", queue=peeked.queue, most=1):
+                    return self._take(tx, flow.job_of(tx, row[0]), worker, lease, row[-1])
         raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
 
+    @again
     def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
         """Extend a live lease, never shortening it; a lapsed one is lost. A seen worker's is renewed without asking."""
         with self._store.write() as tx:
@@ -76,6 +83,7 @@ class Claims:
             tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
             return to_claim(to_job(row))
 
+    @again
     def checkpoint(self, claim: Claim, value: Any) -> None:
         """Keep what the next attempt should know: anything JSON can hold, at most 256 KiB. Only the holder may."""
         from rota.store import payload  # no hot verb needs it
@@ -86,6 +94,7 @@ class Claims:
                 raise _lost(tx, claim)
             self._beat(tx, claim.worker_id)
 
+    @again
     def capture(self, claim: Claim, transcript_path: str | None, stderr_path: str | None) -> None:
         """Say where the code behind this claim writes what it says; its run keeps that. Only the holder may."""
         paths = {"transcript_path": transcript_path, "stderr_path": stderr_path}
@@ -98,6 +107,7 @@ class Claims:
         """Give the job back unfinished; no attempt is spent."""
         self.settle(claim, Released(note))
 
+    @again
     def settle(self, claim: Claim, outcome: Outcome) -> None:
         """Report what became of it. Settling again with the token that settled changes nothing and is no error."""
         store = self._store
@@ -112,6 +122,26 @@ class Claims:
             row = tx.one("claim.run", token=claim.token)
             if row is None or to_run(row).job_id != job.id or to_run(row).verb != claims.verb_of(outcome):
                 raise _lost(tx, claim)
+
+    @again
+    def finish_lent(self, job_id: int, token: int, result: str | None) -> None:
+        """Settle a watched worker's claim as done in its handler's own transaction; `Stale` when it is lost.
+
+        Its orchestrator goes on meanwhile: only the job is held, and its queue where that has limits.
+        """
+        store = self._store
+        with store.write() as tx:
+            if sourced.is_gone(tx, job_id, token):
+                return
+            job = hold.job(tx, job_id, guarded=False)
+            held = job is not None and job.status == jobs.ACTIVE and job.token == token
+            if job is None or not held:
+                row = tx.one("claim.run", token=token)
+                if row is None or to_run(row).verb != jobs.FINISH:
+                    raise Stale(f"job {job_id} is not held with token {token} any more: nothing was settled")
+                return
+            ending.end_claim(tx, job, claims.Done(result), store.settings.backoff, store.chance())
+            tx.execute("server.end_soon")
 
     def held(self, job_id: int, worker_id: str | None = None, token: int | None = None) -> Claim:
         """The live claim on a job, as its worker or token names it; `Stale` when it is no longer theirs."""
@@ -139,10 +169,10 @@ class Claims:
 
         job = self._store.jobs.get(job_id)
         runs = [(each.id, each.transcript_path, each.stderr_path) for each in self.runs(job_id)]
-        found = [captures.known(self._store.database.path, Captured(*each)) for each in runs]
+        found = [captures.known(self._store.database.runs, Captured(*each)) for each in runs]
         if job.status == jobs.ACTIVE and job.token is not None:
             live = Captured(run_id(job.token), job.transcript_path, job.stderr_path, is_live=True)
-            found.append(captures.known(self._store.database.path, live))
+            found.append(captures.known(self._store.database.runs, live))
         if not found:
             raise NotFound(f"job {job_id} has not run yet")
         if run is None:
@@ -152,9 +182,18 @@ class Claims:
                 return each
         raise NotFound(f"job {job_id} has no {run}: its last run is {found[-1].run_id}")
 
-    def _take(self, tx: Transaction, job: Job, worker: str, lease: Duration | None) -> Claim:
+    def _wanted(self, tx: Transaction, id: int) -> Job:
+        """The job that someone wants to claim; where its last claim has lapsed, nobody else is busy with that."""
+        job = hold.job(tx, id, guarded=False)
+        if job is None:
+            raise NotFound(f"there is no job {id}")
+        if job.is_lapsed(tx.now) and not hold.free_claims(tx, [job]):
+            raise Contended(f"someone is busy with the claim on job {id}")
+        return job
+
+    def _take(self, tx: Transaction, job: Job, worker: str, lease: Duration | None, token: int | None = None) -> Claim:
         lease = self._lease(lease)
-        token = tx.draw("token")
+        token = token or tx.draw_many("token", 1)[0]
         until = tx.now + (min(lease, job.timeout) if job.timeout else lease)
         tx.execute(
             "claim.take",

@@ -61,7 +61,8 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
         int(status == jobs.DONE),
         int(decided.verb in (jobs.FAIL, jobs.EXPIRE, jobs.DIE) and decided.spent),
     )
-    tx.execute("worker.settled", id=job.worker_id, succeeded=succeeded, failed=failed, error=error, now=tx.now)
+    if not tx.lent:
+        tx.execute("worker.settled", id=job.worker_id, succeeded=succeeded, failed=failed, error=error, now=tx.now)
     flow.left(tx, job.queue, job.limit_key, jobs.ACTIVE, status)
     if status == jobs.DONE and job.dependents:
         flow.ripple(tx, job.id)
@@ -85,8 +86,12 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
         rows = _finish_sourced(tx, rows, workers)
     ended = {row[0]: results[row[0], row[1]] for row in rows}
     if ended:
-        tx.execute("claim.record_done", ids=compact(list(ended)), now=tx.now)
-        tx.execute("claim.finish", results=by_id(ended), now=tx.now)
+        told = {"now": tx.now, "ids": compact(list(ended))}, {"now": tx.now, "results": by_id(ended)}
+        both = tuple(zip(("claim.record_done", "claim.finish"), told, strict=True))
+        for statement, params in both:
+            tx.foresee(statement, **params)
+        for statement, params in both:
+            tx.execute(statement, **params)
     ids: dict[str, list[int]] = {}
     for id, _, queue, worker, *_ in rows:
         ids.setdefault(queue, []).append(id)

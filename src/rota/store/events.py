@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rota.core.errors import BadInput
 from rota.core.record import Record
 from rota.core.times import SECOND
 
@@ -32,24 +31,15 @@ class Events:
 
     def after(self, cursor: str = "0", limit: int = 500) -> list[Event]:
         """What happened after a cursor, oldest first; `0` is the beginning."""
-        import json
-
-        if not (cursor.isascii() and cursor.isdigit()):
-            raise BadInput(f"{cursor!r} is not an event cursor: hand back one that `rota events --json` printed")
-        rows = self._store.database.execute("event.after", {"cursor": int(cursor), "most": limit})
-        return [Event(str(id), at, actor, json.loads(facts)) for id, at, actor, facts in rows]
+        return [_event(*row) for row in self._store.database.log.after(cursor, limit)]
 
     def newest(self, before: str | None = None, limit: int = 500) -> list[Event]:
         """The last events, or the last before a cursor, oldest first."""
-        import json
-
-        end = 1 << 62 if before is None else int(before)
-        rows = self._store.database.execute("event.before", {"cursor": end, "most": limit})
-        return [Event(str(id), at, actor, json.loads(facts)) for id, at, actor, facts in reversed(rows)]
+        return [_event(*row) for row in self._store.database.log.before(before, limit)]
 
     def last(self) -> str:
-        """The newest cursor."""
-        return str(self._store.database.execute("event.last", {})[0][0])
+        """The cursor after all there is."""
+        return self._store.database.log.last()
 
     def follow(self, cursor: str) -> Iterator[Event]:
         """What happens after a cursor, without end."""
@@ -64,3 +54,9 @@ class Events:
                     listener.wait(self._store.settings.poll_interval / SECOND)
         finally:
             listener.close()
+
+
+def _event(cursor: str, at: Instant, actor: str, facts: str) -> Event:
+    import json
+
+    return Event(cursor, at, actor, json.loads(facts))

@@ -10,7 +10,7 @@ from rota.core.queue import DEFAULT, allow
 from rota.core.record import Record
 from rota.core.report import NO_KINDS
 from rota.core.source import internal_queue
-from rota.store import ending, sourced, tend
+from rota.store import ending, hold, sourced, tend
 from rota.store.rows import by_id, to_job, to_run
 
 TYPE_CHECKING = False
@@ -104,14 +104,20 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
     if report.is_empty and not _anything_for(store, report.idle):
         return Exchange([], [], number)
     with store.write(f"orchestrator-{id}") as tx:
-        if not tx.execute("orchestrator.advance", id=id, number=number + 1, lease_expires_at=tx.now + LEASE):
+        mine = {"id": id, "number": number + 1, "lease_expires_at": tx.now + LEASE}
+        tx.foresee("orchestrator.advance", **mine)
+        tx.foresee("queue.all")
+        tx.foresee("tend.due", now=tx.now, wall=tx.wall)
+        tx.foresee("worker.of_orchestrator", orchestrator=id)
+        if not tx.execute("orchestrator.advance", **mine):
             raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
+        queues = hold.queues(tx, _served(report.idle), [job for job, _, _ in report.outcomes])
         if report.checkpoints:
             tx.many("claim.checkpoint", report.checkpoints)
         settled, finished = settle(store, tx, report.outcomes)
         if report.holdings is not None:
             give_back(store, tx, id, report.holdings)
-        claims = _claim(store, tx, id, report)
+        claims = _claim(store, tx, id, report, queues)
         _mirror(tx, finished, claims)
         return Exchange(claims, _refused(tx, report.outcomes, settled), number + 1)
 
@@ -119,6 +125,8 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
 def settle(store: Store, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[set[int], dict[str, int]]:
     """Settle what was reported: the tokens that still held, and how many jobs each worker finished."""
     done = [(outcome.result, job, token) for job, token, outcome in outcomes if isinstance(outcome, Done)]
+    if len(done) < len(outcomes):
+        hold.all_jobs(tx, (job for job, _, _ in outcomes))
     settled, finished = ending.finish(tx, done)
     for job_id, token, outcome in outcomes:
         if isinstance(outcome, Done):
@@ -150,6 +158,8 @@ def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) ->
                 continue
             if ended is None or ended.job_id != job_id or ended.verb != verb_of(outcome):
                 refused.append(token)
+            else:  # its handler may have settled it, and left its worker's row to us
+                tx.execute("worker.settled", id=ended.worker_id, succeeded=0, failed=0, error=None, now=tx.now)
     return refused
 
 
@@ -162,14 +172,20 @@ def _anything_for(store: Store, idle: Sequence[Idle]) -> bool:
     for queue in store.queues.open_ones():
         wanted = queue.name in names or (spare and queue.name not in served)
         if wanted and any(
-            database.execute("claim.pick", {"queue": name, "most": 1})
+            database.execute("job.ready", {"queue": name, "most": 1})
             for name in (queue.name, internal_queue(queue.name))
         ):
             return True
     return tend.anything_due(store)
 
 
-def _claim(store: Store, tx: Transaction, id: int, report: Report) -> list[Handout]:
+def _served(idle: Sequence[Idle]) -> set[str] | None:
+    """The queues from which there may be something for these; None: any."""
+    names = {each.queue for each in idle if each.room > 0}
+    return None if DEFAULT in names else names
+
+
+def _claim(store: Store, tx: Transaction, id: int, report: Report, queues: list[Row] | None) -> list[Handout]:
     tend.tend(store, tx)
     living = {worker for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id)}
     wanted: dict[str, list[Idle]] = {}
@@ -178,7 +194,7 @@ def _claim(store: Store, tx: Transaction, id: int, report: Report) -> list[Hando
             wanted.setdefault(each.queue, []).append(each)
     spare = wanted.pop(DEFAULT, [])
     claims: list[Handout] = []
-    open_ones = store.queues.open_ones() if wanted or spare else []
+    open_ones = store.queues.open_ones(rows=queues) if wanted or spare else []
     for queue in open_ones:
         if queue.name in wanted:
             claims += _hand_out(tx, id, queue, wanted[queue.name])
@@ -256,23 +272,32 @@ def _deal_out(
     internal: bool = False,
 ) -> list[Handout]:
     """Make each of these its worker's own, in token order."""
-    token = tx.draw("token", len(dealt))
+    picked = [row for _, row in dealt]
+    drawn = [row[-1] for row in picked] if picked[0][-1] else tx.draw_many("token", len(picked))
     claims: list[Handout] = []
     tokens: dict[str, dict[int, int]] = {}
     sources: set[str] = set()
     fenced = queue.fence == "end"
-    for worker, row in dealt:
-        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, source, key, alone = row
+    for (worker, row), token in zip(dealt, drawn, strict=True):
+        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, source, key, alone, _ = (
+            row
+        )
         tokens.setdefault(worker, {})[job] = token
         runs = _runs(tx, job) if last_token is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
         claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None))
         if source is not None:
             sources.add(source)
-        token += 1
     name = internal_queue(queue.name) if internal else queue.name
+    takes = [
+        {"tokens": by_id(taken), "worker": worker, "orchestrator": id, "now": tx.now}
+        for worker, taken in tokens.items()
+    ]
+    for take in takes:
+        tx.foresee("claim.take_all", **take)
+    for take in takes:
+        tx.execute("claim.take_all", **take)
     for worker, taken in tokens.items():
-        tx.execute("claim.take_all", tokens=by_id(taken), worker=worker, orchestrator=id, now=tx.now)
         tx.moved(jobs.CLAIM, name, jobs.READY, jobs.ACTIVE, list(taken), worker=worker)
     if sources and not internal:
         sourced.top_up(tx, sources)
@@ -299,8 +324,7 @@ def _runs(tx: Transaction, job: int) -> tuple[Run, ...]:
 def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Handout]) -> None:
     """Show in the workers' rows what they finished and what they hold now."""
     first = {claim.worker_id: claim.job_id for claim in reversed(claims)}
-    for worker, job in first.items():
-        tx.execute("worker.exchanged", id=worker, job=job, succeeded=finished.get(worker, 0), now=tx.now)
+    tx.many("worker.exchanged", [(finished.get(worker, 0), job, worker) for worker, job in sorted(first.items())])
     for worker, count in finished.items():
         if worker not in first:
             tx.execute("worker.settled", id=worker, succeeded=count, failed=0, error=None, now=tx.now)
@@ -325,7 +349,7 @@ def _deal_to_crowds(idle: Sequence[Idle], picked: Sequence[Row]) -> list[tuple[s
     crowds = {each.worker_id for each in idle if each.crowd}
     dealt: list[tuple[str, Row]] = []
     for row in picked:
-        is_alone = bool(row[-1])
+        is_alone = bool(row[-2])
         free = [name for name, left in room.items() if left and not (is_alone and name in crowds and held[name])]
         if not free:
             break

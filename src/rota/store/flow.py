@@ -5,7 +5,7 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core.errors import NotFound
 from rota.core.job import rest
-from rota.store.rows import to_job, to_queue
+from rota.store import hold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,18 +20,18 @@ CHUNK = 1000
 
 
 def queue_of(tx: Transaction, name: str) -> Queue:
-    """The queue with its limits, locked where the database locks rows."""
-    row = tx.one("queue.lock", queue=name)
-    assert row is not None, f"job of a queue that is not there: {name}"
-    return to_queue(row)
+    """The queue with its limits, held still if it has any."""
+    found = hold.queue(tx, name)
+    assert found is not None, f"job of a queue that is not there: {name}"
+    return found
 
 
 def job_of(tx: Transaction, id: int) -> Job:
-    """The job, about to be changed: locked where the database locks rows."""
-    row = tx.one("job.lock", id=id)
-    if row is None:
+    """The job, about to be changed: held still, with what must be held before it."""
+    found = hold.job(tx, id)
+    if found is None:
         raise NotFound(f"there is no job {id}")
-    return to_job(row)
+    return found
 
 
 def is_due(tx: Transaction, due_at: Instant | None, due_wall: int) -> bool:
@@ -89,6 +89,7 @@ def ripple(tx: Transaction, job_id: int, after: int = 0) -> int:
 
     A chunk at a time: what is left of a very long list is remembered and goes on with the next tending.
     """
+    hold.dependents(tx, job_id, after, CHUNK)
     waiting = tx.execute("dependency.dependents", needs=job_id, after=after, most=CHUNK)
     free = [row for row in waiting if row[5] == jobs.BLOCKED and row[6] == jobs.DEPENDENCY and not row[7]]
     unblock(

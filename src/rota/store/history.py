@@ -6,6 +6,7 @@ from rota.core import job as jobs
 from rota.core.ids import run_id
 from rota.core.record import Record
 from rota.store import captures
+from rota.store.again import again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,25 +51,31 @@ class History:
     ) -> int:
         count, after = 0, 0
         while most is None or count < most:
-            with self._store.write() as tx:
-                room = BATCH if most is None else min(BATCH, most - count)
-                rows = tx.execute(statement, after=after, most=room, **params)
-                ids: list[Row] = [(id,) for id, _, _ in rows]
-                runs = tx.many("job.forget_runs", ids)
-                for forget in ("job.forget_dependencies", "job.forget"):
-                    tx.many(forget, ids)
-                by_place: dict[tuple[str, str], list[int]] = {}
-                for id, queue, status in rows:
-                    by_place.setdefault((queue, status), []).append(id)
-                for (queue, status), gone in by_place.items():
-                    tx.forgot(queue, status, gone)
-            captures.remove(self._store.database.path, [run_id(token) for (token,) in runs])
+            room = BATCH if most is None else min(BATCH, most - count)
+            rows, runs = self._forget_batch(statement, {**params, "after": after, "most": room})
+            captures.remove(self._store.database.runs, [run_id(token) for (token,) in runs])
             if not rows:
                 break
             count, after = count + len(rows), rows[-1][0]
             if told:
                 told(count)
         return count
+
+    @again
+    def _forget_batch(self, statement: str, params: dict[str, object]) -> tuple[list[Row], list[Row]]:
+        """Forget some final jobs: those, and the tokens of their runs."""
+        with self._store.write() as tx:
+            rows = tx.execute(statement, **params)
+            ids: list[Row] = [(id,) for id, _, _ in rows]
+            runs = tx.many("job.forget_runs", ids)
+            for forget in ("job.forget_dependencies", "job.forget"):
+                tx.many(forget, ids)
+            by_place: dict[tuple[str, str], list[int]] = {}
+            for id, queue, status in rows:
+                by_place.setdefault((queue, status), []).append(id)
+            for (queue, status), gone in by_place.items():
+                tx.forgot(queue, status, gone)
+        return rows, runs
 
     def _forget_events(self, before: Instant) -> int:
         count = 0

@@ -12,6 +12,7 @@ from rota.core.source import is_internal
 from rota.core.times import SECOND
 from rota.store import ending, flow, payload, sourced
 from rota.store.adding import Addition, checked, depend
+from rota.store.again import again
 from rota.store.rows import to_job
 
 TYPE_CHECKING = False
@@ -53,13 +54,17 @@ class Jobs:
         deadline = time.monotonic() + wait / SECOND
         while True:
             try:
-                with self._store.begin() as tx:
-                    return Addition(tx, self._store.settings.max_attempts).add(wanted, texts)
+                return self._add(wanted, texts)
             except QueueFull:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise
                 self._wait_for_change(min(left, self._store.settings.poll_interval / SECOND))
+
+    @again
+    def _add(self, wanted: Sequence[NewJob], texts: Sequence[str | None]) -> list[int]:
+        with self._store.begin() as tx:
+            return Addition(tx, self._store.settings.max_attempts).add(wanted, texts)
 
     def get(self, id: int) -> Job:
         """One job, with what it waits for and its children."""
@@ -80,9 +85,10 @@ class Jobs:
         found.sort(key=lambda job: (-job.priority, job.id))
         return [self._with_relations(job) for job in found[:limit]]
 
+    @again
     def block(self, id: int, on: int) -> Job:
         """Let a job wait for another; a cycle is refused."""
-        with self._store.write() as tx:
+        with self._store.write(alone=True) as tx:
             job, needed = flow.job_of(tx, id), flow.job_of(tx, on)
             if on == id or tx.one("dependency.reaches", from_job=on, to_job=id):
                 raise Cycle(f"job {id} cannot wait for job {on}: job {on} waits for job {id} already")
@@ -94,9 +100,10 @@ class Jobs:
                 flow.move_to_rest(tx, jobs.BLOCK if job.status != jobs.BLOCKED else jobs.UNBLOCK, job)
         return self.get(id)
 
+    @again
     def unblock(self, id: int, on: int) -> Job:
         """Let a job no longer wait for another."""
-        with self._store.write() as tx:
+        with self._store.write(alone=True) as tx:
             job = flow.job_of(tx, id)
             if not tx.execute("dependency.remove", job=id, needs=on):
                 raise NotFound(f"job {id} does not wait for job {on}")
@@ -114,6 +121,7 @@ class Jobs:
         """Report a failure without the claim's token, under the same rules."""
         return self._settle_unfenced(id, Failed(error, again), force)
 
+    @again
     def cancel(self, id: int) -> Job:
         """Call a job off, whatever it is doing; its holder's outcome will be refused."""
         store = self._store
@@ -129,6 +137,7 @@ class Jobs:
                 _end_unheld(tx, jobs.CANCEL, job, jobs.CANCELLED, None, f"cancelled by {tx.actor}")
         return self.get(id)
 
+    @again
     def retry(self, id: int) -> Job:
         """Start a new generation of a job that is over: all its attempts again."""
         with self._store.write() as tx:
@@ -173,6 +182,7 @@ class Jobs:
         finally:
             listener.close()
 
+    @again
     def _settle_unfenced(self, id: int, outcome: Done | Failed, force: bool) -> Job:
         store = self._store
         with store.write() as tx:

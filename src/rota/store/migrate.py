@@ -33,10 +33,10 @@ def migrate(database: Database) -> list[int]:
     for number, (name, oldest, text) in migrations().items():
         if number <= database.version:
             continue
-        with database.write():
+        with database.write(alone=True):
             if database.refresh_version() >= number:
                 continue
-            database.script(fill(text, {**rows.GAPS, **database.gaps()}))
+            database.script(fill(text, {**rows.GAPS, **database.gaps()}), number)
             database.execute(
                 "migration.record", {"number": number, "name": name, "oldest": oldest, "now": database.wall()}
             )

@@ -11,13 +11,18 @@ from rota.store.workers import implicit_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+    from typing import Any, TypeVar
 
     from rota.settings import Settings
+    from rota.store.port import Database
     from rota.store.sqlite.clock import Clock
+
+    T = TypeVar("T")
 
 FOLDER, FILE = ".rota", "rota.db"
 _SCHEME = "sqlite:///"
+POSTGRES = ("postgresql://", "postgres://")
 
 
 def find(start: str) -> str | None:
@@ -44,10 +49,63 @@ def path_of(url: str) -> str:
         path = url.removeprefix(_SCHEME)
         return os.path.abspath(path if not url.startswith(_SCHEME + "/") else "/" + path.lstrip("/"))
     if "://" in url:
-        raise BadInput(f"{url!r} is not a database that this rota can open: write sqlite:///path/to/rota.db")
+        raise BadInput(
+            f"{url!r} is not a database that this rota can open:"
+            " write sqlite:///path/to/rota.db or postgresql://user@host/database"
+        )
     if not url or url.endswith("/") or os.path.isdir(url):
         raise BadInput(f"{url!r} is not a database file: write sqlite:///path/to/rota.db")
     return os.path.abspath(url)
+
+
+def open_database(
+    url: str | None,
+    settings: Settings,
+    *,
+    make: bool = False,
+    clock: Clock | None = None,
+    told: Callable[[str], None] | None = None,
+) -> Database:
+    """The connection alone, whatever schema it finds."""
+    if url and url.startswith(POSTGRES):
+        from rota.store.postgres import open as postgres
+
+        return postgres.open_database(url, settings, make, clock, told)
+    path = path_of(url) if url else find(os.getcwd())
+    if path is None or not os.path.lexists(path):
+        if not make:
+            where = f"at {path}" if path else "here or in any folder above"
+            raise NotFound(f"there is no database {where}: `rota init` makes one")
+        from rota.store.sqlite.create import create
+
+        path = create(path, os.getcwd(), told)
+    from rota.store.sqlite.database import SqliteDatabase
+
+    return SqliteDatabase(path, clock, told)
+
+
+def within_schema(url: str, schema: str) -> str:
+    """The same PostgreSQL database, with rota's tables in this schema."""
+    from rota.store.postgres.link import with_schema
+
+    return with_schema(url, schema)
+
+
+def within(
+    connection: Any, url: str | None, settings: Settings, work: Callable[[Store], T], *, begins: bool
+) -> T | Awaitable[T]:
+    """What `work` answers, done in the transaction of a caller's psycopg connection to the database `url` names.
+
+    `begins`: something new, which outdated code may not.
+    """
+    if not (url or "").startswith(POSTGRES):
+        raise BadInput(
+            "a connection of yours needs rota's jobs in the same PostgreSQL database as your rows:"
+            " App('postgresql://…') or ROTA_DB=postgresql://…; here they are in SQLite"
+        )
+    from rota.store.postgres import callers
+
+    return callers.within(connection, url or "", settings, work, begins)
 
 
 def open_store(
@@ -63,17 +121,7 @@ def open_store(
 
     `told` hears what a person should know: that one was made, or that someone keeps the write lock.
     """
-    path = path_of(url) if url else find(os.getcwd())
-    if path is None or not os.path.lexists(path):
-        if not make:
-            where = f"at {path}" if path else "here or in any folder above"
-            raise NotFound(f"there is no database {where}: `rota init` makes one")
-        from rota.store.sqlite.create import create
-
-        path = create(path, os.getcwd(), told)
-    from rota.store.sqlite.database import SqliteDatabase
-
-    database = SqliteDatabase(path, clock, told)
+    database = open_database(url, settings, make=make, clock=clock, told=told)
     try:
         migrate(database)
         outdated = is_outdated(database)

@@ -7,11 +7,12 @@ import os
 from rota.core import orchestrator as orchestrators
 from rota.core import slot as slots
 from rota.core import worker as workers
-from rota.core.errors import NotFound, Stale
+from rota.core.errors import BadInput, NotFound, Stale
 from rota.core.orchestrator import LEASE
 from rota.core.record import Record
 from rota.store import exchange as exchanges
-from rota.store import tend
+from rota.store import hold, tend
+from rota.store.again import again
 from rota.store.host import host_id
 from rota.store.rows import to_job, to_queue
 from rota.store.slots import come_up, move
@@ -69,6 +70,7 @@ class Orchestrators:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @again
     def join(self, crew: str = "main") -> int:
         """An orchestrator begins; its number."""
         from rota.core.version import __version__
@@ -81,6 +83,7 @@ class Orchestrators:
             tx.tell("orchestrator", "start", str(id), crew=crew)
         return id
 
+    @again
     def take_over(self, id: int, crew: str, is_alive: Callable[[Process], bool]) -> list[Process]:
         """Release what belonged to dead orchestrators of this crew and host; the orphans that live are to be watched.
 
@@ -88,7 +91,7 @@ class Orchestrators:
         """
         from rota.store import orphans
 
-        with self._store.begin() as tx:
+        with self._store.begin(alone=True) as tx:
             for other in self.live():
                 if other.id == id or (other.crew, other.host) != (crew, host_id()):
                     continue
@@ -108,6 +111,7 @@ class Orchestrators:
         rows = self._store.database.execute("worker.orphans", {"host": host_id(), "crew": crew})
         return [Process(*row) for row in rows]
 
+    @again
     def renew(self, id: int, answered_wish: int = 0, status: str = orchestrators.RUNNING) -> Instant:
         """Renew the lease on which all its claims hang; until when."""
         with self._store.write() as tx:
@@ -119,13 +123,17 @@ class Orchestrators:
             until: Instant = row[0]
             return until
 
+    @again
     def hire(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
         """A worker life that this orchestrator watches; its id."""
         worker = process.worker_id if process else self._store.new_worker_id()
         with self._store.write() as tx:
+            hold.orchestrator(tx, id)
             row = tx.one("orchestrator.get", id=id)
             if row is None or row[1] == orchestrators.STOPPED:
                 raise NotFound(f"there is no running orchestrator {id}")
+            if process and tx.one("worker.get", id=worker):  # it stands already: only the answer was lost
+                return worker
             pid, pid_start = (process.pid, process.pid_start) if process else (None, None)
             place = {"hostname": os.uname().nodename, "host": host_id(), "pid": pid, "pid_start": pid_start}
             watched = {"orchestrator": id, "slot": slot, "queue": queue, "check_at": None, "heartbeat_interval": None}
@@ -137,12 +145,14 @@ class Orchestrators:
                 move(tx, slot, slots.STARTING, worker, None)
         return worker
 
+    @again
     def came_up(self, worker: str, slot: str, concurrency: int = 1) -> None:
         """A watched worker is ready for its first job, and has so many in hand at a time."""
         with self._store.write() as tx:
             tx.execute("worker.ready", id=worker, concurrency=concurrency)
             come_up(tx, slot, worker)
 
+    @again
     def mirror(self, told: Iterable[tuple[str | None, str]], health: Iterable[tuple[str | None, str]]) -> None:
         """Show readers what workers report, each `(JSON, worker)`, and the health of slots, each `(state, slot)`."""
         with self._store.write() as tx:
@@ -153,22 +163,26 @@ class Orchestrators:
                 tx.execute("slot.feel", name=slot, health=state)
                 tx.tell("slot", "health", slot, health=state)
 
+    @again
     def note(self, facts: Iterable[tuple[str, str, str, dict[str, object]]]) -> None:
         """Append to the event log what changes no row, each `(noun, verb, which, details)`."""
         with self._store.write() as tx:
             for noun, verb, which, details in facts:
                 tx.tell(noun, verb, which, **details)
 
+    @again
     def bury(self, worker: str, verdict: workers.Dead) -> None:
         """A watched worker died: its certificate, and its claims back, in one transaction."""
         with self._store.write() as tx:
             tend.bury(self._store, tx, worker, verdict)
 
+    @again
     def end_orphan(self, worker: str) -> None:
         """Its time to finish is over: once its process is gone, whoever notices gives back unspent what it held."""
         with self._store.write() as tx:
             tx.execute("worker.ask", id=worker, desired=workers.END)
 
+    @again
     def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
         """A watched worker is gone: see `rota.store.deaths`. After how long its slot starts again, or None and why.
 
@@ -177,10 +191,12 @@ class Orchestrators:
         from rota.store.deaths import record
 
         with self._store.write() as tx:
+            hold.worker(tx, death.worker_id)
             tx.many("claim.checkpoint", last.checkpoints)
             exchanges.settle(self._store, tx, last.outcomes)
             return record(self._store, tx, death, policy)
 
+    @again
     def exchange(self, id: int, number: int, report: Report) -> Exchange:
         """Settle what workers report and claim for those with room: see `rota.store.exchange`."""
         return exchanges.exchange(self._store, id, number, report)
@@ -216,6 +232,25 @@ class Orchestrators:
         """Those that are not gone."""
         return [Live(*row) for row in self._store.database.execute("orchestrator.all_live", {})]
 
+    def hosts(self) -> dict[str, str]:
+        """The names of all hosts that had an orchestrator, by what tells them apart."""
+        return dict(self._store.database.execute("orchestrator.hosts", {}))
+
+    def host_named(self, name: str) -> str:
+        """The host of this name that has an orchestrator, or had one; two of one name are told apart by their ids."""
+        hosts, live = self.hosts(), {each.host for each in self.live()}
+        if name in hosts:
+            return name
+        named = [host for host, called in hosts.items() if called == name]
+        found = [host for host in named if host in live] or named
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise BadInput(f"several hosts are called {name}: say which by its id, {' or '.join(sorted(found))}")
+        known = ", ".join(sorted({hosts[host] for host in live})) or "none"
+        raise NotFound(f"no orchestrator has run on a host {name}; there are orchestrators on: {known}")
+
+    @again
     def drain(self, crew: str, host: str) -> list[Live]:
         """Wish that the orchestrator of this crew and host finishes what it holds, however long, and ends."""
         found = [each for each in self.live() if (each.crew, each.host) == (crew, host)]
@@ -232,14 +267,17 @@ class Orchestrators:
         ((number,),) = self._store.database.execute("number.get", {"name": "wish"})
         return int(number)
 
+    @again
     def reconciled(self, id: int) -> None:
         """It has just made the store true."""
         with self._store.write() as tx:
             tx.execute("orchestrator.reconciled", id=id, now=tx.now)
 
+    @again
     def leave(self, id: int) -> None:
         """An orchestrator ends: what still hangs on it goes back unspent, its workers are stopped."""
         with self._store.write() as tx:
+            hold.orchestrator(tx, id)
             exchanges.give_back(self._store, tx, id, ())
             for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id):
                 tend.deregister(self._store, tx, worker, "stop")

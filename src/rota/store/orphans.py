@@ -8,7 +8,8 @@ from rota.core import worker as workers
 from rota.core.claim import ORPHANED, Returned
 from rota.core.orchestrator import LEASE
 from rota.core.worker import Dead
-from rota.store import ending, tend
+from rota.store import ending, hold, tend
+from rota.store.again import again
 from rota.store.rows import to_job, to_worker
 
 TYPE_CHECKING = False
@@ -31,6 +32,7 @@ class Orphans:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @again
     def begin(
         self, worker: str, in_hand: Collection[int], outcomes: Sequence[Settled], checkpoints: Sequence[Kept] = ()
     ) -> frozenset[int]:
@@ -39,7 +41,8 @@ class Orphans:
         Those that still hold: none when the worker counts as dead, and not one whose job is someone else's.
         """
         with self._store.write(worker) as tx:
-            row = tx.one("worker.lock", id=worker)
+            hold.worker(tx, worker)
+            row = tx.one("worker.get", id=worker)
             for job_id, token, checkpoint in checkpoints:
                 tx.execute("claim.checkpoint", id=job_id, token=token, checkpoint=checkpoint)
             for settled in outcomes:
@@ -53,6 +56,7 @@ class Orphans:
             move_to_lease(tx, worker)
             return frozenset(in_hand) & {job.token for job in held}
 
+    @again
     def renew(self, worker: str, claims: Sequence[tuple[int, int]]) -> frozenset[int]:
         """A beat and a renewal in one, of claims as `(job, token)`; the tokens that still hold."""
         with self._store.write(worker) as tx:
@@ -62,21 +66,25 @@ class Orphans:
             held = {token for job, token in claims if tx.execute("orphan.renew", id=job, token=token, **more)}
             return frozenset(held)
 
+    @again
     def keep_checkpoint(self, worker: str, kept: Kept) -> None:
         """Keep it for the next attempt, if the claim still holds."""
         job_id, token, checkpoint = kept
         with self._store.write(worker) as tx:
             tx.execute("claim.checkpoint", id=job_id, token=token, checkpoint=checkpoint)
 
+    @again
     def settle(self, worker: str, settled: Settled) -> None:
         """Report what became of the job in hand; a claim that was lost changes nothing."""
         with self._store.write(worker) as tx:
             self._settle(tx, settled)
 
+    @again
     def end(self, death: Death, last: Sequence[Settled] = ()) -> None:
         """The worker is gone: its last reports, its certificate, its claims back and its slot empty, all at once."""
         worker = death.worker_id
         with self._store.write(worker) as tx:
+            hold.worker(tx, worker)
             for settled in last:
                 self._settle(tx, settled)
             if not death.asked:
@@ -88,8 +96,7 @@ class Orphans:
 
     def _settle(self, tx: Transaction, settled: Settled) -> None:
         job_id, token, outcome = settled
-        row = tx.one("job.lock", id=job_id)
-        job = to_job(row) if row else None
+        job = hold.job(tx, job_id)
         if job and job.status == jobs.ACTIVE and job.token == token:
             self._end(tx, job, outcome)
 

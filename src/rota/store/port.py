@@ -1,4 +1,4 @@
-"""What the store asks of a database. `sqlite` is behind it; a second database adds a second implementation."""
+"""What the store asks of a database: `sqlite` and `postgres` are behind it."""
 
 from __future__ import annotations
 
@@ -18,28 +18,65 @@ if TYPE_CHECKING:
 
         def fileno(self) -> int: ...
 
+        def clear(self) -> None: ...
+
         def close(self) -> None: ...
 
+    class Log(Protocol):
+        """The events by cursor: opaque texts that only the database that made them can read."""
+
+        def after(self, cursor: str, most: int) -> list[Row]:
+            """Cursor, instant, actor and facts of what came after a cursor, oldest first."""
+
+        def before(self, cursor: str | None, most: int) -> list[Row]:
+            """The same of what came before a cursor, or last of all, oldest first."""
+
+        def last(self) -> str:
+            """The cursor after all there is."""
+
     class Database(Protocol):
-        """One connection: named statements, transactions, the store's clock, and the bell."""
+        """One connection: named statements, transactions, the store's clock, the log and the bell.
+
+        `path` names it for people, `url` for programs; `beside` is how paths of this host's files for it begin. Where
+        `locks_rows`, several write at once, unless one asks to be alone. `is_lent`: its transactions are parts of one
+        that a caller ends, nobody knows when.
+        """
 
         dialect: str
+        locks_rows: bool
+        is_lent: bool
         version: int
         path: str
+        url: str
+
+        @property
+        def beside(self) -> str: ...
+
+        @property
+        def runs(self) -> str:
+            """The folder of this host in which what commands write is kept."""
+
+        @property
+        def log(self) -> Log: ...
 
         def now(self) -> Instant: ...
 
         def wall(self) -> Instant: ...
 
+        def moment(self) -> tuple[Instant, Instant]:
+            """The readings `now` and `wall`; within a transaction those of its beginning, if the database tells."""
+
         def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
+
+        def foresee(self, name: str, params: Mapping[str, Any]) -> None: ...
 
         def many(self, name: str, rows: Iterable[Row]) -> list[Row]: ...
 
-        def write(self) -> AbstractContextManager[None]: ...
+        def write(self, alone: bool = False) -> AbstractContextManager[None]: ...
 
         def read(self) -> AbstractContextManager[None]: ...
 
-        def script(self, text: str) -> None: ...
+        def script(self, text: str, number: int = 0) -> None: ...
 
         def gaps(self) -> Mapping[str, str]: ...
 

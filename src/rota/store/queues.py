@@ -9,12 +9,14 @@ from rota.core.ids import queue_name
 from rota.core.queue import parse_rate
 from rota.core.record import Record
 from rota.store import flow
+from rota.store.again import again
 from rota.store.rows import to_job, to_queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.core.queue import Queue
     from rota.core.times import Instant
+    from rota.store.rows import Row
     from rota.store.store import Store
     from rota.store.transaction import Transaction
 
@@ -37,9 +39,13 @@ class Queues:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def open_ones(self, name: str | None = None) -> list[Queue]:
-        """The queues that jobs may be claimed from: all that are not paused, or this one if it is not."""
-        found = {row[0]: to_queue(row) for row in self._store.database.execute("queue.all", {})}
+    def open_ones(self, name: str | None = None, rows: list[Row] | None = None) -> list[Queue]:
+        """The queues that jobs may be claimed from: all that are not paused, or this one if it is not.
+
+        `rows` are all queues, where the caller has just read them.
+        """
+        known = self._store.database.execute("queue.all", {}) if rows is None else rows
+        found = {row[0]: to_queue(row) for row in known}
         everything = found.pop(queues.ALL)
         if everything.paused_at is not None:
             return []
@@ -58,11 +64,12 @@ class Queues:
             raise NotFound(f"there is no queue {name}: a queue comes to be with its first job or with `rota queue set`")
         return to_queue(rows[0])
 
+    @again
     def set(self, name: str, **limits: object) -> Queue:
         """Set limits of a queue; None removes one. Jobs are held back or let in as a changed `per_key` says."""
         for limit, value in limits.items():
             _check(limit, value)
-        with self._store.write() as tx:
+        with self._store.write(alone=True) as tx:
             tx.execute("queue.make", queue=queue_name(name), now=tx.now)
             before = flow.queue_of(tx, name)
             wanted = {limit: limits.get(limit, getattr(before, limit)) for limit in LIMITS}
@@ -74,17 +81,19 @@ class Queues:
             self._apply_per_key(name)
         return self.get(name)
 
+    @again
     def pause(self, name: str | None = None, reason: str | None = None) -> list[str]:
         """Let nothing new be claimed, of one queue or of all; who holds a job finishes it. It persists."""
-        with self._store.write() as tx:
+        with self._store.write(alone=True) as tx:
             target = self._known(tx, name)
             paused = tx.execute("queue.pause", queue=target, now=tx.now, by=tx.actor, reason=reason)
             self._wish(tx, "pause", target, bool(paused), by=tx.actor)
         return [row[0] for row in paused]
 
+    @again
     def resume(self, name: str | None = None) -> list[str]:
         """The opposite of pause; what was resumed. Resuming all resumes each queue too."""
-        with self._store.write() as tx:
+        with self._store.write(alone=True) as tx:
             target = self._known(tx, name)
             names = [target] if name is not None else [row[0] for row in tx.execute("queue.all")]
             resumed = [each for each in names if tx.execute("queue.resume", queue=each)]
@@ -111,9 +120,10 @@ class Queues:
         while after is not None:
             after = self._let_in(name, after)
 
+    @again
     def _hold_back(self, name: str) -> bool:
         """Ready jobs beyond their key's limit wait again; whether there may be more."""
-        with self._store.write() as tx:
+        with self._store.write(alone=True) as tx:
             per_key = flow.queue_of(tx, name).per_key
             keys = [] if per_key is None else tx.execute("job.admitted_keys", queue=name, per_key=per_key, most=_BATCH)
             for (key,) in keys:
@@ -121,9 +131,10 @@ class Queues:
                 flow.move_to_rest(tx, jobs.BLOCK, to_job(tx.execute("job.get", id=last)[0]))
         return bool(keys)
 
+    @again
     def _let_in(self, name: str, after: str) -> str | None:
         """Waiting jobs that their key's limit has room for; the last key looked at, None at the end."""
-        with self._store.write() as tx:
+        with self._store.write(alone=True) as tx:
             keys = tx.execute("job.crowded_keys", queue=name, after=after, most=_BATCH)
             for (key,) in keys:
                 flow.admit_next(tx, name, key)

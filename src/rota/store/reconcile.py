@@ -11,6 +11,7 @@ from rota.core.record import Record
 from rota.store import ending, flow
 from rota.store.rows import to_job
 from rota.store.tend import Tended, tend
+from rota.store.transaction import SHARDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,16 +40,17 @@ def reconcile(store: Store, plan: bool = False) -> Reconciled:
     total = Tended()
     if plan:
         try:
-            with store.write("plan") as tx:
+            with store.write("plan", alone=True) as tx:
                 total = _everything(store, tx)
                 raise _OnlyAPlan
         except _OnlyAPlan:
             pass
     else:
-        with store.write() as tx:
+        with store.write(alone=True) as tx:
             tx.execute("number.set", name="blocked_cursor", value=0)
+            tx.execute("tally.gather", from_shard=SHARDS)
         while True:
-            with store.write() as tx:
+            with store.write(alone=True) as tx:
                 found = _pass(store, tx)
             total = total + found
             if not found.full:

@@ -9,6 +9,7 @@ from rota.core import slot as slots
 from rota.core.errors import NotFound
 from rota.core.record import Record
 from rota.core.slot import History
+from rota.store.again import again
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,17 +42,19 @@ class Slots:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @again
     def take(self, crew: str, host: str, pools: Mapping[str, int]) -> list[Slot]:
         """The slots of a crew: its own rows first, failed ones too, then the lowest numbers that nobody has."""
-        with self._store.begin() as tx:
+        with self._store.begin(alone=True) as tx:
             known = {to_slot(row).queue for row in tx.execute("slot.of_crew", crew=crew, host=host)}
             for queue in {**pools, **dict.fromkeys(known)}:
                 _resize(tx, crew, host, queue, pools.get(queue, 0))
         return [slot for slot in self.of_crew(crew, host) if slot.wanted]
 
+    @again
     def scale(self, crew: str, host: str, queue: str, count: int) -> None:
         """Let a crew have so many slots of a queue; the history of those it gives up stays."""
-        with self._store.write() as tx:
+        with self._store.write(alone=True) as tx:
             _resize(tx, crew, host, queue, count)
             tx.tell("slot", "scale", queue, count=count, by=tx.actor)
             tx.draw("wish")
@@ -72,9 +75,10 @@ class Slots:
             raise NotFound(f"there is no slot {name}: `rota orchestrator status` shows those that are")
         return why_slot(self._store, to_slot(found[0]))
 
+    @again
     def reset(self, name: str, forget: bool = False) -> None:
         """Clear a slot's history, so that it is filled again at once; or remove it altogether."""
-        with self._store.write() as tx:
+        with self._store.write(alone=True) as tx:
             if tx.one("slot.get", name=name) is None:
                 raise NotFound(f"there is no slot {name}: `rota orchestrator status` shows those that are")
             if forget:

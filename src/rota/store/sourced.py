@@ -48,7 +48,7 @@ def count(tx: Transaction, finished: Sequence[Finished]) -> None:
     workers: dict[str, list[str]] = {}
     for _, source, _, worker, _, _ in finished:
         workers.setdefault(source, []).append(worker)
-    for source, succeeded in workers.items():
+    for source, succeeded in sorted(workers.items()):  # in one order, so that two who count do not wait in a circle
         tx.execute("source.succeeded", name=source, count=len(succeeded), now=tx.now, worker=succeeded[-1])
 
 

@@ -6,7 +6,9 @@ from rota.core import job as jobs
 from rota.core import source as core
 from rota.core.errors import NotFound, Stale
 from rota.core.record import Record
-from rota.store.rows import to_job, to_queue, to_source
+from rota.store import hold
+from rota.store.again import again
+from rota.store.rows import to_job, to_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,13 +64,14 @@ class Sources:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @again
     def declare(self, declared: Sequence[Declared]) -> None:
         """Let these be known, each with the internal job that fills its queue; nothing new writes nothing."""
         known = {source.name: source for source in self._all()}
         if all(self._is_known(known.get(each.name), each) for each in declared):
             return
         with self._store.begin() as tx:
-            for each in declared:
+            for each in sorted(declared, key=lambda each: each.name):
                 self._declare(tx, core.checked(each))
 
     def get(self, name: str) -> Source:
@@ -79,14 +82,8 @@ class Sources:
 
     def forget(self, name: str) -> int:
         """Remove a source with its counters, its filler and what waits; how many jobs were called off."""
-        source = self.get(name)
-        with self._store.write() as tx:
-            filler = tx.one("job.lock", id=source.filler)
-            if filler is not None:
-                _end_filler(tx, to_job(filler))
-            for statement in ("source.forget", "source.forget_memory"):
-                tx.execute(statement, name=name)
-            tx.tell("source", "forget", name)
+        self.get(name)
+        self._forget(name)
         count = 0
         while rows := self._forget_waiting(name):
             count += rows
@@ -96,6 +93,7 @@ class Sources:
         """Which of these would become jobs if they were added now, by a pass that began then; writes nothing."""
         return _sift(self._store.database.many, self.get(name), found, began, self._store.now())
 
+    @again
     def fill(self, name: str, filler: tuple[int, int], found: Sequence[Found], like: NewJob, exhausted: bool) -> Filled:
         """Add what is new of a pass, all in one transaction; `filler` is the job and token that it is fenced by.
 
@@ -131,25 +129,23 @@ class Sources:
         return Filled(len(fresh), repeated)
 
     def _add(self, tx: Transaction, source: Source, fresh: Sequence[Found], like: NewJob) -> None:
-        first = tx.draw("job", len(fresh))
+        ids = tx.draw_many("job", len(fresh))
         attempts = like.max_attempts or self._store.settings.max_attempts
         rows: list[Row] = []
-        for id, each in enumerate(fresh, first):
+        for id, each in zip(ids, fresh, strict=True):
             title = f"{source.task} {each.key}"[:LONGEST_TITLE].replace("\0", "")
             work = (id, source.queue, source.task, title, each.payload_json, like.priority)
             rows.append((*work, each.key, source.name, attempts, like.timeout, tx.now))
         tx.many("source.add", rows)
-        ids = list(range(first, first + len(fresh)))
         tx.moved(jobs.ADD, source.queue, None, jobs.READY, ids, source=source.name)
 
     def _room(self, tx: Transaction, queue: str) -> int:
         """How many more jobs the queue's depth lets wait."""
-        row = tx.one("queue.lock", queue=queue)
-        if row is None:
-            tx.execute("queue.make", queue=queue, now=tx.now)
-            tx.tell("queue", "make", queue)
+        known = hold.queue(tx, queue)
+        if known is None:
+            _make_queue(tx, queue)
             return core.LARGEST_NUMBER
-        depth = to_queue(row).max_depth
+        depth = known.max_depth
         return core.LARGEST_NUMBER if depth is None else max(0, depth - tx.count(queue, *jobs.WAITING))
 
     def _all(self) -> list[Source]:
@@ -186,6 +182,19 @@ class Sources:
         due = filler.due_at if filler is not None and filler.status == jobs.SCHEDULED else None
         return SourceStatus(source, of_source, filler.status if filler else None, due)
 
+    @again
+    def _forget(self, name: str) -> None:
+        with self._store.write() as tx:
+            row = tx.one("source.lock", name=name)
+            filler = tx.one("job.lock", id=to_source(row).filler) if row is not None else None
+            if filler is not None:
+                _end_filler(tx, to_job(filler))
+            for statement in ("source.forget", "source.forget_memory"):
+                tx.execute(statement, name=name)
+            if row is not None:
+                tx.tell("source", "forget", name)
+
+    @again
     def _forget_waiting(self, name: str) -> int:
         with self._store.write() as tx:
             rows = tx.execute("source.waiting_of", source=name, most=FORGOTTEN_AT_ONCE)
@@ -205,10 +214,9 @@ class Sources:
 
 def _make_filler(tx: Transaction, declared: Declared) -> int:
     """The job that fills the queue: it is ready at once, and from then on whenever its time has come."""
-    id, queue = tx.draw("job"), core.internal_queue(declared.queue)
+    (id,), queue = tx.draw_many("job", 1), core.internal_queue(declared.queue)
     if tx.one("queue.get", queue=declared.queue) is None:
-        tx.execute("queue.make", queue=declared.queue, now=tx.now)
-        tx.tell("queue", "make", declared.queue)
+        _make_queue(tx, declared.queue)
     tx.execute(
         "source.make_filler",
         id=id,
@@ -221,6 +229,11 @@ def _make_filler(tx: Transaction, declared: Declared) -> int:
     )
     tx.moved(jobs.ADD, queue, None, jobs.READY, [id])
     return id
+
+
+def _make_queue(tx: Transaction, name: str) -> None:
+    if tx.execute("queue.make", queue=name, now=tx.now):
+        tx.tell("queue", "make", name)
 
 
 def _end_filler(tx: Transaction, filler: Job) -> None:

@@ -1,6 +1,7 @@
 """SQL by name. Each statement stands once, in `sql/NOUN.sql`, under `-- name: VERB` and a line that says its promise.
 
-A dialect fills a handful of named gaps (`$int64`, `$for_update` …).
+A dialect fills a handful of named gaps (`$int64`, `$for_update` …). It may have a text of its own for a statement,
+under the same name; `NOUN.VERB many` is one that takes many rows at once.
 """
 
 from __future__ import annotations
@@ -20,19 +21,23 @@ _HEADER = "-- name: "
 class Statements:
     """The texts of one dialect, read when first asked for: `text("job.get")` is `get` in `sql/job.sql`."""
 
-    def __init__(self, gaps: Mapping[str, str]) -> None:
+    def __init__(self, gaps: Mapping[str, str], own: Mapping[str, str] | None = None) -> None:
         self._gaps = {**rows.GAPS, **gaps}
+        self._own = own or {}
         self._ready: dict[str, str] = {}
         self._files: dict[str, dict[str, str]] = {}
 
     def text(self, name: str) -> str:
         text = self._ready.get(name)
         if text is None:
-            noun, verb = name.split(".")
-            if noun not in self._files:
-                self._files[noun] = read_statements(join(FOLDER, f"{noun}.sql"))
-            text = self._ready[name] = fill(self._files[noun][verb], self._gaps)
+            text = self._ready[name] = fill(self._own.get(name) or self._common(name), self._gaps)
         return text
+
+    def _common(self, name: str) -> str:
+        noun, verb = name.split(".")
+        if noun not in self._files:
+            self._files[noun] = read_statements(join(FOLDER, f"{noun}.sql"))
+        return self._files[noun][verb]
 
 
 def read_statements(path: str) -> dict[str, str]:

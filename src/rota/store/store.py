@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from rota.core.errors import SchemaMismatch
+from rota.core.errors import NotAllowed, SchemaMismatch
 from rota.core.ids import worker_id
 from rota.store import tend
+from rota.store.again import again
 from rota.store.transaction import Transaction
 
 TYPE_CHECKING = False
@@ -115,23 +116,30 @@ class Store:
 
         return reconcile(self, plan)
 
-    def write(self, actor: str | None = None) -> Transaction:
-        """A change: its facts become one event in the same transaction, and others are woken once it is whole."""
-        return Transaction(self.database, actor or self.actor)
+    def write(self, actor: str | None = None, alone: bool = False) -> Transaction:
+        """A change: its facts become one event in the same transaction, and others are woken once it is whole.
 
-    def begin(self) -> Transaction:
+        `alone`: while no one else writes, for what is rare and touches much.
+        """
+        return Transaction(self.database, actor or self.actor, alone)
+
+    def begin(self, alone: bool = False) -> Transaction:
         """A change that begins something new, which outdated code may not."""
         if self._outdated:
             raise SchemaMismatch(
                 "this rota is older than its database: it may finish what it holds; upgrade it to begin"
             )
-        return self.write()
+        return self.write(alone=alone)
 
+    @again
     def tend(self) -> None:
         """Look after what is due, without writing when nothing is."""
-        if tend.anything_due(self):
-            with self.write() as tx:
-                tend.tend(self, tx)
+        try:
+            if tend.anything_due(self):
+                with self.write() as tx:
+                    tend.tend(self, tx)
+        except NotAllowed:  # who may only look leaves it to those who may do more
+            pass
 
     def next_due(self) -> Duration | None:
         """After how long there will be something to look after; None when nothing is in sight."""

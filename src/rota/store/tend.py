@@ -10,7 +10,7 @@ from rota.core.death import DEADLINE, OPERATOR
 from rota.core.orchestrator import Pulse
 from rota.core.record import Record
 from rota.core.worker import Dead, Holding, judge
-from rota.store import ending, flow
+from rota.store import ending, flow, hold
 from rota.store.rows import to_job, to_worker
 
 TYPE_CHECKING = False
@@ -43,13 +43,13 @@ class Tended(Record):
 
 def anything_due(store: Store) -> bool:
     """A look at the indexes that writes nothing."""
-    params = {"now": store.database.now(), "wall": store.database.wall()}
-    return bool(store.database.execute("tend.due", params)[0][0])
+    now, wall = store.database.moment()
+    return bool(store.database.execute("tend.due", {"now": now, "wall": wall})[0][0])
 
 
 def next_due(store: Store) -> Duration | None:
     """After how long something is due, or a rate lets the next job start; None when nothing is in sight."""
-    now, wall = store.database.now(), store.database.wall()
+    now, wall = store.database.moment()
     *instants, by_wall = store.database.execute("tend.next", {"now": now})[0]
     waits = [instant - now for instant in instants if instant is not None]
     if by_wall is not None:
@@ -80,16 +80,18 @@ def _promote(tx: Transaction, most: int) -> int:
     count = 0
     for due_wall, now in ((0, tx.now), (1, tx.wall)):
         rows = tx.execute("job.due", due_wall=due_wall, now=now, most=most)
-        flow.unblock(tx, jobs.DUE, ((id, queue, None, 0, limit_key) for id, queue, limit_key in rows))
+        free = hold.free_scheduled(tx, rows)
+        flow.unblock(tx, jobs.DUE, ((id, queue, None, 0, limit_key) for id, queue, limit_key in free))
         count += len(rows)
     return count
 
 
 def _expire(store: Store, tx: Transaction, most: int) -> int:
-    lapsed = [to_job(row) for row in tx.execute("claim.lapsed", now=tx.now, most=most)]
+    rows = tx.execute("claim.lapsed", now=tx.now, most=most)
+    lapsed = [job for job in hold.free_claims(tx, [to_job(row) for row in rows]) if job.is_lapsed(tx.now)]
     for job in sorted(lapsed, key=lambda job: job.token or 0, reverse=True):  # what waits before what it waits for
         ending.end_claim(tx, job, _lapse(tx, job), store.settings.backoff, store.chance())
-    return len(lapsed)
+    return len(rows)
 
 
 def _lapse(tx: Transaction, job: Job) -> Ending:
@@ -120,6 +122,8 @@ def _lost_orchestrators(store: Store, tx: Transaction, grace_from: Instant) -> i
     for id, _, lease_expires_at, _, _, hostname, pid, *_ in tx.execute("orchestrator.live"):
         if not orchestrators.is_lapsed(lease_expires_at, grace_from, tx.now):
             continue
+        if not hold.lapsed_orchestrator(tx, id, lease_expires_at):
+            continue
         tx.execute("orchestrator.end", id=id)
         tx.tell("orchestrator", "lapse", str(id), hostname=hostname, pid=pid)
         for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id):
@@ -133,6 +137,8 @@ def _judge(store: Store, tx: Transaction, grace_from: Instant, most: int) -> tup
     rows, dead = tx.execute("worker.to_judge", now=tx.now, most=most), 0
     for id, beat, interval in rows:
         held = [to_job(row) for row in tx.execute("claim.held_by", worker=id)]
+        if {job.queue for job in held} - hold.free_queues(tx, (job.queue for job in held)):
+            continue
         verdict = judge(beat, interval, _holding(held), grace_from, tx.now)
         if isinstance(verdict, Dead):
             bury(store, tx, id, verdict)
@@ -156,7 +162,8 @@ def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death
     A worker that has several in hand at a time had all of them, and none is charged. One that was ended because its
     time to finish was over is no death. False when it was gone already, and then nothing changes.
     """
-    row = tx.one("worker.lock", id=worker)
+    hold.worker(tx, worker)
+    row = tx.one("worker.get", id=worker)
     known = to_worker(row) if row else None
     if known is not None and known.desired == workers.END:
         return deregister(store, tx, worker, workers.STOP) >= 0
@@ -189,6 +196,7 @@ def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death
 
 def deregister(store: Store, tx: Transaction, worker: str, reason: str) -> int:
     """A worker leaves in peace: what it holds goes back unspent. How many, or -1 if it was gone."""
+    hold.worker(tx, worker)
     if not tx.execute("worker.end", id=worker, status=workers.STOPPED):
         return -1
     held = tx.execute("claim.held_by", worker=worker)

@@ -12,27 +12,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
+    from rota.core.queue import Queue
     from rota.core.times import Instant
     from rota.store.port import Database
     from rota.store.rows import Row
 
 
-class Transaction:
-    """Collects facts and counts while statements run; writes them as one event row and a few counters at the end."""
+SHARDS = 16  # into which those who write at once split the counters
 
-    def __init__(self, database: Database, actor: str) -> None:
+
+class Transaction:
+    """Collects facts and counts while statements run; writes them as one event row and a few counters at the end.
+
+    `alone`: nobody else writes until this is whole. Where others do, `rota.store.hold` keeps rows still. `lent`: it is
+    part of a caller's transaction, so it keeps nothing that a crew would have to wait for.
+    """
+
+    def __init__(self, database: Database, actor: str, alone: bool = False) -> None:
         self.now: Instant = 0
         self.wall: Instant = 0
         self.actor = actor
         self.something_to_claim = False
+        self.alone = alone or not database.locks_rows
+        self.lent = database.is_lent
+        self.held_queues: set[str] = set()
+        self.unlimited: dict[str, Queue] = {}
         self._database = database
-        self._hold = database.write()
+        self._hold = database.write(alone)
         self._facts: list[Sequence[object]] = []
         self._tally: dict[tuple[str, str], int] = {}
 
     def __enter__(self) -> Transaction:
         self._hold.__enter__()
-        self.now, self.wall = self._database.now(), self._database.wall()
+        self.now, self.wall = self._database.moment()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *problem: Any) -> None:
@@ -49,6 +61,10 @@ class Transaction:
     def execute(self, statement: str, /, **params: Any) -> list[Row]:
         return self._database.execute(statement, params)
 
+    def foresee(self, statement: str, /, **params: Any) -> None:
+        """Ask now what will be executed soon, so that the answer comes with the next one; the moment asked is now."""
+        self._database.foresee(statement, params)
+
     def one(self, statement: str, /, **params: Any) -> Row | None:
         """The first row, or None."""
         rows = self._database.execute(statement, params)
@@ -57,10 +73,15 @@ class Transaction:
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
         return self._database.many(name, rows)
 
-    def draw(self, name: str, count: int = 1) -> int:
-        """Draw `count` numbers that nobody else gets; the first of them."""
-        last: int = self.execute("number.draw", name=name, count=count)[0][0]
-        return last - count + 1
+    def draw(self, name: str) -> int:
+        """Draw a number that nobody else gets."""
+        number: int = self.execute("number.draw", name=name)[0][0]
+        return number
+
+    def draw_many(self, name: str, count: int) -> list[int]:
+        """Draw job ids or tokens that nobody else gets, in order."""
+        stretches = self.execute("number.draw_many", name=name, count=count)
+        return [number for first, last in stretches for number in range(first, last + 1)]
 
     def moved(self, verb: str, queue: str, old: str | None, new: str, ids: Sequence[int], **facts: object) -> None:
         """Jobs of one queue changed state: checked against the table, counted, and told."""
@@ -96,7 +117,7 @@ class Transaction:
 
     def _flush(self) -> None:
         """Write the counts and the event; the last thing before the commit."""
-        counts = [(queue, status, change) for (queue, status), change in self._tally.items() if change]
+        counts = [(queue, status, change) for (queue, status), change in sorted(self._tally.items()) if change]
         if counts:
             self.many("tally.add", counts)
         if self._facts:

@@ -12,6 +12,7 @@ from rota.core.jsontext import encode
 from rota.core.record import Record
 from rota.core.times import SECOND
 from rota.store import tend
+from rota.store.again import again
 from rota.store.rows import to_job, to_worker
 
 TYPE_CHECKING = False
@@ -47,6 +48,7 @@ class Workers:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @again
     def register(
         self, name: str, every: Duration | None = None, pid: int | None = None, queue: str | None = None
     ) -> Worker:
@@ -68,6 +70,7 @@ class Workers:
             _insert(tx, id, name, pid=pid, queue=queue, interval=interval)
         return self.get(id)
 
+    @again
     def heartbeat(self, id: str, metrics: Mapping[str, object] | None = None) -> str:
         """A sign of life; the answer is what to do: `continue`, `stop` or `pause`; an unknown one must register."""
         with self._store.write() as tx:
@@ -83,6 +86,7 @@ class Workers:
             return workers.STOP
         return workers.CONTINUE if self._store.queues.is_open(queue) else workers.PAUSE
 
+    @again
     def deregister(self, id: str) -> int:
         """Leave: what it holds goes back, its history stays. The number of jobs given back."""
         with self._store.write() as tx:
@@ -91,6 +95,7 @@ class Workers:
                 raise UnknownWorker(f"worker {id} is not registered")
         return max(0, given_back)
 
+    @again
     def stop(self, id: str) -> Worker:
         """Ask a worker to finish and leave; it hears of it with its next beat."""
         with self._store.write() as tx:

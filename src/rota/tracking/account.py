@@ -13,9 +13,10 @@ import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
-from rota.tracking.driver import psycopg
+from rota.store.postgres.driver import psycopg
+from rota.store.postgres.link import in_one_line
 from rota.tracking.parcel import Doubt, Parcel, Progress
-from rota.tracking.postgres import in_one_line, statement
+from rota.tracking.postgres import statement
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rota.tracking.driver import psycopg
+from rota.store.postgres.driver import psycopg
 from rota.tracking.postgres import check_url, connect
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from os.path import dirname, join
 from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput, Conflict, NotFound, RotaError, StoreError
+from rota.store.postgres.driver import psycopg
+from rota.store.postgres.link import SCHEMES, in_one_line
 from rota.store.statements import read_statements
-from rota.tracking.driver import psycopg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Connection = psycopg.Connection[tuple[object, ...]]
 
-SCHEMES = ("postgresql://", "postgres://")
 _FOLDER = join(dirname(__file__), "sql")
 # A link that was cut is noticed in seconds, not after the hours that TCP allows. The URL may say otherwise.
 _DEFAULTS = {
@@ -80,13 +80,6 @@ def explain(problem: psycopg.Error) -> RotaError:
         case psycopg.OperationalError() if problem.sqlstate is None:
             return StoreError(f"PostgreSQL is out of reach: {in_one_line(problem)}")
     return StoreError(f"PostgreSQL refused: {text}")
-
-
-def in_one_line(problem: object) -> str:
-    """The text of an error without its line ends, and not endless; of a server's error its first sentence."""
-    primary = problem.diag.message_primary if isinstance(problem, psycopg.Error) else None
-    text = " ".join((primary or str(problem)).split())
-    return text if len(text) <= 400 else f"{text[:399]}…"
 
 
 @cache

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput
 from rota.core.times import SECOND
+from rota.store.postgres.driver import psycopg
+from rota.store.postgres.link import in_one_line
 from rota.tracking import presence
 from rota.tracking.account import Account
-from rota.tracking.driver import psycopg
 from rota.tracking.lines import Lines
 from rota.tracking.pace import Pace
 from rota.tracking.parcel import Parcel, Progress, clean
-from rota.tracking.postgres import in_one_line
 
 if TYPE_CHECKING:
     from typing import Self

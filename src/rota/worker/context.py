@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from rota.core.errors import BadInput, TooLarge
 from rota.core.health import LONGEST_RECOVERY
@@ -13,14 +13,22 @@ from rota.core.record import Record
 from rota.core.times import SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping
     from typing import Protocol
+
+    import psycopg
+
+    Sync = psycopg.Connection[Any]
+    Async = psycopg.AsyncConnection[Any]
 
     class Link(Protocol):
         """What a context asks of whoever runs the handler."""
 
         @property
         def worker_id(self) -> str: ...
+
+        @property
+        def database(self) -> str | None: ...
 
         @property
         def stopping(self) -> bool: ...
@@ -171,6 +179,23 @@ class Context:
     def renew_lease(self) -> None:
         """Make sure that the claim still holds, which is renewed without asking; `Stale` when it may be lost."""
         self._link.renew(self._job)
+
+    @overload
+    def settle_in(self, connection: Sync, result: object = None) -> None: ...
+
+    @overload
+    def settle_in(self, connection: Async, result: object = None) -> Awaitable[None]: ...
+
+    def settle_in(self, connection: Sync | Async, result: object = None) -> Awaitable[None] | None:
+        """Settle the job as done in a PostgreSQL transaction of yours: it is done if and only if you commit.
+
+        `connection` is psycopg's, to the database that rota's jobs are in. Let it be the last thing before the commit,
+        which must follow within 10 s. `Stale` when the claim is lost: then roll back. Await it where the connection is
+        asynchronous.
+        """
+        from rota.worker.settle import finish_within
+
+        return finish_within(connection, self._link.database, self.job_id, self.token, result)
 
     def log(self, text: object) -> None:
         """Say something in the orchestrator's log; with `run_worker`, in the application's."""

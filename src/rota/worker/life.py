@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -43,6 +44,7 @@ class Life:
         self.reporter = reporter
         self.worker_id = worker_id
         self.slot = slot
+        self.database = os.environ.get("ROTA_DB")
         self.hand = threading.Lock()
         self.in_hand: dict[int, Handed] = {}
         self.cancels: dict[int, Callable[[], None]] = {}

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rota.core import frame as frames
-from rota.core.capture import folder
 from rota.core.claim import Failed, Released
 from rota.core.death import EXIT_ORPHANED, EXIT_RECYCLED, EXIT_SETUP_FAILED, EXIT_TOO_MANY_ERRORS
 from rota.core.errors import RotaError
@@ -165,8 +164,8 @@ class Runtime:
         from rota.worker.capture import Folder
         from rota.worker.command import Commands
 
-        database = os.environ.get("ROTA_DB", "")
-        return Commands(self._life, Folder(folder(database), self._settings.capture_limit * 1_000_000), database)
+        kept = Folder(os.environ.get("ROTA_RUNS", "runs"), self._settings.capture_limit * 1_000_000)
+        return Commands(self._life, kept, os.environ.get("ROTA_DB", ""))
 
     def _prepare(self, queue: str) -> bool:
         """Run the setup of a queue, once in this life; false when it failed, which is told on stderr."""

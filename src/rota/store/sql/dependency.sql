@@ -23,7 +23,7 @@ WHERE dependency.job = :job AND job.status <> 'done' LIMIT 1
 -- name: reaches
 -- Whether `from_job` waits for `to_job`, over any number of steps.
 WITH RECURSIVE needed (id) AS (
-    SELECT :from_job
+    SELECT CAST(:from_job AS $int64)
     UNION
     SELECT dependency.needs FROM dependency JOIN needed ON dependency.job = needed.id
 )
@@ -44,7 +44,7 @@ ON CONFLICT (job) DO UPDATE SET last_dependent = excluded.last_dependent
 
 -- name: ripples
 -- Jobs whose dependents are still to be looked at.
-SELECT job, last_dependent FROM ripple ORDER BY job LIMIT :most
+SELECT job, last_dependent FROM ripple ORDER BY job LIMIT :most $skip_locked
 
 -- name: end_ripple
 -- All of them were looked at.

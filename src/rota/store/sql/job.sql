@@ -24,19 +24,19 @@ SELECT id FROM job WHERE parent = :id ORDER BY id
 -- name: list
 -- The newest jobs before one, of one state and queue or of any; rota's own only where asked for.
 SELECT $job_columns FROM job
-WHERE id < :before AND (:status IS NULL OR status = :status) AND (:queue IS NULL OR queue = :queue)
+WHERE id < :before AND (CAST(:status AS TEXT) IS NULL OR status = :status) AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue)
     AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
 -- name: list_active
 -- The same for active ones, by the index of what workers hold.
-SELECT $job_columns FROM job WHERE status = 'active' AND worker > '' AND id + 0 < :before AND (:queue IS NULL OR queue = :queue)
+SELECT $job_columns FROM job WHERE status = 'active' AND worker > '' AND id + 0 < :before AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue)
     AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
 -- name: list_failed
 -- The same for failed ones, by their index.
-SELECT $job_columns FROM job WHERE status = 'failed' AND id < :before AND (:queue IS NULL OR queue = :queue)
+SELECT $job_columns FROM job WHERE status = 'failed' AND id < :before AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue)
     AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
@@ -109,7 +109,7 @@ SELECT id, queue, status FROM job
 WHERE id > :after AND status IN ('done', 'failed', 'cancelled') AND finished_at < :before
     AND NOT EXISTS (SELECT 1 FROM dependency JOIN job AS waiting ON waiting.id = dependency.job
                     WHERE dependency.needs = job.id AND waiting.status NOT IN ('done', 'failed', 'cancelled'))
-ORDER BY id LIMIT :most
+ORDER BY id LIMIT :most $skip_locked
 
 -- name: surplus
 -- The oldest final jobs of a queue that no unfinished job waits for.
@@ -117,7 +117,7 @@ SELECT id, queue, status FROM job
 WHERE id > :after AND queue = :queue AND status IN ('done', 'failed', 'cancelled')
     AND NOT EXISTS (SELECT 1 FROM dependency JOIN job AS waiting ON waiting.id = dependency.job
                     WHERE dependency.needs = job.id AND waiting.status NOT IN ('done', 'failed', 'cancelled'))
-ORDER BY id LIMIT :most
+ORDER BY id LIMIT :most $skip_locked
 
 -- name: forget
 -- Remove a job from history.

@@ -1,6 +1,10 @@
 -- name: draw
--- Draw numbers that only grow; the answer is the last one drawn.
-UPDATE number SET value = value + :count WHERE name = :name RETURNING value
+-- Draw a number; numbers only grow.
+UPDATE number SET value = value + 1 WHERE name = :name RETURNING value
+
+-- name: draw_many
+-- Draw job ids or tokens; the answer is stretches of them, each by its first and last.
+UPDATE number SET value = value + :count WHERE name = :name RETURNING value - :count + 1, value
 
 -- name: get
 -- The last number drawn.

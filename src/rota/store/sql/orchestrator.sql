@@ -33,6 +33,10 @@ WHERE status <> 'stopped' ORDER BY id
 SELECT id, status, crew, host, hostname, pid, started_at, last_reconcile_at, answered_wish, version FROM orchestrator
 WHERE status <> 'stopped' ORDER BY id
 
+-- name: hosts
+-- Every host that had an orchestrator, with its name as of late.
+SELECT host, hostname FROM orchestrator ORDER BY id
+
 -- name: stopping
 -- Whether this host's own is about to end.
 SELECT id FROM orchestrator WHERE status = 'stopping' AND crew = 'main' AND host = :host

@@ -15,5 +15,5 @@ WHERE id = :id AND token = :token AND worker = :worker AND status = 'active' AND
 
 -- name: empty_slot
 -- Nobody is in the slot any more, unless it has been filled again.
-UPDATE slot SET status = 'empty', worker = NULL, start_at = NULL, updated_at = :now
+UPDATE slot SET status = 'empty', worker = NULL, start_at = NULL, health = NULL, updated_at = :now
 WHERE worker = :worker RETURNING name

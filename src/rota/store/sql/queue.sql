@@ -1,6 +1,6 @@
 -- name: make
 -- A queue comes to be when it is first named.
-INSERT INTO queue (name, created_at) VALUES (:queue, :now) ON CONFLICT (name) DO NOTHING
+INSERT INTO queue (name, created_at) VALUES (:queue, :now) ON CONFLICT (name) DO NOTHING RETURNING name
 
 -- name: get
 -- One queue with its limits.

@@ -31,7 +31,7 @@ DELETE FROM source_memory WHERE source = :name
 -- name: waiting_of
 -- The jobs of a source that nobody has begun.
 SELECT id, queue, status FROM job
-WHERE source = :source AND key IS NOT NULL AND status IN ('blocked', 'scheduled', 'ready') ORDER BY id LIMIT :most
+WHERE source = :source AND key IS NOT NULL AND status IN ('blocked', 'scheduled', 'ready') ORDER BY id LIMIT :most $for_update
 
 -- name: make_filler
 -- The internal job that fills a source's queue, again and again; it never ends by itself.
@@ -89,7 +89,7 @@ UPDATE job SET attempts = 0, deaths = 0, lapses = 0, error = NULL WHERE id = :id
 -- What a pass did. `more`: the source had not come to its end.
 UPDATE source SET more = :more, fill_count = fill_count + 1, added_count = added_count + :added, last_fill_at = :now,
     last_fill_error = NULL, repeated_count = repeated_count + :repeated,
-    last_repeated_key = coalesce(:repeated_key, last_repeated_key)
+    last_repeated_key = coalesce(CAST(:repeated_key AS TEXT), last_repeated_key)
 WHERE name = :name
 
 -- name: fill_failed

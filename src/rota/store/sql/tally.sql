@@ -5,12 +5,16 @@ ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n
 
 -- name: of_queue
 -- The kept counts of one queue.
-SELECT status, sum(n) FROM tally WHERE queue = :queue GROUP BY status
+SELECT status, CAST(sum(n) AS $int64) FROM tally WHERE queue = :queue GROUP BY status
 
 -- name: all
 -- The kept counts of every queue.
-SELECT queue, status, sum(n) FROM tally GROUP BY queue, status
+SELECT queue, status, CAST(sum(n) AS $int64) FROM tally GROUP BY queue, status
 
 -- name: true
 -- The counts as the rows say: slow, for a check.
 SELECT queue, status, count(*) FROM job GROUP BY queue, status
+
+-- name: gather
+-- Bring together what those who only passed by have counted; where nobody counts beside others, there is nothing.
+DELETE FROM tally WHERE shard >= :from_shard AND n = 0

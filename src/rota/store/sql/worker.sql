@@ -66,7 +66,7 @@ UPDATE worker SET status = :status, check_at = NULL, current_job = NULL WHERE id
 -- name: to_judge
 -- Workers that nobody can see and that may be overdue.
 SELECT id, last_beat_at, heartbeat_interval FROM worker
-WHERE check_at IS NOT NULL AND check_at <= :now ORDER BY check_at LIMIT :most
+WHERE check_at IS NOT NULL AND check_at <= :now ORDER BY check_at LIMIT :most $skip_locked
 
 -- name: look_again
 -- Not dead yet; when to look again.
@@ -130,7 +130,7 @@ SELECT count(*) FROM worker WHERE status NOT IN ('stopped', 'dead') AND (queue I
 -- name: prune
 -- Forget workers that are long gone.
 DELETE FROM worker WHERE id IN
-    (SELECT id FROM worker WHERE status IN ('stopped', 'dead') AND last_beat_at < :before LIMIT :most) RETURNING id
+    (SELECT id FROM worker WHERE status IN ('stopped', 'dead') AND last_beat_at < :before LIMIT :most $skip_locked) RETURNING id
 
 -- name: prune_certificates
 -- Forget certificates of forgotten workers.

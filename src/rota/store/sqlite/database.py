@@ -11,6 +11,7 @@ from rota.core.errors import BadInput, NotFound, StoreError, StoreFull
 from rota.store.sqlite.bell import Bell, Listener
 from rota.store.sqlite.clock import BootClock, boot_id, since_boot, wall
 from rota.store.sqlite.lock import WriteLock
+from rota.store.sqlite.log import SqliteLog
 from rota.store.statements import Statements
 
 TYPE_CHECKING = False
@@ -61,9 +62,13 @@ class SqliteDatabase:
     """`execute` and `many` by statement name; `write` for a transaction that changes, `read` for one that does not."""
 
     dialect = "sqlite"
+    locks_rows = False
+    is_lent = False
 
     def __init__(self, path: str, clock: Clock | None = None, on_wait: Callable[[str], None] | None = None) -> None:
-        self.path = path
+        self.path = self.url = self.beside = path
+        self.runs = os.path.join(os.path.dirname(path), "runs")
+        self.log = SqliteLog(self)
         self._given_clock = clock
         self._on_wait = on_wait
         self._statements = Statements(GAPS)
@@ -132,6 +137,9 @@ class SqliteDatabase:
     def wall(self) -> Instant:
         return self._clock.wall()
 
+    def moment(self) -> tuple[Instant, Instant]:
+        return self._clock.now(), self._clock.wall()
+
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """The rows of one statement; parameters by name."""
         try:
@@ -140,6 +148,9 @@ class SqliteDatabase:
             raise _explain(problem, self.path) from problem
         except UnicodeEncodeError as problem:
             raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
+
+    def foresee(self, name: str, params: Mapping[str, Any]) -> None:
+        """Nothing is far away here."""
 
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
         """One statement for many rows; parameters in the order in which the text first names them."""
@@ -150,15 +161,15 @@ class SqliteDatabase:
         except UnicodeEncodeError as problem:
             raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
 
-    def script(self, text: str) -> None:
+    def script(self, text: str, number: int = 0) -> None:
         """Run several statements; only for migrations."""
         self._say(text)
 
     def gaps(self) -> Mapping[str, str]:
         return GAPS
 
-    def write(self) -> _Transaction:
-        """A transaction that changes things: whole when the block ends, undone when it raises."""
+    def write(self, alone: bool = False) -> _Transaction:
+        """A transaction that changes things: whole when the block ends, undone when it raises. It is always alone."""
         return _Transaction(self._begin_write, self._commit, self._undo)
 
     def read(self) -> _Transaction:

@@ -12,4 +12,4 @@ class DriverMissing(StoreError, ImportError):
 try:
     import psycopg as psycopg
 except ImportError as problem:
-    raise DriverMissing("tracking needs psycopg, which is not installed: pip install 'rota[postgres]'") from problem
+    raise DriverMissing("PostgreSQL needs psycopg, which is not installed: pip install 'rota[postgres]'") from problem

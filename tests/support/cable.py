@@ -1,4 +1,4 @@
-"""A cable between a tracker and PostgreSQL that can be cut at the worst moment."""
+"""A cable between a program and PostgreSQL that can be cut at the worst moment."""
 
 from __future__ import annotations
 

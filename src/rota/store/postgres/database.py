@@ -1,0 +1,181 @@
+"""PostgreSQL through psycopg: named statements, transactions, the server's clock, the log and the bells."""
+
+from __future__ import annotations
+
+import os
+import weakref
+import zlib
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING
+
+from rota.core.errors import StoreError
+from rota.store.postgres.listener import Listener
+from rota.store.postgres.log import PostgresLog
+from rota.store.postgres.roles import KINDS, role
+from rota.store.postgres.session import Session
+from rota.store.postgres.texts import GAPS, Texts, statements_of
+from rota.store.transaction import SHARDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from rota.core.times import Instant
+    from rota.store.postgres.link import Address
+    from rota.store.rows import Row
+    from rota.store.sqlite.clock import Clock
+
+_connections = count(os.getpid())
+_open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
+
+
+@cache
+def _texts(schema: str, shard: str) -> Texts:
+    return Texts({"schema": schema, "shard": shard, **{kind: role(schema, kind) for kind in KINDS}})
+
+
+class _Transaction:
+    """`with` for a transaction."""
+
+    def __init__(self, session: Session, begin: str) -> None:
+        self._session = session
+        self._begin = begin
+
+    def __enter__(self) -> None:
+        self._session.begin(self._begin)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._session.commit()
+        else:
+            self._session.roll_back()
+
+
+class PostgresDatabase:
+    """`execute` and `many` by statement name; `write` for a transaction that changes, `read` for one that does not."""
+
+    dialect = "postgres"
+    locks_rows = True
+    is_lent = False
+
+    def __init__(self, where: Address, clock: Clock | None = None) -> None:
+        self._begin(where, Session(where), str(next(_connections) % SHARDS), clock)
+        self.session.connect()
+        self.version = self.refresh_version()
+        _open_databases.add(self)
+
+    def _begin(self, where: Address, session: Session, shard: str, clock: Clock | None = None) -> None:
+        self.path, self.url, self.schema = where.shown, where.url, where.schema
+        self.session = session
+        self.log = PostgresLog(self)
+        self.texts = _texts(where.schema, shard)
+        self._where = where
+        self._clock = clock
+
+    @property
+    def beside(self) -> str:
+        """Files of this host for this database: in a folder of the user's own, named after the database."""
+        folder = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/rota-{os.getuid()}", "rota")
+        os.makedirs(folder, 0o700, exist_ok=True)
+        if os.stat(os.path.dirname(folder)).st_uid != os.getuid():
+            raise StoreError(f"{os.path.dirname(folder)} is another user's: set XDG_RUNTIME_DIR to a folder of yours")
+        return os.path.join(folder, f"{zlib.crc32(self.path.encode()):08x}-{self.schema}")
+
+    @property
+    def runs(self) -> str:
+        return f"{self.beside}.runs"
+
+    def now(self) -> Instant:
+        return self.moment()[0]
+
+    def wall(self) -> Instant:
+        return self.moment()[1]
+
+    def moment(self) -> tuple[Instant, Instant]:
+        """The server's clock, or in a transaction what it said when that began."""
+        if self._clock is not None:
+            return self._clock.now(), self._clock.wall()
+        if not self.session.in_transaction:
+            with self.read():
+                return self.session.began, self.session.began
+        return self.session.began, self.session.began
+
+    def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
+        """The rows of one statement; parameters by name."""
+        return self.session.run(self.texts.text(name), params)
+
+    def foresee(self, name: str, params: Mapping[str, Any]) -> None:
+        """Send a statement of a transaction without waiting; executing the same takes its answer."""
+        self.session.foresee(self.texts.text(name), params)
+
+    def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
+        """One statement for many rows; parameters in the order in which the common text first names them."""
+        given = list(rows)
+        if not given:
+            return []
+        if f"{name} many" in self.texts.own:
+            return self.execute(f"{name} many", self.texts.as_columns(name, given))
+        return [answer for params in self.texts.by_name(name, given) for answer in self.execute(name, params)]
+
+    def script(self, text: str, number: int = 0) -> None:
+        """Run several statements, and what PostgreSQL adds to migration `number`; only for migrations."""
+        self.session.script(statements_of(text))
+        if f"schema.after_{number}" in self.texts.own:
+            self.session.script(statements_of(self.texts.plain(f"schema.after_{number}")))
+
+    def gaps(self) -> Mapping[str, str]:
+        return GAPS
+
+    def write(self, alone: bool = False) -> _Transaction:
+        """A transaction that changes things: whole when the block ends, undone when it raises."""
+        return _Transaction(self.session, self.session.alone if alone else self.session.shared)
+
+    def read(self) -> _Transaction:
+        """A transaction that sees one moment."""
+        return _Transaction(self.session, self.session.reading)
+
+    def ring(self, events_only: bool = False) -> None:
+        """One message after the commit: inside the transaction its lock would make writers wait for each other."""
+        notify = "; ".join(f"NOTIFY {bell}" for bell in self.bells(events_only))
+        self.session.say(f"BEGIN; SET LOCAL synchronous_commit TO off; {notify}; COMMIT")
+
+    def bells(self, events_only: bool) -> list[str]:
+        """The names under which others listen: for events, and for work."""
+        return [f"{self.schema}_events", *([] if events_only else [f"{self.schema}_work"])]
+
+    def listen(self, events: bool = False) -> Listener:
+        return Listener(self._where.conninfo, f"{self.schema}_{'events' if events else 'work'}")
+
+    def close(self) -> None:
+        _open_databases.discard(self)
+        self.session.close()
+
+    def refresh_version(self) -> int:
+        """The schema's number as it is now, which another program may have raised; 0 for none."""
+        ((there, _),) = self.execute("schema.version", {"schema": self.schema})
+        self.version = self.execute("schema.number", {})[0][0] if there else 0
+        return self.version
+
+    def set_version(self, version: int) -> None:
+        """The table of migrations tells it already."""
+        self.version = version
+
+    def integrity(self) -> str:
+        """`ok`, or what is wrong, as far as the server can tell by itself."""
+        ((invalid,),) = self.execute("schema.invalid", {"schema": self.schema})
+        return f"{invalid} indexes are not whole: REINDEX SCHEMA {self.schema}" if invalid else "ok"
+
+    def is_foreign(self) -> bool:
+        """Whether tables stand in the schema that are not ours."""
+        ((there, tables),) = self.execute("schema.version", {"schema": self.schema})
+        return bool(tables) and not there
+
+
+def _forget_connections() -> None:
+    """In a forked child: each connection is opened anew when next used."""
+    for database in list(_open_databases):
+        database.session.forsake()
+
+
+os.register_at_fork(after_in_child=_forget_connections)

@@ -1,0 +1,162 @@
+"""The link to a server: what a URL says, a connection that notices a dead link, and errors in our words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from rota.core.errors import BadInput, Contended, NotAllowed, NotFound, StoreAway, StoreError, StoreFull
+from rota.core.record import Record
+from rota.store.postgres.driver import psycopg
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+SCHEMES = ("postgresql://", "postgres://")
+DEFAULT_SCHEMA = "rota"
+EXAMPLE = "write for example postgresql://user@host:5432/database"
+_LONGEST_SCHEMA = 40
+_NEVER = 1 << 30  # nothing is prepared by itself
+_STATEMENTS = 256
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
+# A link that was cut is noticed in seconds, not after the hours that TCP allows. The URL may say otherwise.
+DEFAULTS = {
+    "client_encoding": "utf8",
+    "connect_timeout": "5",
+    "fallback_application_name": "rota",
+    "keepalives_idle": "2",
+    "keepalives_interval": "1",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "5000",
+}
+
+
+class Address(Record):
+    """Where a database is: what libpq is told, the schema in it, and its name for people, which holds no password."""
+
+    url: str
+    conninfo: str
+    schema: str
+    shown: str
+
+
+def address(url: str, schema: str | None = None) -> Address:
+    """Read a URL. `?schema=name` in it is stronger than `schema`. Messages never repeat it: it may hold a password."""
+    known = check_url(_without_schema(url))
+    name = check_schema(_option(url) or schema or DEFAULT_SCHEMA)
+    given = psycopg.conninfo.conninfo_to_dict(known)
+    shown = "{user}{host}{port}/{dbname}".format(
+        user=f"{quote(str(given['user']), safe='')}@" if given.get("user") else "",
+        host=given.get("host") or given.get("hostaddr") or "",
+        port=f":{given['port']}" if given.get("port") else "",
+        dbname=given.get("dbname", ""),
+    )
+    option = f"?schema={name}" if name != DEFAULT_SCHEMA else ""
+    settings = psycopg.conninfo.make_conninfo("", **{**DEFAULTS, **given})
+    return Address(with_schema(known, name), settings, name, f"postgresql://{shown}{option}")
+
+
+def check_url(url: str) -> str:
+    """Refuse what is no PostgreSQL URL."""
+    if not url.startswith(SCHEMES):
+        raise BadInput(f"this is not a PostgreSQL URL: {EXAMPLE}")
+    try:
+        ports = str(psycopg.conninfo.conninfo_to_dict(url).get("port") or "5432").split(",")
+    except psycopg.Error:
+        ports = ["unreadable"]
+    if not all(port.isdigit() for port in ports if port):
+        raise BadInput(f"this is not a PostgreSQL URL: {EXAMPLE}, with % codes for special characters in a password")
+    return url
+
+
+def check_schema(name: str) -> str:
+    """A schema's name goes into statements, roles and channels, so its letters are few."""
+    if 0 < len(name) <= _LONGEST_SCHEMA and set(name) <= _LETTERS and not name[0].isdigit() and name[:3] != "pg_":
+        return name
+    raise BadInput(
+        f"{name!r} is not a schema for rota: small letters, digits and '_', at most {_LONGEST_SCHEMA},"
+        " not beginning with a digit or pg_"
+    )
+
+
+def connect(conninfo: str) -> Connection:
+    """A connection on which we say ourselves when a transaction begins and ends, and what is prepared."""
+    connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=_NEVER)
+    connection.prepared_max = _STATEMENTS
+    adapt(connection)
+    return connection
+
+
+def adapt(connection: Connection) -> None:
+    connection.adapters.register_dumper(str, _TextDumper)
+
+
+def is_direct(connection: Connection) -> bool:
+    """Whether the server itself is at the other end, and not a pooler that may change it for each transaction."""
+    row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] == connection.info.backend_pid
+
+
+class _TextDumper(psycopg.types.string.StrDumperUnknown):
+    """PostgreSQL's text has no NUL; what a handler reports may have one, and must not stop its settling."""
+
+    def dump(self, obj: str) -> bytes:
+        return obj.replace("\0", "\N{REPLACEMENT CHARACTER}").encode()
+
+
+def explain(problem: psycopg.Error, shown: str) -> StoreError | BadInput | NotFound:
+    """An error of PostgreSQL in words that say what to do."""
+    errors, text = psycopg.errors, in_one_line(problem)
+    match problem:
+        case errors.DeadlockDetected() | errors.SerializationFailure() | errors.UniqueViolation():
+            return Contended(f"{shown}: {text}; nothing was changed")
+        case errors.LockNotAvailable():
+            return StoreError(f"{shown}: waited too long for others: is a transaction left open? nothing was changed")
+        case errors.InsufficientPrivilege():
+            return NotAllowed(f"{shown}: {text}; `rota migrate --roles` makes roles with the rights")
+        case errors.ReadOnlySqlTransaction():
+            return StoreError(f"{shown} is read-only: is it a standby? Name the server that takes writes")
+        case errors.DiskFull():
+            return StoreFull(f"the disk of {shown} is full: nothing was changed; make room and try again")
+        case errors.InvalidSchemaName() | errors.UndefinedTable():
+            return NotFound(f"{shown} has no database of rota, or lost part of it: {text}; `rota init` makes one")
+        case errors.QueryCanceled():
+            return StoreError(f"{shown}: {text}; nothing was changed")
+        case psycopg.OperationalError() if is_away(problem):
+            return StoreAway(f"{shown} is out of reach: {text}")
+        case psycopg.DataError():
+            return BadInput(f"PostgreSQL cannot keep this: {text}")
+    return StoreError(f"{shown}: {text}")
+
+
+def is_away(problem: psycopg.Error) -> bool:
+    """Whether the server is gone or was about to go, rather than that it refused a statement."""
+    state = problem.sqlstate or ""
+    return not state or state[:2] == "08" or state[:3] == "57P" or state in ("25P03", "53300")
+
+
+def in_one_line(problem: object) -> str:
+    """The text of an error without its line ends, and not endless; of a server's error its first sentence."""
+    primary = problem.diag.message_primary if isinstance(problem, psycopg.Error) else None
+    text = " ".join((primary or str(problem)).split())
+    return text if len(text) <= 400 else f"{text[:399]}…"
+
+
+def _option(url: str) -> str | None:
+    return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True)).get("schema")
+
+
+def _without_schema(url: str) -> str:
+    if "schema=" not in url:
+        return url
+    parts = urlsplit(url)
+    kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "schema"]
+    return urlunsplit(parts._replace(query=urlencode(kept, quote_via=quote)))
+
+
+def with_schema(url: str, schema: str) -> str:
+    """The same URL, with this schema instead of any that it names."""
+    plain = _without_schema(url)
+    return f"{plain}{'&' if '?' in plain else '?'}schema={schema}"

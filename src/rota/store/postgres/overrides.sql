@@ -1,0 +1,128 @@
+-- name: number.draw_many
+-- Job ids and tokens come from sequences, so that those who draw do not wait for each other.
+SELECT number, number FROM (
+    SELECT nextval(sequence) AS number FROM (SELECT CAST('number_' || :name AS regclass) AS sequence OFFSET 0) AS named, generate_series(1, :count)
+) AS drawn ORDER BY 1
+
+-- name: claim.pick
+-- Each token is drawn when its row is held, so that a job's tokens only grow.
+SELECT picked.*, nextval('number_token') FROM (
+    SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, alone
+    FROM job WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most FOR UPDATE SKIP LOCKED
+) AS picked
+
+-- name: tally.add many
+-- Counters are split, so that two who count in one queue seldom meet.
+INSERT INTO tally (queue, status, shard, n)
+SELECT queue, status, $shard, change FROM unnest(:queue::text[], :status::text[], :change::bigint[]) AS made (queue, status, change)
+ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n
+
+-- name: tally.gather
+-- What is in a transaction of others is left for the next time.
+WITH gone AS (
+    DELETE FROM tally WHERE (queue, status, shard) IN
+        (SELECT queue, status, shard FROM tally WHERE shard >= :from_shard FOR UPDATE SKIP LOCKED)
+    RETURNING queue, status, n
+)
+INSERT INTO tally (queue, status, shard, n) SELECT queue, status, 0, sum(n) FROM gone GROUP BY queue, status
+ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n RETURNING queue
+
+-- name: job.insert many
+INSERT INTO job (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
+    max_attempts, timeout, created_at)
+SELECT * FROM unnest(:id::bigint[], :queue::text[], :kind::text[], :title::text[], :payload::text[], :priority::bigint[],
+    :status::text[], :blocked_on::text[], :due_at::bigint[], :due_wall::bigint[], :key::text[], :limit_key::text[],
+    :parent::bigint[], :max_attempts::bigint[], :timeout::bigint[], :created_at::bigint[])
+
+-- name: job.make_ready many
+UPDATE job SET status = 'ready', blocked_on = NULL FROM (VALUES ('blocked'), ('scheduled')) AS was (status)
+WHERE id = ANY (:id::bigint[]) AND job.status = was.status
+
+-- name: job.forget many
+DELETE FROM job WHERE id = ANY (:id::bigint[])
+
+-- name: job.forget_runs many
+DELETE FROM run WHERE job = ANY (:id::bigint[]) RETURNING token
+
+-- name: job.forget_dependencies many
+DELETE FROM dependency WHERE job = ANY (:id::bigint[]) OR needs = ANY (:id::bigint[])
+
+-- name: claim.take_all
+-- The state is joined, not compared with a constant: so no plan walks an index of all jobs in that state.
+UPDATE job SET status = 'active', token = told.value::bigint, worker = :worker, orchestrator = :orchestrator, claimed_at = :now,
+    lease = NULL, lease_expires_at = NULL, renewed_count = 0
+FROM json_each_text(:tokens::json) AS told (key, value), (SELECT 'ready' AS status OFFSET 0) AS was
+WHERE job.id = told.key::bigint AND job.status = was.status
+
+-- name: claim.holding
+SELECT job.id, job.token, queue, worker, dependents, limit_key, source, key FROM job, (SELECT 'active' AS status OFFSET 0) AS was
+WHERE job.id = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json))) AND job.status = was.status
+ORDER BY job.id FOR UPDATE OF job
+
+-- name: claim.record_done
+INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
+SELECT token, id, worker, attempts + 1, generation, claimed_at, :now::bigint, 'finish', NULL, NULL, NULL, renewed_count
+FROM job, (SELECT 'active' AS status OFFSET 0) AS was
+WHERE id = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json))) AND job.status = was.status
+
+-- name: claim.finish
+UPDATE job SET status = 'done', result = told.value, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
+    alone = 0
+FROM json_each_text(:results::json) AS told (key, value), (SELECT 'active' AS status OFFSET 0) AS was
+WHERE job.id = told.key::bigint AND job.status = was.status
+
+-- name: claim.record many
+INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
+SELECT * FROM unnest(:token::bigint[], :job::bigint[], :worker::text[], :attempt::bigint[], :generation::bigint[],
+    :claimed_at::bigint[], :ended_at::bigint[], :verb::text[], :reason::text[], :error::text[], :note::text[], :renewed_count::bigint[])
+
+-- name: worker.exchanged many
+UPDATE worker SET success_count = success_count + given.succeeded, current_job = given.job,
+    status = CASE WHEN status = 'stopping' THEN status ELSE 'busy' END
+FROM unnest(:succeeded::bigint[], :job::bigint[], :id::text[]) AS given (succeeded, job, id) WHERE worker.id = given.id
+
+-- name: worker.prune_certificates many
+DELETE FROM certificate WHERE worker = ANY (:id::text[])
+
+-- name: hold.jobs many
+SELECT $job_columns FROM job WHERE id = ANY (:id::bigint[]) ORDER BY id FOR UPDATE
+
+-- name: hold.free_worker many
+SELECT id FROM worker WHERE id = ANY (:id::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
+
+-- name: hold.free_scheduled many
+SELECT id FROM job JOIN (SELECT 'scheduled' AS status OFFSET 0) AS was ON job.status = was.status
+WHERE id = ANY (:id::bigint[]) ORDER BY id FOR UPDATE OF job SKIP LOCKED
+
+-- name: hold.queue_of many
+SELECT DISTINCT queue FROM job WHERE id = ANY (:id::bigint[])
+
+-- name: dependency.add many
+INSERT INTO dependency (job, needs) SELECT * FROM unnest(:job::bigint[], :needs::bigint[]) ON CONFLICT (job, needs) DO NOTHING RETURNING needs
+
+-- name: dependency.count_dependents many
+UPDATE job SET dependents = dependents + known.change FROM unnest(:change::bigint[], :needs::bigint[]) AS known (change, needs)
+WHERE job.id = known.needs
+
+-- name: source.add many
+INSERT INTO job (id, queue, kind, title, payload, priority, key, source, max_attempts, timeout, created_at, status)
+SELECT found.*, 'ready' FROM unnest(:id::bigint[], :queue::text[], :kind::text[], :title::text[], :payload::text[],
+    :priority::bigint[], :key::text[], :source::text[], :max_attempts::bigint[], :timeout::bigint[], :now::bigint[]) AS found
+
+-- name: source.known many
+SELECT key FROM job WHERE (source, key) IN (SELECT * FROM unnest(:source::text[], :key::text[]))
+
+-- name: source.recall many
+SELECT hash, successes, at, told FROM source_memory WHERE (source, hash) IN (SELECT * FROM unnest(:source::text[], :hash::bigint[]))
+
+-- name: source.remember many
+INSERT INTO source_memory (source, hash, successes, at, token)
+SELECT source, hash, 1, now, token
+FROM unnest(:source::text[], :hash::bigint[], :now::bigint[], :token::bigint[]) AS done (source, hash, now, token) ORDER BY source, hash
+ON CONFLICT (source, hash) DO UPDATE SET successes = source_memory.successes + 1, at = excluded.at, token = excluded.token
+
+-- name: source.told many
+UPDATE source_memory SET told = 1 WHERE (source, hash) IN (SELECT * FROM unnest(:source::text[], :hash::bigint[])) AND told = 0 RETURNING hash
+
+-- name: source.let_go many
+UPDATE job SET source = NULL, key = NULL WHERE id = ANY (:id::bigint[])

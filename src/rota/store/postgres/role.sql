@@ -1,0 +1,45 @@
+-- name: of
+-- Whether a role is there.
+SELECT 1 FROM pg_roles WHERE rolname = :role
+
+-- name: make_owner
+-- Who may do everything, also migrate and prune.
+CREATE ROLE $owner NOLOGIN
+
+-- name: make_enqueue
+-- Who may add jobs, and see what became of them.
+CREATE ROLE $enqueue NOLOGIN
+
+-- name: make_worker
+-- Who may add, claim, settle and watch. It may remove jobs and runs, because a source's job is gone once it is done.
+CREATE ROLE $worker NOLOGIN
+
+-- name: make_read
+-- Who may look.
+CREATE ROLE $read NOLOGIN
+
+-- name: to_own
+-- What must become the owner's, as statements.
+SELECT format('GRANT %I TO CURRENT_USER', '$owner') WHERE NOT pg_has_role(current_user, '$owner', 'USAGE')
+UNION ALL SELECT format('ALTER SCHEMA %I OWNER TO %I', '$schema', '$owner')
+UNION ALL SELECT format('ALTER TABLE %I.%I OWNER TO %I', schemaname, tablename, '$owner') FROM pg_tables WHERE schemaname = '$schema'
+UNION ALL SELECT format('ALTER SEQUENCE %I.%I OWNER TO %I', schemaname, sequencename, '$owner') FROM pg_sequences
+WHERE schemaname = '$schema' AND sequencename LIKE 'number%'
+
+-- name: grant
+-- What each may do; what is not said here, it may not. A row can be held only by who may change something in it.
+GRANT USAGE ON SCHEMA $schema TO $enqueue, $worker, $read;
+GRANT SELECT ON ALL TABLES IN SCHEMA $schema TO $worker, $read;
+GRANT SELECT ON migration, job, queue, dependency, tally TO $enqueue;
+GRANT SELECT (xid, facts) ON event TO $enqueue;
+GRANT INSERT ON job, dependency, event, tally TO $enqueue;
+GRANT INSERT (name, created_at), UPDATE (created_at) ON queue TO $enqueue;
+GRANT UPDATE (dependents) ON job TO $enqueue;
+GRANT UPDATE (n) ON tally TO $enqueue;
+GRANT USAGE ON SEQUENCE number_job TO $enqueue;
+GRANT $enqueue TO $worker;
+GRANT USAGE ON SEQUENCE number_token TO $worker;
+GRANT INSERT ON run, worker, certificate, orchestrator, slot, ripple, source, source_memory TO $worker;
+GRANT UPDATE ON job, worker, certificate, orchestrator, slot, ripple, number, pulse, source, source_memory TO $worker;
+GRANT UPDATE (rate_next_at, failures, paused_at, paused_by, pause_reason) ON queue TO $worker;
+GRANT DELETE ON ripple, tally, job, run, source_memory TO $worker

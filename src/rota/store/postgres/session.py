@@ -1,0 +1,226 @@
+"""One connection, opened again when it was lost, and its transactions. It relies on nothing that a pooler could lose.
+
+Whatever a transaction needs (schema, plans, limits on waiting) is set in its first message, together with the gate that
+all who write share, and the clock. What follows is pipelined: only an answer that is needed is waited for.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from rota.core.errors import BadInput, InDoubt, StoreAway, StoreError
+from rota.store.postgres import link
+from rota.store.postgres.driver import psycopg
+from rota.store.postgres.texts import answers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from rota.core.times import Instant
+    from rota.store.postgres.link import Address, Connection
+    from rota.store.rows import Row
+
+    Cursor = psycopg.Cursor[Row]
+
+LOCK_TIMEOUT = "30s"
+# A program that is stopped in the middle of a transaction must not keep others waiting for long.
+IDLE_TIMEOUT = "10s"
+_GATE = 0x726F7461  # "rota"
+CLOCK = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+_forsaken: list[Connection] = []
+
+
+def settings_for(schema: str) -> dict[str, str]:
+    """What every transaction of ours sets for itself."""
+    return {
+        "search_path": f"{schema}, pg_temp",
+        "plan_cache_mode": "force_custom_plan",
+        "enable_seqscan": "off",
+        "lock_timeout": LOCK_TIMEOUT,
+        "idle_in_transaction_session_timeout": IDLE_TIMEOUT,
+    }
+
+
+def set_local(settings: Mapping[str, str]) -> str:
+    return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+
+
+class Session:
+    """Runs texts; every error of psycopg leaves it as one of ours."""
+
+    def __init__(self, where: Address) -> None:
+        self.is_direct = False
+        self.in_transaction = False
+        self.began: Instant = 0
+        self._where = where
+        self._handle: Connection | None = None
+        self._pipeline: AbstractContextManager[object] | None = None
+        self._foreseen: dict[tuple[object, ...], Cursor] = {}
+        self._is_ringing = False
+        self._settings = set_local(settings_for(where.schema))
+        gate = f"{_GATE}, {zlib.crc32(where.schema.encode()) - (1 << 31)}"
+        write = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {self._settings}"
+        self.shared = f"{write}; SELECT pg_advisory_xact_lock_shared({gate}); {CLOCK}"
+        self.alone = f"{write}; SELECT pg_advisory_xact_lock({gate}); {CLOCK}"
+        self.reading = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {self._settings}; {CLOCK}"
+
+    def begin(self, text: str) -> None:
+        with self._explained():
+            cursor = self.connection.execute(text.encode())
+            while cursor.nextset():
+                pass
+            (self.began,) = cursor.fetchone() or (0,)
+            self._pipeline = self.connection.pipeline()
+            self._pipeline.__enter__()
+            self.in_transaction = True
+
+    def commit(self) -> None:
+        self.in_transaction = False
+        if self._handle is None or self._handle.closed:
+            raise StoreAway(f"{self._where.shown} went away before a commit: nothing was changed")
+        try:
+            cursor = self._handle.execute(b"COMMIT")
+            self._end_pipeline()
+        except psycopg.Error as problem:
+            if link.is_away(problem):
+                self._give_up_link()
+                raise InDoubt(
+                    f"{self._where.shown} went away during a commit, which may or may not stand:"
+                    f" {link.in_one_line(problem)}"
+                ) from problem
+            self.roll_back()
+            raise link.explain(problem, self._where.shown) from problem
+        if cursor.statusmessage != "COMMIT":
+            raise StoreError(f"{self._where.shown} undid a change in which something had failed before")
+
+    def roll_back(self) -> None:
+        self.in_transaction = False
+        try:
+            self._end_pipeline()
+        except psycopg.Error:  # what failed is known already
+            pass
+        if self._handle is None or self._handle.closed:
+            return
+        try:
+            self._handle.execute(b"ROLLBACK")
+        except psycopg.Error:  # the server undoes what its client does not end
+            self._give_up_link()
+
+    def run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
+        """A statement of a transaction, whose answer is waited for if it has one; or one that is a transaction."""
+        with self._explained():
+            if not self.in_transaction:
+                return self._run_alone(text, params)
+            foreseen = self._foreseen.pop((text, *params.items()), None) if self._foreseen else None
+            cursor = foreseen or self._send(text, params)
+            return cursor.fetchall() if answers(text) else []
+
+    def foresee(self, text: str, params: Mapping[str, Any]) -> None:
+        """Send a statement of a transaction without waiting; running the same takes its answer."""
+        with self._explained():
+            self._foreseen[text, *params.items()] = self._send(text, params)
+
+    def script(self, statements: list[str]) -> None:
+        """Statements without parameters, in a transaction."""
+        with self._explained():
+            for statement in statements:
+                self.connection.execute(statement.encode())
+
+    def say(self, text: str) -> None:
+        """A message of its own that is not waited for, and may be lost; the next use takes its answer off."""
+        try:
+            self.connection.pgconn.send_query(text.encode())
+            self._is_ringing = True
+        except (psycopg.Error, StoreError):
+            self._give_up_link()
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, opened again if it was lost; but not in the middle of a transaction."""
+        if self._handle is None or self._handle.closed:
+            if self.in_transaction:
+                raise StoreAway(f"{self._where.shown} went away in the middle of a change: nothing was changed")
+            self.connect()
+            assert self._handle is not None
+        if self._is_ringing:
+            self._is_ringing = False
+            while self._handle.pgconn.get_result() is not None:
+                pass
+        return self._handle
+
+    def connect(self) -> None:
+        self._is_ringing = False
+        try:
+            self._handle = link.connect(self._where.conninfo)
+            self.is_direct = link.is_direct(self._handle)
+        except psycopg.Error as problem:
+            self._give_up_link()
+            raise link.explain(problem, self._where.shown) from problem
+
+    def close(self) -> None:
+        self._give_up_link()
+
+    def forsake(self) -> None:
+        """In a forked child: the connection is the parent's, not ours to use or close."""
+        self.in_transaction, self._pipeline = False, None
+        self._foreseen.clear()
+        if self._handle is not None:
+            _forsaken.append(self._handle)
+            self._handle = None
+
+    def _send(self, text: str, params: Mapping[str, Any]) -> Cursor:
+        return self.connection.execute(text.encode(), params, prepare=self.is_direct)
+
+    def _run_alone(self, text: str, params: Mapping[str, Any]) -> list[Row]:
+        """One statement as a transaction of its own, in one exchange of messages."""
+        connection = self.connection
+        with connection.pipeline():
+            connection.execute(b"BEGIN")
+            connection.execute(self._settings.encode())
+            cursor = self._send(text, params)
+            connection.execute(b"COMMIT")
+        return cursor.fetchall() if answers(text) else []
+
+    def _end_pipeline(self) -> None:
+        self._foreseen.clear()
+        pipeline, self._pipeline = self._pipeline, None
+        if pipeline is not None:
+            pipeline.__exit__(None, None, None)
+
+    def _give_up_link(self) -> None:
+        """Close what is left of the connection; the next use opens another."""
+        self._pipeline = None
+        self._foreseen.clear()
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
+
+    def _explained(self) -> _Explained:
+        return _Explained(self)
+
+    def explain(self, problem: BaseException | None) -> None:
+        """Raise an error of psycopg as ours; what it left of a statement or of the link is cleared away."""
+        if isinstance(problem, psycopg.Error):
+            if not self.in_transaction:
+                self.roll_back()
+            if link.is_away(problem):
+                self._give_up_link()
+            raise link.explain(problem, self._where.shown) from problem
+        if isinstance(problem, UnicodeEncodeError):
+            raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
+
+
+class _Explained:
+    """A block whose errors are explained."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: type[BaseException] | None, problem: BaseException | None, __: object) -> None:
+        self._session.explain(problem)

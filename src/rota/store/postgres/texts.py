@@ -1,0 +1,97 @@
+"""The statements as psycopg takes them: the common texts, and those that PostgreSQL has of its own."""
+
+from __future__ import annotations
+
+import re
+from os.path import dirname, join
+from typing import TYPE_CHECKING
+
+from rota.store.statements import Statements, read_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from rota.store.rows import Row
+
+GAPS = {
+    "int64": "BIGINT",
+    "identity": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "for_update": "FOR UPDATE",
+    "skip_locked": "FOR UPDATE SKIP LOCKED",
+    "greatest": "greatest",
+}
+_FOLDER = dirname(__file__)
+_NOUNS = ("schema", "log", "role", "server")
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+
+
+def own_texts() -> dict[str, str]:
+    """The statements that only PostgreSQL has, or has in a text of its own."""
+    own = read_statements(join(_FOLDER, "overrides.sql"))
+    for noun in _NOUNS:
+        texts = read_statements(join(_FOLDER, f"{noun}.sql"))
+        own.update({f"{noun}.{verb}": text for verb, text in texts.items()})
+    return own
+
+
+class Texts:
+    """Statements by name, with `%(name)s` for each parameter."""
+
+    def __init__(self, gaps: Mapping[str, str]) -> None:
+        self.own = own_texts()
+        self._statements = Statements({**GAPS, **gaps}, self.own)
+        self._ready: dict[str, str] = {}
+
+    def plain(self, name: str) -> str:
+        """A statement as it stands, for a script."""
+        return self._statements.text(name)
+
+    def text(self, name: str) -> str:
+        text = self._ready.get(name)
+        if text is None:
+            text = self._ready[name] = _PARAMETER.sub(r"%(\1)s", self.plain(name).replace("%", "%%"))
+        return text
+
+    def by_name(self, name: str, rows: Iterable[Row]) -> list[dict[str, Any]]:
+        """Rows with their parameters by name, in the order in which the common text first names them."""
+        names = _names(self.text(name))
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def as_columns(self, name: str, rows: Iterable[Row]) -> dict[str, str]:
+        """The same as one array for each parameter, for a text that takes many rows at once."""
+        columns = map(_array, zip(*rows, strict=True))
+        return dict(zip(_names(self.text(name)), columns, strict=True))
+
+
+def answers(text: str) -> bool:
+    """Whether a statement gives rows back."""
+    return text.startswith(("SELECT", "WITH")) or "RETURNING" in text
+
+
+def statements_of(script: str) -> list[str]:
+    """The statements of a script, one by one, without its comments."""
+    lines = [line for line in script.splitlines() if not line.startswith("--")]
+    return [statement for statement in "\n".join(lines).split(";") if statement.strip()]
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"%\(([a-z_]+)\)s", text)))
+
+
+def _array(values: tuple[int | str | None, ...]) -> str:
+    """A column as PostgreSQL reads an array; psycopg's own way takes longer than the statement."""
+    first = values[0]
+    if values.count(first) == len(values):
+        items: Iterable[str] = [_item(first)] * len(values)
+    elif isinstance(first, int) and None not in values:
+        items = map(str, values)
+    else:
+        items = map(_item, values)
+    return "{" + ",".join(items) + "}"
+
+
+def _item(value: int | str | None) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "NULL" if value is None else str(value)

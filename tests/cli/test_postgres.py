@@ -1,0 +1,269 @@
+"""The command line on PostgreSQL: every verb that needs a database, and the roles that may use which."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from rota.cli import run
+from rota.core.claim import Done, Snoozed
+from rota.core.errors import NotAllowed
+from rota.core.job import NewJob
+from rota.core.source import Declared
+from rota.core.times import SECOND
+from rota.settings import Settings
+from rota.store.open import open_store, within
+from rota.store.postgres.link import address
+from rota.store.postgres.roles import KINDS, role
+from rota.store.sources import Found
+from tests.support.postgres import with_parts
+from tests.support.shell import Shell
+from tests.support.stores import database_for_tests, url_of
+from tests.support.work import Crew, add, claim, finish, register
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from rota.store.store import Store
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database named in the environment, without a schema yet."""
+    found = url_of("postgres", tmp_path)
+    monkeypatch.setenv("ROTA_DB", found)
+    monkeypatch.chdir(tmp_path)
+    return found
+
+
+class Terminal:
+    """Commands in this process, which has the driver loaded already."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def ask(self, *words: str | int, code: int = 0) -> Any:
+        assert run([*map(str, words), "--json"]) == code, self._capsys.readouterr().err
+        return json.loads(self._capsys.readouterr().out)
+
+    def say(self, *words: str | int, code: int = 0) -> str:
+        assert run([*map(str, words)]) == code, self._capsys.readouterr().err
+        return self._capsys.readouterr().out
+
+    def refuse(self, *words: str | int, code: int) -> str:
+        assert run([*map(str, words)]) == code
+        return self._capsys.readouterr().err
+
+
+@pytest.fixture
+def rota(url: str, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    return Terminal(capsys)
+
+
+def test_a_job_goes_from_add_to_done_by_hand(rota: Terminal) -> None:
+    made = rota.ask("init")
+    assert made["made"] is True and made["path"].startswith("postgresql://")
+    assert "already" in rota.say("init")
+    job = rota.ask("add", "Tag", "--queue", "tag", "--payload", '{"path":"a.wav"}', "--key", "k")["id"]
+    assert rota.ask("add", "Tag", "--queue", "tag", "--key", "k")["id"] == job
+    later = rota.ask("add", "Later", "--after", job)["id"]
+    worker = rota.ask("worker", "register", "--name", "loop")["id"]
+    assert [each["id"] for each in rota.ask("ready")] == [job]
+    assert rota.ask("claim", job, worker)["job_id"] == job
+    assert rota.say("worker", "heartbeat", worker, "--busy", job).strip()
+    assert rota.ask("claim:renew", job, worker)["renewed_count"] == 1
+    rota.say("claim:release", job, worker)
+    assert rota.ask("ready", "--claim", worker)[0]["id"] == job
+    assert rota.ask("done", job)["status"] == "done"
+    assert rota.ask("show", later)["status"] == "ready"
+    assert rota.ask("fail", rota.ask("claim", later)["job_id"], "--error", "x")["attempts"] == 1
+    assert len(rota.ask("runs", job)) == 2
+    assert "waits for its time" in rota.say("why", later)
+    assert rota.ask("cancel", later)["status"] == "cancelled"
+    assert rota.ask("retry", later)["status"] == "ready"
+    assert len(rota.ask("list")) == 2
+    assert rota.ask("wait", job, "--for", "done")
+    assert rota.ask("worker", "deregister", worker) is not None
+
+
+def test_people_govern_look_and_tidy_up(rota: Terminal) -> None:
+    rota.say("init")
+    one, two = (rota.ask("add", "x", "--queue", "q")["id"] for _ in range(2))
+    assert rota.ask("block", two, one)["status"] == "blocked"
+    assert rota.ask("unblock", two, one)["status"] == "ready"
+    rota.say("queue", "set", "q", "--concurrency", 3)
+    rota.say("pause", "q")
+    assert "paused" in rota.say("why", one)
+    assert rota.refuse("claim", one, code=6)
+    rota.say("resume", "q")
+    assert rota.ask("queue", "list")[0]["concurrency"] == 3
+    events = rota.ask("events")
+    assert rota.ask("events", "--after", events[0]["id"])
+    assert "not an event cursor" in rota.refuse("events", "--after", "x", code=2)
+    assert rota.ask("reconcile", "--plan") == dict.fromkeys(rota.ask("reconcile"), 0)
+    rota.say("done", one, "--force")
+    assert rota.ask("prune", "--older", "0s")["jobs"] == 1
+    assert rota.ask("migrate")["applied"] == []
+    found = {each["about"]: each["level"] for each in rota.ask("doctor")}
+    assert {"database", "link", "durability", "transactions", "dead rows", "schema", "counters", "clock"} <= set(found)
+    assert "bad" not in found.values()
+    assert len(rota.ask("worker", "list")) == 1
+    assert rota.ask("orchestrator", "status", code=6)["status"] == "stopped"
+    rota.say("scale", "q=2")
+
+
+def test_what_is_not_there_is_told_with_what_to_do(rota: Terminal) -> None:
+    assert "`rota init` makes one" in rota.refuse("list", code=3)
+    assert "out of reach" in rota.refuse("list", "--db", "postgresql://u:secret@127.0.0.1:1/x", code=1)
+    assert "secret" not in rota.refuse("list", "--db", "postgresql://u:secret@127.0.0.1:1/x", code=1)
+    assert "is not a PostgreSQL URL" in rota.refuse("list", "--db", "postgresql://h:x/y", code=2)
+    assert "is not a schema" in rota.refuse("list", "--db", "postgresql://h/y?schema=A", code=2)
+    elsewhere = with_parts(database_for_tests(), dbname="nowhere")
+    assert "does not exist" in rota.refuse("list", "--db", elsewhere, code=1)
+    assert "roles are PostgreSQL's" in rota.refuse("migrate", "--roles", "--db", _file(rota), code=2)
+
+
+def _file(rota: Terminal) -> str:
+    rota.say("init", "--db", "here.db")
+    return "here.db"
+
+
+def test_without_psycopg_it_says_what_to_install(tmp_path: Path) -> None:
+    script = "import sys; sys.modules['psycopg'] = None; from rota.cli import run; sys.exit(run(sys.argv[1:]))"
+    command = [sys.executable, "-c", script, "list", "--db", "postgresql://h/d"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == "rota: PostgreSQL needs psycopg, which is not installed: pip install 'rota[postgres]'\n"
+
+
+def test_a_file_needs_no_psycopg(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.say("init")
+    script = (
+        "import sys; from rota.cli import run; code = run(sys.argv[1:]); sys.exit(code or 'psycopg' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script, "list"], cwd=tmp_path, capture_output=True, check=False)
+    assert ran.returncode == 0
+
+
+# roles
+
+
+@contextmanager
+def logged_in(url: str, kind: str) -> Iterator[Store]:
+    """A store opened by someone who has one role and no other right."""
+    where = address(url)
+    name = f"{where.schema}_{kind}_person"
+    with psycopg.connect(where.conninfo, autocommit=True) as owner:
+        password = psycopg.conninfo.conninfo_to_dict(where.conninfo).get("password")
+        secret = f" PASSWORD '{password}'" if password else ""
+        owner.execute(f"CREATE ROLE {name} LOGIN{secret} IN ROLE {role(where.schema, kind)}".encode())
+        try:
+            with open_store(f"{with_parts(url.split('?')[0], user=name)}?schema={where.schema}", Settings()) as store:
+                yield store
+        finally:
+            owner.execute(f"DROP OWNED BY {name}; DROP ROLE {name}".encode())
+
+
+def _exchange(store: Store) -> object:
+    crew = Crew(store)
+    (handout,) = crew.exchange().claims
+    crew.exchange([(handout.job_id, handout.token, Done())], room=0)
+    return store.orchestrators.leave(crew.id)
+
+
+def _work_from_a_source(store: Store) -> object:
+    store.sources.declare([Declared("files", "tag", "tag", SECOND, 2, 5, 3)])
+    crew = Crew(store, queue="tag")
+    (filler,) = crew.exchange().claims
+    store.sources.fill("files", (filler.job_id, filler.token), [Found("a", None)], NewJob("tag", "tag", "tag"), True)
+    (handout,) = crew.exchange([(filler.job_id, filler.token, Snoozed(SECOND))]).claims
+    crew.exchange([(handout.job_id, handout.token, Done())], room=0)
+    assert store.sources.get("files").success_count == 1
+    return store.orchestrators.leave(crew.id)
+
+
+def _add_in_a_transaction(store: Store) -> None:
+    """In the transaction of a connection of their own."""
+    with psycopg.connect(address(store.database.url).conninfo) as connection:
+        url, settings = store.database.url, Settings()
+        first = within(connection, url, settings, lambda lent: lent.jobs.add_many([NewJob("a")]), begins=True)
+        assert isinstance(first, list)
+        within(connection, url, settings, lambda lent: lent.jobs.add_many([NewJob("b", after=first)]), begins=True)
+        connection.rollback()
+
+
+DEEDS: dict[str, Callable[[Store], object]] = {
+    "list": lambda store: [job.id for job in store.jobs.list()],
+    "ready": lambda store: store.jobs.ready(),
+    "events": lambda store: store.events.after("0"),
+    "workers": lambda store: store.workers.list(),
+    "add": lambda store: add(store, "job", after=[1], key="k"),
+    "add to a full queue": lambda store: add(store, queue="limited"),
+    "claim and settle": lambda store: finish(store, 1),
+    "exchange": _exchange,
+    "add in a transaction of their own": _add_in_a_transaction,
+    "work from a source": _work_from_a_source,
+    "register": register,
+    "reconcile": lambda store: store.reconcile(),
+    "pause": lambda store: store.queues.pause("default"),
+    "set limits": lambda store: store.queues.set("default", concurrency=5),
+    "unblock": lambda store: store.jobs.unblock(2, 1),
+    "prune": lambda store: store.history.prune(older=0),
+    "rewrite history": lambda store: _say(store, "UPDATE event SET facts = '[]'"),
+    "forget a run": lambda store: _say(store, "DELETE FROM run"),
+    "make a table": lambda store: _say(store, "CREATE TABLE theirs (id int)"),
+    "drop a table": lambda store: _say(store, "DROP TABLE ripple"),
+}
+MAY = {
+    "owner": set(DEEDS),
+    "enqueue": {"list", "ready", "add", "add to a full queue", "add in a transaction of their own"},
+    "worker": {"list", "ready", "events", "workers", "add", "add to a full queue", "claim and settle", "exchange"}
+    | {"register", "reconcile", "pause", "add in a transaction of their own", "work from a source", "forget a run"},
+    "read": {"list", "ready", "events", "workers"},
+}
+
+
+def _say(store: Store, text: str) -> None:
+    with store.write():
+        store.database.script(text)
+        store.database.execute("queue.all", {})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_may_do_what(rota: Terminal, url: str, kind: str) -> None:
+    rota.say("init")
+    assert rota.ask("migrate", "--roles")["roles"] == [role(address(url).schema, each) for each in KINDS]
+    assert rota.ask("migrate", "--roles")["roles"] == [], "a second time changes nothing"
+    with open_store(url, Settings()) as store:
+        store.queues.set("limited", max_depth=100)
+        add(store)
+        add(store, after=[1])
+        claim(store, add(store, "a lapsing one"), register(store), 1)
+    did = set()
+    with logged_in(url, kind) as mine:
+        for deed, do in DEEDS.items():
+            try:
+                do(mine)
+                did.add(deed)
+            except NotAllowed as problem:
+                assert "rota migrate --roles" in str(problem)
+    assert did == MAY[kind]
+
+
+def test_what_was_made_by_one_is_the_owners_to_migrate(rota: Terminal, url: str) -> None:
+    rota.say("init")
+    rota.say("migrate", "--roles")
+    where = address(url)
+    with psycopg.connect(where.conninfo) as connection:
+        owners = connection.execute(
+            "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = %s", [where.schema]
+        ).fetchall()
+    assert owners == [(role(where.schema, "owner"),)]

@@ -1,0 +1,83 @@
+"""Two stores driven in step: every call goes to both, and both must answer the same, errors and log included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from rota.core.errors import RotaError
+
+if TYPE_CHECKING:
+    from rota.store.events import Event
+    from rota.store.store import Store
+
+PORTS = ("jobs", "claims", "workers", "queues", "orchestrators", "slots", "history", "sources")
+
+
+class InStep:
+    """Looks like a store. What has no twin, cursors and connections, is the first one's."""
+
+    def __init__(self, first: Store, second: Store) -> None:
+        self._stores = (first, second)
+        self._cursors = ["0", "0"]
+        self.database, self.settings, self.events = first.database, first.settings, first.events
+
+    def __getattr__(self, name: str) -> Any:
+        if name in PORTS:
+            return _Port(self, name)
+        assert name in ("reconcile", "tend"), f"{name} is not known to answer the same"
+        return lambda *args, **kwargs: self.call(name, lambda store: getattr(store, name)(*args, **kwargs))
+
+    def call(self, what: str, make: Any) -> Any:
+        answers = [_answer(make, store) for store in self._stores]
+        first, second = answers
+        assert _comparable(first) == _comparable(second), f"{what}: {first!r}, and the other {second!r}"
+        self._compare_logs(what)
+        if isinstance(first, RotaError):
+            raise first
+        return first
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+
+    def _compare_logs(self, what: str) -> None:
+        told = [self._read_on(place) for place in (0, 1)]
+        assert told[0] == told[1], f"{what} told {told[0]}, and the other {told[1]}"
+
+    def _read_on(self, place: int) -> list[tuple[int, str, Any]]:
+        found: list[Event] = self._stores[place].events.after(self._cursors[place], 10_000)
+        if found:
+            self._cursors[place] = found[-1].cursor
+        return [(event.at, event.actor, sorted(map(_in_order, event.facts))) for event in found]
+
+
+class _Port:
+    def __init__(self, both: InStep, name: str) -> None:
+        self._both = both
+        self._name = name
+
+    def __getattr__(self, verb: str) -> Any:
+        name = f"{self._name}.{verb}"
+        return lambda *args, **kwargs: self._both.call(
+            name, lambda store: getattr(getattr(store, self._name), verb)(*args, **kwargs)
+        )
+
+
+def in_step(first: Store, second: Store) -> Store:
+    return cast("Store", InStep(first, second))
+
+
+def _answer(make: Any, store: Store) -> Any:
+    try:
+        return make(store)
+    except RotaError as problem:
+        return problem
+
+
+def _in_order(fact: list[Any]) -> str:
+    """A fact as text; of things that fall due at one instant no order is promised."""
+    return repr([sorted(part) if isinstance(part, list) else part for part in fact])
+
+
+def _comparable(answer: Any) -> Any:
+    return (type(answer), str(answer)) if isinstance(answer, RotaError) else answer

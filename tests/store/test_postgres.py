@@ -1,0 +1,475 @@
+"""What is particular to PostgreSQL: events out of order, the server's clock, lost links, listeners, schemas."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from contextlib import ExitStack
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from rota.core.claim import Done
+from rota.core.errors import BadInput, Contended, InDoubt, NotFound, SchemaMismatch, StoreAway, StoreError
+from rota.core.times import MINUTE, SECOND
+from rota.settings import Settings
+from rota.store.again import TIMES, again
+from rota.store.migrate import LATEST
+from rota.store.open import open_store
+from rota.store.postgres import listener as listeners
+from rota.store.postgres.database import PostgresDatabase
+from rota.store.postgres.link import address
+from rota.store.postgres.texts import own_texts
+from rota.store.statements import FOLDER, read_statements
+from tests.support.eventually import eventually
+from tests.support.inflight import in_flight
+from tests.support.processes import line, output, python, say
+from tests.support.stores import again as another
+from tests.support.stores import make_store, rows, url_of
+from tests.support.work import add, add_many, claim, register, status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rota.store.store import Store
+
+OVERRIDES = {
+    "number.draw_many",
+    "claim.pick",
+    "tally.add many",
+    "tally.gather",
+    "job.insert many",
+    "job.make_ready many",
+    "job.forget many",
+    "job.forget_runs many",
+    "job.forget_dependencies many",
+    "claim.take many",
+    "claim.finish many",
+    "claim.record many",
+    "dependency.add many",
+    "dependency.count_dependents many",
+    "worker.exchanged many",
+    "worker.prune_certificates many",
+    "hold.jobs many",
+    "hold.free_worker many",
+    "hold.free_scheduled many",
+    "hold.queue_of many",
+    "claim.holding many",
+    "source.add many",
+    "source.known many",
+    "source.recall many",
+    "source.remember many",
+    "source.told many",
+    "source.let_go many",
+}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return url_of("postgres", tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """On the server's own clock."""
+    with make_store("postgres", tmp_path) as opened:
+        yield opened
+
+
+def driver(store: Store) -> PostgresDatabase:
+    assert isinstance(store.database, PostgresDatabase)
+    return store.database
+
+
+def pid(store: Store) -> int:
+    """The server's process at the other end."""
+    row = driver(store).session.connection.execute("SELECT pg_backend_pid()").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def cut(store: Store) -> None:
+    """The server ends this connection."""
+    ended = pid(store)
+    rows(store, "SELECT pg_terminate_backend(:pid)", pid=ended)
+    eventually(lambda: not rows(store, "SELECT 1 FROM pg_stat_activity WHERE pid = :pid", pid=ended))
+
+
+# statements
+
+
+def test_the_statements_with_a_text_of_their_own_are_these() -> None:
+    common = {
+        f"{file.removesuffix('.sql')}.{verb}"
+        for file in os.listdir(FOLDER)
+        if file.endswith(".sql")
+        for verb in read_statements(os.path.join(FOLDER, file))
+    }
+    own = {name for name in own_texts() if name.removesuffix(" many") in common}
+    assert own == OVERRIDES
+    only_here = {name.split(".")[0] for name in own_texts() if name.removesuffix(" many") not in common}
+    assert only_here == {"schema", "log", "role", "server"}
+
+
+# events
+
+
+def test_events_that_become_visible_out_of_order_are_all_read_once(store: Store) -> None:
+    """The first to begin is the last to end, and one more never ends: neither is missed, nor does it hold others up."""
+    add(store)
+    read, cursor = list[int](), store.events.last()
+
+    def read_on() -> None:
+        nonlocal cursor
+        for event in store.events.after(cursor, 2):
+            read.extend(fact[5][0] for fact in event.facts if fact[0] == "job")
+            cursor = event.cursor
+
+    with in_flight(store, add) as never, in_flight(store, add) as late:
+        early = [add(store) for _ in range(3)]
+        for _ in range(3):
+            read_on()
+        assert read == early, "what is over is read though others are not"
+        first = late.go_on()
+        later = [add(store) for _ in range(2)]
+        for _ in range(3):
+            read_on()
+        assert read == [*early, first, *later]
+        last = never.go_on()
+    read_on()
+    read_on()
+    assert read == [*early, first, *later, last]
+    assert read != sorted(read), "they became visible out of order, or this has shown nothing"
+
+
+def test_a_reader_beside_many_writers_reads_each_event_once(store: Store) -> None:
+    cursor, writers, each = store.events.last(), 6, 40
+
+    def write() -> None:
+        with another(store) as own:
+            for _ in range(each):
+                add(own)
+
+    threads = [Thread(target=write) for _ in range(writers)]
+    for thread in threads:
+        thread.start()
+    read: list[int] = []
+    deadline = time.monotonic() + 60
+    while len(read) < writers * each and time.monotonic() < deadline:
+        for event in store.events.after(cursor, 7):
+            read.extend(fact[5][0] for fact in event.facts if fact[0] == "job")
+            cursor = event.cursor
+    for thread in threads:
+        thread.join()
+    assert sorted(read) == [id for (id,) in rows(store, "SELECT id FROM job ORDER BY id")]
+    assert store.events.after(cursor) == []
+
+
+def test_a_log_restored_from_another_server_is_told_once(store: Store) -> None:
+    """Its transactions are this server's future, until it is brought into the past."""
+    add_many(store, 3)
+    rows(store, "UPDATE event SET xid = '9000000000000000'")
+    cursor = store.events.last()
+    assert store.events.after("0") == store.events.after(cursor) == []
+    assert driver(store).log.rebase() == 1
+    assert len(store.events.after("0")) == 1 and store.events.after(cursor) == []
+    add(store)
+    assert len(store.events.after(cursor)) == 1 and driver(store).log.rebase() == 0
+
+
+# the clock
+
+
+def test_time_is_the_servers(store: Store) -> None:
+    ((server,),) = rows(store, "SELECT extract(epoch FROM clock_timestamp()) * 1000000")
+    assert abs(store.now() - int(server)) < 10 * SECOND
+    assert store.database.wall() >= store.now() - 10 * SECOND
+    with store.write() as tx:
+        began = tx.now
+        assert store.database.moment() == (began, began), "one reading for all of a change"
+    assert store.now() > began
+
+
+def test_a_lease_runs_out_by_the_servers_clock(store: Store) -> None:
+    job, worker = add(store), register(store)
+    claim(store, job, worker, SECOND // 20)
+    eventually(lambda: store.jobs.ready() and status(store, job) == "ready")
+
+
+# lost links
+
+
+def test_a_connection_that_was_lost_is_opened_again_at_the_next_use(store: Store) -> None:
+    job = add(store)
+    cut(store)
+    with pytest.raises(StoreAway, match="is out of reach"):
+        store.jobs.get(job)
+    assert store.jobs.get(job).id == job
+    cut(store)
+    with pytest.raises(StoreAway):
+        add(store)
+    assert add(store) > job
+
+
+def test_a_change_whose_link_is_lost_before_its_commit_is_undone(store: Store) -> None:
+    add(store)
+    with pytest.raises(StoreAway), store.write() as tx:
+        tx.execute("queue.make", queue="half", now=tx.now)
+        cut_in = pid(store)
+        rows(store, "SELECT pg_terminate_backend(:pid)", pid=cut_in)
+        eventually(lambda: not rows(store, "SELECT 1 FROM pg_stat_activity WHERE pid = :pid", pid=cut_in))
+        tx.execute("queue.get", queue="half")
+    assert rows(store, "SELECT 1 FROM queue WHERE name = 'half'") == []
+    assert add(store)
+
+
+def test_a_commit_whose_answer_is_lost_is_in_doubt_and_settled_by_its_token(store: Store) -> None:
+    job = add(store)
+    held = claim(store, job)
+    with in_flight(store, lambda own: own.claims.settle(held, Done())) as change:
+        rows(store, "SELECT pg_terminate_backend(:pid)", pid=change._pid)
+        problem = change.go_on()
+    assert isinstance(problem, InDoubt) and "may or may not stand" in str(problem)
+    store.claims.settle(held, Done())
+    store.claims.settle(held, Done())
+    assert status(store, job) == "done" and len(store.claims.runs(job)) == 1
+
+
+def test_out_of_reach_is_told_in_words_and_without_the_password() -> None:
+    with pytest.raises(StoreAway) as told:
+        open_store("postgresql://ann:secret@127.0.0.1:1/jobs", Settings())
+    assert "postgresql://ann@127.0.0.1:1/jobs is out of reach" in str(told.value) and "secret" not in str(told.value)
+
+
+def test_a_program_that_stops_inside_a_change_does_not_keep_others_waiting_for_ever(store: Store) -> None:
+    add(store)
+    with store.write() as tx:
+        ((limit,),) = driver(store).session.connection.execute("SHOW idle_in_transaction_session_timeout").fetchall()
+        ((lock,),) = driver(store).session.connection.execute("SHOW lock_timeout").fetchall()
+        assert tx.now
+    assert (limit, lock) == ("10s", "30s")
+
+
+def test_what_others_undo_again_and_again_is_given_up_in_the_end() -> None:
+    tries: list[int] = []
+
+    @again
+    def never() -> None:
+        tries.append(1)
+        raise Contended("others")
+
+    with pytest.raises(Contended):
+        never()
+    assert len(tries) == TIMES
+
+
+def test_a_forked_child_uses_a_connection_of_its_own(store: Store, url: str) -> None:
+    fork = """
+import os
+store = open_store(sys.argv[1], Settings())
+store.jobs.add(NewJob("before the fork"))
+child = os.fork()
+if not child:
+    store.jobs.add(NewJob("child"))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+store.jobs.add(NewJob("parent"))
+print(sum(store.queues.list()[0].counts.values()))
+"""
+    with python(fork, url) as program:
+        assert output(program) == "3"
+
+
+# values
+
+
+def test_text_that_postgres_cannot_hold_is_kept_as_near_as_can_be(store: Store) -> None:
+    job = add(store)
+    store.jobs.fail(claim(store, job).job_id, "a \0 in a report", again=False)
+    assert store.jobs.get(job).error == "a \N{REPLACEMENT CHARACTER} in a report"
+    texts = ['"', "\\", "{a,b}", "NULL", "", "'", "%s", ":id", "\u2028", 'a"b\\"c', "null"]
+    ids = add_many(store, 1) + [add(store, title=f"x{text}", key=f"k{text}", payload=text) for text in texts]
+    assert [(job.title, job.key, job.payload) for job in map(store.jobs.get, ids[1:])] == [
+        (f"x{text}", f"k{text}", text) for text in texts
+    ]
+
+
+# bells
+
+
+def test_a_listener_hears_what_others_commit_and_only_that(store: Store) -> None:
+    job = add(store)
+    bell, events = store.database.listen(), store.database.listen(events=True)
+    try:
+        held = claim(store, job)
+        assert events.wait(30) and not bell.wait(0)
+        store.claims.release(held)
+        assert bell.wait(30)
+        with pytest.raises(NotFound):
+            store.jobs.cancel(77)
+        events.wait(0.2)
+        assert not events.wait(0.1) and not bell.wait(0)
+    finally:
+        bell.close()
+        events.close()
+
+
+def test_a_listener_whose_link_dies_listens_again_behind_the_same_descriptor(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "RETRY_AFTER", 0.05)
+    bell = store.database.listen()
+    try:
+        descriptor = bell.fileno()
+        listening = "SELECT pid FROM pg_stat_activity WHERE query = 'LISTEN ' || :bell"
+        name = f"{driver(store).schema}_work"
+        ((first,),) = rows(store, listening, bell=name)
+        rows(store, "SELECT pg_terminate_backend(:pid)", pid=first)
+        eventually(lambda: [row for row in rows(store, listening, bell=name) if row[0] != first])
+        assert bell.wait(30), "once it listens again it rings, for what it may have missed"
+        add(store)
+        assert select.select([descriptor], [], [], 30)[0] and bell.fileno() == descriptor
+    finally:
+        bell.close()
+
+
+def test_where_nothing_can_listen_polling_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners.Listener, "_open", lambda self: None)
+    store.settings = store.settings.but(poll_interval=SECOND // 50)
+    job, found = add(store), list[str]()
+
+    def wait() -> None:
+        with another(store) as own:
+            found.extend(each.status for each in own.jobs.wait([job], "done", MINUTE))
+
+    waiting = Thread(target=wait)
+    waiting.start()
+    store.claims.settle(claim(store, job), Done())
+    waiting.join(30)
+    assert found == ["done"]
+
+
+# schemas
+
+
+@pytest.mark.parametrize("name", ["Rota", "1rota", "", "pg_rota", "a-b", "a;b", "x" * 41, 'a"b'])
+def test_a_schema_that_makes_no_sense_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="is not a schema for rota"):
+        address("postgresql://h/d", name) if name else address("postgresql://h/d?schema=%20")
+
+
+def test_the_url_names_the_schema_and_else_the_setting_does() -> None:
+    assert address("postgresql://h/d").schema == "rota"
+    assert address("postgresql://h/d", "jobs").schema == "jobs"
+    assert address("postgres://u:p%40@h/d?sslmode=disable&schema=mine", "jobs").schema == "mine"
+    assert address("postgresql://u:p@h:1/d?schema=mine").shown == "postgresql://u@h:1/d?schema=mine"
+    assert address(address("postgresql://u@h/d?schema=mine").url).schema == "mine"
+
+
+@pytest.mark.parametrize("url", ["postgresql://h:port/d", "postgresql://[h/d", "postgresql://h/d?nonsense=1"])
+def test_what_is_no_url_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(BadInput, match="is not a PostgreSQL URL"):
+        address(url)
+
+
+def test_two_schemas_of_one_database_know_nothing_of_each_other(store: Store, tmp_path: Path) -> None:
+    add(store)
+    with make_store("postgres", tmp_path / "other") as other:
+        assert other.jobs.list() == [] and add(other) == 1
+        with store.write(alone=True), other.write(alone=True) as tx:
+            assert tx.now, "nor does one wait for the other"
+
+
+def test_a_schema_that_is_not_there_is_made_only_where_that_is_asked_for(url: str) -> None:
+    with pytest.raises(NotFound, match=r"there is no schema t_\w+ of rota in .*: `rota init` makes one"):
+        open_store(url, Settings())
+    told: list[str] = []
+    open_store(url, Settings(), make=True, told=told.append).close()
+    assert len(told) == 1 and told[0].startswith("made schema t_")
+    open_store(url, Settings()).close()
+
+
+def test_another_programs_schema_is_refused_and_left_alone(url: str) -> None:
+    where = address(url)
+    with psycopg.connect(where.conninfo, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {where.schema}; CREATE TABLE {where.schema}.job (id int)".encode())
+        with pytest.raises(StoreError, match="holds another program's tables"):
+            open_store(url, Settings(), make=True)
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [where.schema]).fetchall()
+        assert found == [("job",)]
+
+
+MAKE = """
+from rota.store.migrate import migrate
+from rota.store.open import open_database
+print("ready", flush=True)
+input()
+told = []
+database = open_database(sys.argv[1], Settings(), make=True, told=told.append)
+print([len(told), migrate(database)])
+"""
+
+
+def test_eight_programs_that_make_a_schema_at_once_make_it_once_and_migrate_it_once(url: str) -> None:
+    with ExitStack() as stack:
+        programs = [stack.enter_context(python(MAKE, url)) for _ in range(8)]
+        assert [line(program) for program in programs] == ["ready"] * 8
+        for program in programs:
+            say(program)
+        answers = [json.loads(output(program)) for program in programs]
+    assert sum(told for told, _ in answers) == 1
+    assert sorted(number for _, applied in answers for number in applied) == list(range(1, LATEST + 1))
+    with open_store(url, Settings()) as store:
+        assert rows(store, "SELECT number FROM migration ORDER BY 1") == [(n,) for n in range(1, LATEST + 1)]
+        assert add(store) == 1
+
+
+@pytest.mark.parametrize("oldest", [LATEST, LATEST + 1])
+def test_a_newer_schema_is_finished_beside_or_refused(store: Store, url: str, oldest: int) -> None:
+    job = add(store)
+    held = claim(store, job)
+    rows(store, f"INSERT INTO migration VALUES ({LATEST + 1}, 'next', {oldest}, 0)")
+    if oldest > LATEST:
+        with pytest.raises(SchemaMismatch, match="made by a newer rota"):
+            open_store(url, Settings())
+        return
+    with open_store(url, Settings()) as outdated:
+        outdated.claims.settle(held, Done())
+        with pytest.raises(SchemaMismatch, match="upgrade"):
+            add(outdated)
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "rota.store.migrate.migrations",
+        lambda: {1: ("bad", 1, "CREATE TABLE migration (number int); SELECT nonsense()")},
+    )
+    with pytest.raises(StoreError):
+        open_store(url, Settings(), make=True)
+    monkeypatch.undo()
+    with open_store(url, Settings(), make=True) as store:
+        assert add(store) == 1
+
+
+def test_rows_that_change_often_have_room_and_no_index_on_beats(store: Store) -> None:
+    ours = "FROM pg_class WHERE relnamespace = CAST(current_schema() AS regnamespace)"
+    options = dict(rows(store, f"SELECT relname, array_to_string(reloptions, ' ') {ours}"))
+    for table in ("job", "worker", "orchestrator", "tally", "queue", "number", "pulse"):
+        assert "fillfactor" in options[table] and "autovacuum_vacuum" in options[table]
+    indexed = rows(store, "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()")
+    assert not [text for (text,) in indexed if "last_beat" in text or "beat_count" in text]
+    worker = register(store)
+    for _ in range(20):
+        store.workers.heartbeat(worker)
+    driver(store).session.connection.execute("SELECT pg_stat_force_next_flush()")
+    ((hot, all_of_them),) = rows(
+        store,
+        "SELECT n_tup_hot_upd, n_tup_upd FROM pg_stat_user_tables"
+        " WHERE schemaname = current_schema() AND relname = 'worker'",
+    )
+    assert hot == all_of_them >= 20, "a beat touches no index"

@@ -1,0 +1,64 @@
+"""pgbouncer in transaction mode between the tests and their server: few connections, another one per transaction."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from tests.support.eventually import eventually
+from tests.support.postgres import free_port, with_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONFIG = """[databases]
+* = host={host} port={port} user={user}{password}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {listen}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 3
+server_round_robin = 1
+"""
+
+
+@contextmanager
+def pooled(url: str) -> Iterator[str]:
+    """The same database through a pooler that remembers nothing from one transaction to the next."""
+    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    assert program, "no pgbouncer to test with: apt-get install pgbouncer"
+    known = psycopg.conninfo.conninfo_to_dict(url)
+    listen = free_port()
+    secret = f" password={known['password']}" if known.get("password") else ""
+    parts = {"host": known["host"], "port": known["port"], "user": known["user"], "password": secret, "listen": listen}
+    who = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+    identity = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if who else {}
+    with TemporaryDirectory(prefix="rota-pool-") as folder:
+        os.chmod(folder, 0o755)
+        config = Path(folder) / "pgbouncer.ini"
+        config.write_text(CONFIG.format(**parts))
+        with subprocess.Popen([program, "-q", config], cwd=folder, **identity) as process:  # type: ignore[call-overload]
+            there = with_parts(url, host="127.0.0.1", port=str(listen))
+            try:
+                eventually(lambda: _answers(there), every=0.05)
+                yield there
+            finally:
+                process.kill()
+
+
+def _answers(url: str) -> bool:
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
