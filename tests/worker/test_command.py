@@ -12,6 +12,7 @@ import pytest
 from rota.core import frame as frames
 from rota.core.times import SECOND
 from rota.worker.clock import since_boot
+from tests.support.crews import is_alive
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -42,14 +43,6 @@ def ended(worker: Driven, payload: str | None = None, **more: object) -> dict[st
     job = worker.job("cmd", payload, **more)
     worker.run(job)
     return worker.done(job)[0]
-
-
-def alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_it_says_hello_with_what_it_needs(start: Callable[..., Driven]) -> None:
@@ -219,13 +212,14 @@ def test_a_cancelled_one_is_asked_first_and_its_children_end_too(
     worker = start(script(HOLDS)).is_up()
     job, after = worker.job("cmd"), worker.job("double", '{"n":2}')
     worker.run(job, after)
-    leader, child = pids(worker, "leader", "child")
+    leader, child, away = pids(worker, "leader", "child", "away")
+    eventually(lambda: os.getsid(away) == away)
     worker.send(frames.CANCEL, token=job["token"], reason=reason)
     assert told.items() <= worker.done(job)[0].items()
     assert (worker.folder / "ended").read_text() == "polite\n"
     assert worker.done(after)[0]["result"] == "4", "the worker lives on"
-    eventually(lambda: not alive(leader) and not alive(child))
-    os.kill(pids(worker, "away")[0], signal.SIGKILL)  # it left the session: its orchestrator would find it
+    eventually(lambda: not is_alive(leader) and not is_alive(child))
+    os.kill(away, signal.SIGKILL)  # it left the session: its orchestrator would find it
 
 
 def test_one_that_ignores_term_is_killed(start: Callable[..., Driven]) -> None:
@@ -235,14 +229,14 @@ def test_one_that_ignores_term_is_killed(start: Callable[..., Driven]) -> None:
     (leader,) = pids(worker, "leader")
     worker.send(frames.CANCEL, token=job["token"], reason="cancelled")
     assert worker.done(job)[0]["outcome"] == "released"
-    assert not alive(leader)
+    assert not is_alive(leader)
 
 
 def test_a_shell_with_job_control_leaves_nothing_either(start: Callable[..., Driven]) -> None:
     worker = start(declared("bash", "-c", "set -m; sleep 1000 & echo $! > child; exit 0")).is_up()
     assert ended(worker)["outcome"] == "done"
     (child,) = pids(worker, "child")
-    eventually(lambda: not alive(child))
+    eventually(lambda: not is_alive(child))
 
 
 def test_stop_now_ends_it_and_gives_the_job_back(start: Callable[..., Driven]) -> None:
@@ -252,11 +246,11 @@ def test_stop_now_ends_it_and_gives_the_job_back(start: Callable[..., Driven]) -
     (leader,) = pids(worker, "leader")
     worker.send(frames.STOP, now=False)
     worker.next(frames.HEALTH, status="stopping")
-    assert alive(leader), "it has time to finish"
+    assert is_alive(leader), "it has time to finish"
     worker.send(frames.STOP, now=True)
     assert worker.done(job)[0]["outcome"] == "released"
     assert worker.wait() == 0
-    assert not alive(leader)
+    assert not is_alive(leader)
 
 
 def test_a_cancel_for_another_token_changes_nothing(start: Callable[..., Driven]) -> None:
@@ -275,4 +269,4 @@ def test_a_fenced_one_ends_with_its_worker_when_nobody_renews(start: Callable[..
     worker.run(worker.job("cmd", fence="end"), renewed_at=since_boot() - 8 * SECOND)
     (leader,) = pids(worker, "leader")
     assert worker.wait() == -signal.SIGKILL
-    eventually(lambda: not alive(leader))
+    eventually(lambda: not is_alive(leader))
