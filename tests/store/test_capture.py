@@ -10,7 +10,7 @@ import pytest
 from rota.core.claim import Captured, Done, Failed
 from rota.core.errors import BadInput, NotFound, Stale, TooLarge
 from rota.core.times import HOUR
-from tests.support.stores import everything, path_of
+from tests.support.stores import everything
 from tests.support.work import add, claim, register
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def test_the_newest_run_is_found_first_and_older_ones_by_name(store: Store) -> N
 def test_what_rota_kept_of_a_command_is_found_by_its_run_and_pruned_with_it(store: Store, clock: FakeClock) -> None:
     first, second = add(store), add(store)
     held = claim(store, first)
-    folder = Path(path_of(store)).parent / "runs"
+    folder = Path(store.database.runs)
     folder.mkdir()
     for ending in (".out", ".err"):
         (folder / f"{held.run_id}{ending}").touch()
