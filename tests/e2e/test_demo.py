@@ -1,4 +1,4 @@
-"""The demo is a promise too: it runs, tells the truth, and leaves nothing running."""
+"""The demo of bash loops is a promise too: it runs, tells the truth, and leaves nothing running."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.processes import processes_in
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "loops"
 
@@ -25,20 +27,6 @@ def play(folder: Path, *script: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=110,
     )
-
-
-def processes_in(folder: Path) -> list[int]:
-    """The processes whose current folder is in there."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                here = os.readlink(entry / "cwd")
-            except OSError:
-                continue
-            if here.startswith(str(folder)):
-                found.append(int(entry.name))
-    return found
 
 
 def test_the_demo_shows_a_killed_workers_job_come_back_and_leaves_nothing_running(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.test_demo import play, processes_in
+from tests.e2e.test_demo import play
+from tests.support.processes import processes_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sources" / "demo.sh"
 

@@ -11,7 +11,7 @@ from rota.core.claim import Done
 from rota.core.errors import Conflict, RotaError, StoreFull
 from rota.core.times import MILLISECOND, SECOND
 from rota.orchestrator.exclusive import Exclusive, holder
-from rota.orchestrator.handout import MOST, Window
+from rota.orchestrator.handout import MOST, SPAN, usual_after, window
 from rota.orchestrator.ledger import DEATH, WORK, Ledger
 from rota.orchestrator.loop import Loop
 from rota.orchestrator.work import Work
@@ -37,15 +37,14 @@ def answered(ledger: Ledger, fact: Callable[[], bool]) -> None:
 
 
 def test_a_window_grows_while_jobs_are_short_and_a_long_one_ends_it_at_once() -> None:
-    window = Window()
-    assert window.size == 1
-    sizes = []
+    usual, sizes = SPAN, []
+    assert window(usual) == 1
     for _ in range(30):
-        window = window.after(50, 1)
-        sizes.append(window.size)
+        usual = usual_after(usual, 50)
+        sizes.append(window(usual))
     assert sizes == sorted(sizes) and sizes[-1] == MOST
-    assert window.after(SECOND, 1).size == 1
-    assert window.after(10 * MILLISECOND, 1).size == 3
+    assert window(usual_after(usual, SECOND)) == 1
+    assert window(usual_after(usual, 10 * MILLISECOND)) == 3
 
 
 def test_what_is_forgotten_is_not_called_though_it_was_ready_too() -> None:

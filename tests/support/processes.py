@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,3 +51,17 @@ def say(process: subprocess.Popen[str], text: str = "go") -> None:
     assert process.stdin is not None
     process.stdin.write(f"{text}\n")
     process.stdin.flush()
+
+
+def processes_in(folder: Path, words: str = "") -> list[int]:
+    """The processes whose current folder is in there, and whose command line has these words."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                here, line = os.readlink(entry / "cwd"), (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if here.startswith(str(folder)) and words.encode() in line:
+                found.append(int(entry.name))
+    return found

@@ -1,10 +1,17 @@
-"""The command that breaks a crew on purpose, for the table."""
+"""The commands that run a crew of their own, to show it or to break it, for the table."""
 
 from __future__ import annotations
 
-from rota.cli.command import Command, Option
+from rota.cli.command import Argument, Command, Option
 
 CHAOS = (
+    Command(
+        "demo",
+        "show what rota does: a crew tags a library of music, one of its workers is killed, in a few seconds",
+        "demo:demo",
+        "rota demo",
+        arguments=(Argument("FOLDER", "where to play, a new folder; a temporary one without it", required=False),),
+    ),
     Command(
         "chaos",
         "break a crew of its own on purpose, and check that no job was lost or done twice; exit code 1 when one was",

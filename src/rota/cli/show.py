@@ -103,6 +103,6 @@ def _line(cells: Sequence[str], widths: Sequence[int], most: int | None) -> str:
 
 def _terminal_width() -> int:
     try:
-        return max(20, os.get_terminal_size(1).columns)
+        return max(20, os.get_terminal_size(1).columns or 80)
     except OSError:
         return 80

@@ -23,7 +23,9 @@ HELLO, HEALTH, PROGRESS, LOG, DONE, CHECKPOINT, RETURNED = (
 RUN, RECALL, CANCEL, STOP, LOST, RENEWED = "RUN", "RECALL", "CANCEL", "STOP", "LOST", "RENEWED"
 DROPPABLE = frozenset({HEALTH, PROGRESS, LOG})
 LARGEST_REPORT, LARGEST = 64 * 1024, 1024 * 1024
-_KINDS = frozenset({HELLO, HEALTH, PROGRESS, LOG, DONE, CHECKPOINT, RETURNED, RUN, RECALL, CANCEL, STOP, LOST, RENEWED})
+_FROM_WORKERS = (HELLO, HEALTH, PROGRESS, LOG, DONE, CHECKPOINT, RETURNED)
+_TO_WORKERS = (RUN, RECALL, CANCEL, STOP, LOST, RENEWED)
+_KINDS = {kind.encode(): kind for kind in (*_FROM_WORKERS, *_TO_WORKERS)}
 _encode = encoder()
 
 
@@ -69,12 +71,15 @@ class Decoder:
 
 def parse(line: bytes) -> Frame | None:
     """One line as a frame; None when it is none."""
-    kind, bar, body = line.partition(b"|")
-    name = kind.decode("ascii", "replace")
-    if not bar or name not in _KINDS or len(line) > (LARGEST_REPORT if name in DROPPABLE else LARGEST):
+    kind, _, body = line.partition(b"|")
+    name = _KINDS.get(kind)
+    if name is None or len(line) > (LARGEST_REPORT if name in DROPPABLE else LARGEST):
         return None
     try:
-        value = _decode(body.decode())
+        text = body.decode()
+        value, end = _decoder.raw_decode(text) if text.startswith("{") else (None, -1)
+        if end != len(text):  # there is space around it, or it is wrong
+            value = _decoder.decode(text)
     except (ValueError, RecursionError):
         return None
     return Frame(name, value) if isinstance(value, dict) else None
@@ -84,4 +89,4 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse).decode  # `json.loads` would make one for each frame
+_decoder = json.JSONDecoder(parse_constant=_refuse)  # `json.loads` would make one for each frame

@@ -7,15 +7,16 @@ import sys
 from rota.core.errors import BadInput
 
 try:
-    from _json import encode_basestring as quote
+    from _json import encode_basestring
 except ImportError:  # an interpreter without the C scanner
-    from json.encoder import encode_basestring as quote
+    from json.encoder import encode_basestring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _INFINITE = float("inf")
+quote: Callable[[str], str] = encode_basestring
 _made: list[Callable[[object], str]] = []
 
 

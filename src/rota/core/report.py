@@ -41,10 +41,10 @@ def _told(outcome: Outcome) -> dict[str, Any]:
 
 def outcome(body: dict[str, Any]) -> Outcome:
     """The outcome that a DONE frame tells; one that makes no sense is a failure that says so."""
+    if body.get("outcome") == "done":
+        return _done(body.get("result"))
     note = _text(body.get("note"), LONGEST_NOTE)
     match body:
-        case {"outcome": "done"}:
-            return _done(body.get("result"))
         case {"outcome": "snoozed", "delay": int(delay)}:
             return Snoozed(min(max(1, delay), LONGEST_SNOOZE), note)
         case {"outcome": "released"}:
@@ -94,8 +94,8 @@ def _is_number(value: object) -> bool:
 
 
 def _done(result: object) -> Outcome:
-    if result is None:
-        return Done(None)
+    if result is None or result == "null":
+        return Done(result)
     if not isinstance(result, str) or len(result.encode("utf-8", "replace")) > LARGEST_RESULT:
         return Failed(f"the result is not text of at most {LARGEST_RESULT:,} bytes", again=False)
     try:

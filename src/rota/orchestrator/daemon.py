@@ -45,8 +45,13 @@ def start_daemon(settings: Settings, start: Start, log: str) -> Started:
     finally:
         os.close(descriptor)
         os.close(write)
-    with open(read, encoding="utf-8") as news:
-        text = news.read()
+    try:
+        with open(read, encoding="utf-8") as news:
+            text = news.read()
+    except BaseException:  # whoever waits for it is interrupted, and would not know how to end it later
+        process.terminate()
+        process.wait()
+        raise
     told = json.loads(text) if text else {"crew": "", "problem": "it ended before any worker was up"}
     if told["problem"] is None:
         return Started(process, told["crew"], None)

@@ -8,6 +8,7 @@ from rota.core import frame as frames
 from rota.core import report, slot, source
 from rota.core.claim import Returned
 from rota.core.death import INVALID_FRAMES
+from rota.orchestrator.handout import usual_after
 from rota.orchestrator.upkeep import now
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Hearing:
             child.health = child.health.babble()
             return
         held, at = child.held.popleft(), now()
-        child.window = child.window.after(at - child.job_started_at, 1)
+        child.usual = usual_after(child.usual, at - child.job_started_at)
         child.job_started_at, child.recalled = at, False
         self._work.report(child.worker_id, (held.job_id, held.token, report.outcome(body)))
         if child.report.pop("progress", None) is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core import queue as queues
 from rota.core.claim import Done, end
+from rota.core.jsontext import compact
 from rota.core.retry import Backoff
 from rota.core.source import is_internal
 from rota.store import flow, sourced
+from rota.store.rows import by_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,38 +71,31 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
 
 def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tuple[set[int], dict[str, int]]:
     """Settle claims as done, each `(result, job id, token)`: the tokens that still held, and how many per worker."""
-    now = tx.now
-    ended = {(id, token): (result, now, id, token) for result, id, token in sorted(done, key=lambda each: each[1:])}
-    rows = tx.many("claim.holding", ended) if tx.alone else _finish_at_once(tx, ended)
+    if not done:
+        return set(), {}
+    results = {(id, token): result for result, id, token in done}
+    rows = tx.execute("claim.holding", ids=compact([id for id, _ in results]))
+    rows = sorted((row for row in rows if (row[0], row[1]) in results), key=lambda row: row[1])
     held = {row[1] for row in rows}
     workers: dict[str, int] = {}
-    if any(row[10] is not None for row in rows):
+    if any(row[6] is not None for row in rows):
         rows = _finish_sourced(tx, rows, workers)
-    if tx.alone:
-        tx.many("claim.finish", [ended[id, token] for id, token, *_ in rows])
-    runs: list[Row] = []
+    ended = {row[0]: results[row[0], row[1]] for row in rows}
+    if ended:
+        tx.execute("claim.record_done", ids=compact(list(ended)), now=tx.now)
+        tx.execute("claim.finish", results=by_id(ended), now=tx.now)
     ids: dict[str, list[int]] = {}
-    for id, token, queue, worker, attempts, generation, claimed_at, renewed_count, *_ in rows:
-        ran = (token, id, worker, attempts + 1, generation, claimed_at, now)
-        runs.append((*ran, jobs.FINISH, None, None, None, renewed_count))
+    for id, _, queue, worker, *_ in rows:
         ids.setdefault(queue, []).append(id)
         workers[worker] = workers.get(worker, 0) + 1
-    tx.many("claim.record", runs)
     for queue, finished in ids.items():
         tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, finished)
         mind_breaker(tx, queue, 0, None)
-    for id, _, queue, _, _, _, _, _, dependents, limit_key, _, _ in rows:
+    for id, _, queue, _, dependents, limit_key, *_ in rows:
         flow.left(tx, queue, limit_key, jobs.ACTIVE, jobs.DONE)
         if dependents:
             flow.ripple(tx, id)
     return held, workers
-
-
-def _finish_at_once(tx: Transaction, ended: dict[tuple[int, int], Row]) -> list[Row]:
-    """Finish without a look before; only what that passed over is looked at: fillers, and what is held no more."""
-    rows = sorted(tx.many("claim.finish", ended.values()))
-    passed_over = ended.keys() - {(id, token) for id, token, *_ in rows}
-    return rows + tx.many("claim.holding", sorted(passed_over))
 
 
 def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int]) -> list[Row]:

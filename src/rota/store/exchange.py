@@ -10,7 +10,7 @@ from rota.core.queue import DEFAULT, allow
 from rota.core.record import Record
 from rota.core.source import internal_queue
 from rota.store import ending, hold, sourced, tend
-from rota.store.rows import to_job, to_run
+from rota.store.rows import by_id, to_job, to_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -252,26 +252,23 @@ def _deal_out(
     tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], picked: Sequence[Row], internal: bool = False
 ) -> list[Handout]:
     """Make these the workers' own, one to each in turn, in token order."""
-    tokens = [row[-1] for row in picked] if picked[0][-1] else tx.draw_many("token", len(picked))
+    drawn = [row[-1] for row in picked] if picked[0][-1] else tx.draw_many("token", len(picked))
     claims: list[Handout] = []
-    taken: list[Row] = []
-    ids: dict[str, list[int]] = {}
+    tokens: dict[str, dict[int, int]] = {}
     sources: set[str] = set()
     fenced = queue.fence == "end"
-    for worker, row, token in zip(_deal(idle), picked, tokens, strict=False):
-        job_id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, *rest = row
-        last_token, source, key, _ = rest
-        taken.append((token, worker, id, tx.now, None, None, job_id))
-        ids.setdefault(worker, []).append(job_id)
-        known = (job_id, token, worker, queue.name, kind, title, payload, priority, attempts + 1, max_attempts)
-        runs = _runs(tx, job_id) if last_token is not None else ()
+    for worker, row, token in zip(_deal(idle), picked, drawn, strict=False):
+        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, source, key, _ = row
+        tokens.setdefault(worker, {})[job] = token
+        runs = _runs(tx, job) if last_token is not None else ()
+        known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
         claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs))
         if source is not None:
             sources.add(source)
-    tx.many("claim.take", taken)
     name = internal_queue(queue.name) if internal else queue.name
-    for worker, held in ids.items():
-        tx.moved(jobs.CLAIM, name, jobs.READY, jobs.ACTIVE, held, worker=worker)
+    for worker, taken in tokens.items():
+        tx.execute("claim.take_all", tokens=by_id(taken), worker=worker, orchestrator=id, now=tx.now)
+        tx.moved(jobs.CLAIM, name, jobs.READY, jobs.ACTIVE, list(taken), worker=worker)
     if sources and not internal:
         sourced.top_up(tx, sources)
     return claims

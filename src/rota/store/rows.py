@@ -5,13 +5,14 @@ from __future__ import annotations
 from rota.core import claim, job, orchestrator, slot, worker
 from rota.core.claim import Claim, Run
 from rota.core.job import Job
+from rota.core.jsontext import compact
 from rota.core.queue import Queue
 from rota.core.source import Source
 from rota.core.worker import Worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     Row = tuple[Any, ...]
@@ -76,3 +77,8 @@ def to_claim(held: Job) -> Claim:
     """The live claim of an active job."""
     assert held.token is not None and held.worker_id is not None and held.claimed_at is not None
     return Claim(held.id, held.token, held.worker_id, held.claimed_at, held.lease_expires_at, held.renewed_count)
+
+
+def by_id(values: Mapping[int, object]) -> str:
+    """A value for each of many jobs, as a statement for all of them at once reads it."""
+    return compact({str(id): value for id, value in values.items()})

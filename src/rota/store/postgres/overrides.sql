@@ -47,28 +47,29 @@ DELETE FROM run WHERE job = ANY (:id::bigint[])
 -- name: job.forget_dependencies many
 DELETE FROM dependency WHERE job = ANY (:id::bigint[]) OR needs = ANY (:id::bigint[])
 
--- name: claim.take many
+-- name: claim.take_all
 -- The state is joined, not compared with a constant: so no plan walks an index of all jobs in that state.
-UPDATE job SET status = 'active', token = taken.token, worker = taken.worker, orchestrator = taken.orchestrator,
-    claimed_at = taken.now, lease = taken.lease, lease_expires_at = taken.lease_expires_at, renewed_count = 0
-FROM unnest(:token::bigint[], :worker::text[], :orchestrator::bigint[], :now::bigint[], :lease::bigint[],
-    :lease_expires_at::bigint[], :id::bigint[]) AS taken (token, worker, orchestrator, now, lease, lease_expires_at, id),
-    (SELECT 'ready' AS status OFFSET 0) AS was
-WHERE job.id = taken.id AND job.status = was.status
+UPDATE job SET status = 'active', token = told.value::bigint, worker = :worker, orchestrator = :orchestrator, claimed_at = :now,
+    lease = NULL, lease_expires_at = NULL, renewed_count = 0
+FROM json_each_text(:tokens::json) AS told, (SELECT 'ready' AS status OFFSET 0) AS was
+WHERE job.id = told.key::bigint AND job.status = was.status
 
--- name: claim.finish many
--- Answers with what was finished, as `claim.holding` would have: a look before it would be one message more. A source's
--- filler is passed over: it is never done.
-UPDATE job SET status = 'done', result = ended.result, error = NULL, note = NULL, finished_at = ended.now, attempts = attempts + 1
-FROM unnest(:result::text[], :now::bigint[], :id::bigint[], :token::bigint[]) AS ended (result, now, id, token),
-    (SELECT 'active' AS status OFFSET 0) AS was
-WHERE job.id = ended.id AND job.token = ended.token AND job.status = was.status AND substr(queue, 1, 1) <> '~'
-RETURNING job.id, job.token, queue, worker, attempts - 1, generation, claimed_at, renewed_count, dependents, limit_key, source, key
+-- name: claim.holding
+-- In the order of their ids, as everyone takes them.
+SELECT job.id, token, queue, worker, dependents, limit_key, source, key FROM job, (SELECT 'active' AS status OFFSET 0) AS was
+WHERE job.id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)::bigint)) AND job.status = was.status
+ORDER BY job.id FOR UPDATE OF job
 
--- name: claim.holding many
-SELECT job.id, job.token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key, source, key
-FROM unnest(:id::bigint[], :token::bigint[]) AS told (id, token), job, (SELECT 'active' AS status OFFSET 0) AS was
-WHERE job.id = told.id AND job.token = told.token AND job.status = was.status FOR UPDATE OF job
+-- name: claim.record_done
+INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
+SELECT token, id, worker, attempts + 1, generation, claimed_at, :now, 'finish', NULL, NULL, NULL, renewed_count
+FROM job, (SELECT 'active' AS status OFFSET 0) AS was
+WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)::bigint)) AND job.status = was.status
+
+-- name: claim.finish
+UPDATE job SET status = 'done', result = told.value, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1
+FROM json_each_text(:results::json) AS told, (SELECT 'active' AS status OFFSET 0) AS was
+WHERE job.id = told.key::bigint AND job.status = was.status
 
 -- name: claim.record many
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)

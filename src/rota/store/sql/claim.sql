@@ -19,15 +19,27 @@ WHERE id = :id AND token = :token AND status = 'active' AND lease_expires_at > :
 -- Keep what the holder wants the next attempt to know; no row means that the claim is lost.
 UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND status = 'active' RETURNING id
 
+-- name: take_all
+-- Make ready jobs a seen worker's, many at a time, each under its token.
+UPDATE job SET status = 'active', token = told.value, worker = :worker, orchestrator = :orchestrator, claimed_at = :now,
+    lease = NULL, lease_expires_at = NULL, renewed_count = 0
+FROM json_each(:tokens) AS told WHERE job.id = CAST(told.key AS INTEGER) AND job.status = 'ready'
+
 -- name: holding
--- Claims that are still their holder's; one that does not answer is not. (A RETURNING would cost more than this look.)
-SELECT id, token, queue, worker, attempts, generation, claimed_at, renewed_count, dependents, limit_key, source, key FROM job
-WHERE id = :id AND token = :token AND status = 'active' $for_update
+-- Of these jobs the active ones: whose claim is still its holder's is seen by the token.
+SELECT id, token, queue, worker, dependents, limit_key, source, key FROM job
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'active' ORDER BY token $for_update
+
+-- name: record_done
+-- What the claims did that are about to be settled as done.
+INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
+SELECT token, id, worker, attempts + 1, generation, claimed_at, :now, 'finish', NULL, NULL, NULL, renewed_count FROM job
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'active'
 
 -- name: finish
--- Settle claims as done.
-UPDATE job SET status = 'done', result = :result, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1
-WHERE id = :id AND token = :token AND status = 'active'
+-- Settle claims as done, each with its result.
+UPDATE job SET status = 'done', result = told.value, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1
+FROM json_each(:results) AS told WHERE job.id = CAST(told.key AS INTEGER) AND job.status = 'active'
 
 -- name: end
 -- End a claim in any other way; no row means that the claim is lost.

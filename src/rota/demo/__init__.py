@@ -1,0 +1,1 @@
+"""The demo: a small application that tags a library of music, and what plays it."""

@@ -1,0 +1,109 @@
+"""`rota demo` is a promise: it does the main job on real sound, tells the truth, and leaves only its folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rota.demo import sound
+from rota.demo.screen import Screen, bar
+from tests.support.eventually import eventually
+from tests.support.processes import processes_in
+
+DEMO = [sys.executable, "-m", "rota", "demo"]
+
+
+def start(folder: Path, *more: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*DEMO, *more], cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_the_demo_tags_every_piece_once_though_a_worker_is_killed_and_leaves_only_its_folder(tmp_path: Path) -> None:
+    demo = start(tmp_path, "--json")
+    answer, told = demo.communicate(timeout=110)
+
+    assert demo.returncode == 0, told
+    document = json.loads(answer)
+    assert document["is_good"] and document["tagged_once"] == document["pieces"] == 240
+    assert {pool["pool"]: (pool["workers"], pool["done"]) for pool in document["pools"]} == {
+        "library": (10, 24),
+        "tag": (2, 240),
+        "calibration": (5, 24),
+    }
+    assert sum(pool["restarts"] for pool in document["pools"]) == 1
+    assert 0 < document["killed"]["again_after_ms"] < 60_000
+    assert document["killed"]["again_by"] != document["killed"]["worker"]
+    assert "SIGKILL to" in told and "calibrate    24 of 24" in told
+    (folder,) = tmp_path.iterdir()
+    assert folder == Path(document["folder"])
+    assert processes_in(tmp_path) == []
+    with sqlite3.connect(folder / "library.db") as table:
+        for path, tempo in table.execute("SELECT path, tempo FROM file"):
+            album, track = (int("".join(filter(str.isdigit, part))) for part in Path(path).parts[1:])
+            assert abs(tempo - sound.compose((album - 1) * 10 + track - 1).tempo) <= 4, path
+
+
+def test_it_says_so_when_the_crew_does_not_do_the_work(tmp_path: Path) -> None:
+    demo = start(tmp_path, "here")
+    orchestrator = eventually(lambda: processes_in(tmp_path / "here", "rota.orchestrator"))
+    said = demo.stdout
+    assert said is not None
+    eventually(lambda: "begins" in said.readline())
+    os.kill(orchestrator[0], signal.SIGKILL)
+    answer, _ = demo.communicate(timeout=110)
+
+    assert demo.returncode == 1
+    assert "NOT as promised: the crew's orchestrator ended" in answer
+    eventually(lambda: processes_in(tmp_path) == [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
+    demo = start(tmp_path, "here")
+    eventually(lambda: processes_in(tmp_path / "here", "rota.worker"))
+    demo.send_signal(number)
+    demo.communicate(timeout=110)
+
+    assert demo.returncode == 130
+    assert processes_in(tmp_path) == []
+
+
+def test_it_plays_only_in_a_folder_that_is_new(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    demo = start(tmp_path, ".")
+    _, told = demo.communicate(timeout=110)
+
+    assert demo.returncode == 2 and "name a folder that is new or empty" in told
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_was_played_is_heard(seed: int) -> None:
+    piece = sound.compose(seed)
+    heard, softer = (sound.hear(sound.play(each)) for each in (piece, piece.but(level=piece.level / 2)))
+    assert abs(heard.tempo - piece.tempo) <= 4
+    assert heard.loudness - softer.loudness == pytest.approx(6.0, abs=0.2)
+    assert sound.hear(sound.play(piece.but(pitch=1600))).brightness > heard.brightness
+
+
+def test_bars_move_on_a_terminal_and_quarters_are_told_elsewhere() -> None:
+    plain: list[str] = []
+    moving: list[str] = []
+    for screen in (Screen(plain.append, live=False), Screen(moving.append, live=True)):
+        for done in range(9):
+            screen.progress("tag", done, 8)
+        screen.say("through")
+    assert [line.split(maxsplit=2)[2].strip() for line in plain] == [
+        *(f"tag          {done} of 8" for done in (2, 4, 6, 8)),
+        "through",
+    ]
+    assert "".join(moving).count("\x1b[1A\x1b[J") == 8
+    assert bar(1, 2, 4) == "██░░" and bar(0, 0, 2) == "░░" and bar(3, 3, 2) == "██" and bar(1, 16, 2) == "▏░"
