@@ -94,7 +94,7 @@ class Yard:
         self.store.sources.forget(self.chance.choice(NAMES))
 
     def settle_by_hand(self) -> None:
-        jobs = self.store.jobs.list(internal=True)
+        jobs = self.store.jobs.list()
         if jobs:
             id, how = self.chance.choice(jobs).id, self.chance.choice(["done", "cancel", "retry"])
             if how == "done":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from rota.core import job as jobs
 from rota.core.errors import BadInput, NotFound, QueueFull
 from rota.core.ids import queue_name
@@ -106,6 +104,8 @@ class Addition:
 
     def _refuse_to_wait_for_others(self, wanted: Sequence[NewJob]) -> None:
         """Whose end others tell must stand still while someone begins to wait for it; not until a caller commits."""
+        import json  # hot verbs come by here, and never need it
+
         needed = {id for new in wanted for id in new.after}
         facts = [fact for (text,) in self._tx.execute("log.mine") for fact in json.loads(text)] if needed else []
         mine = {id for fact in facts if fact[:2] == ["job", jobs.ADD] for id in fact[5]}
