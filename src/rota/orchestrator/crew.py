@@ -165,6 +165,8 @@ class Crew:
         at = now()
         self._rounds.go(at, self._may_fill)
         self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
+        if self._id:
+            self._work.turn(idle(self._places.values()) if self._is_open else [])
         looks_after = self._end_lost_at is None and not self._is_leaving
         if looks_after:
             self._upkeep.tick(at, self._wishes.number)
@@ -172,8 +174,6 @@ class Crew:
             self._step_stop(self._stopping, at)
         elif self._end_lost_at is not None:
             self._step_anew(at)
-        if self._id:
-            self._work.turn(idle(self._places.values()) if self._is_open else [])
         dues = [self._rounds.due, self._lease.due, *([self._upkeep.due] if looks_after else [])]
         return min(dues) / SECOND
 

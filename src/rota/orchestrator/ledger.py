@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Question = tuple[int, int, Callable[[Store], Any], Callable[[Any], None]]
 
 T = TypeVar("T")
-DEATH, RENEWAL, WORK, END = range(4)
+DEATH, RENEWAL, WORK, LOOK, END = range(5)
 RETRY_AFTER = 0.5
 COMPLAIN_EVERY = 10.0
 

@@ -30,6 +30,7 @@ RECONCILE_EVERY = MINUTE
 MIRROR_EVERY = SECOND
 SOONEST = 20 * MILLISECOND
 PATIENCE = 3.0
+AFTER_WORK: Duration = 5 * MILLISECOND
 
 
 def now() -> Instant:
@@ -66,7 +67,7 @@ class Upkeep:
         self._id = 0
         self._crew = ""
         self._asking = False
-        self._woken = False
+        self._woken_at: Instant | None = None
         self._ask_at: Instant = 0
         self._poll_at: Instant = 0
         self._reconcile_at: Instant = 0
@@ -79,21 +80,25 @@ class Upkeep:
 
     @property
     def due(self) -> Instant:
-        return min(self._ask_at, self._mirror_at if self._told or self._felt or self._facts else self._ask_at)
+        mirror_at = self._mirror_at if self._told or self._felt or self._facts else self._ask_at
+        look_at = self._ask_at if self._woken_at is None or self._asking else min(self._ask_at, self._woken_at)
+        return min(look_at, mirror_at)
 
     def begin(self, id: int, crew: str) -> None:
-        self._id, self._crew, self._woken = id, crew, True
+        self._id, self._crew, self._woken_at = id, crew, now()
         self._snapshot_at = now() + self._settings.health_history
 
     def wake(self) -> None:
-        """Something may have changed: look soon."""
-        self._woken = True
+        """Something may have changed: look soon, once what it brings is under way."""
+        if self._woken_at is None:
+            self._woken_at = now() + AFTER_WORK
 
     def tick(self, at: Instant, known_wish: int) -> None:
         if not self._id:
             self._ask_at = at + self._settings.poll_interval
             return
-        if (self._woken or at >= self._ask_at) and not self._asking:
+        is_woken = self._woken_at is not None and at >= self._woken_at
+        if (is_woken or at >= self._ask_at) and not self._asking:
             self._ask(at, known_wish)
         if at >= self._mirror_at and (self._told or self._felt or self._facts):
             self._mirror_at = at + MIRROR_EVERY
@@ -144,7 +149,7 @@ class Upkeep:
             return None
 
     def _ask(self, at: Instant, known_wish: int) -> None:
-        self._asking, self._woken, by_time = True, False, at >= self._ask_at
+        self._asking, self._woken_at, by_time = True, None, at >= self._ask_at
         self._ask_at = at + self._settings.poll_interval
         id, crew = self._id, self._crew
         is_poll, reconciles = at >= self._poll_at, at >= self._reconcile_at
@@ -164,7 +169,7 @@ class Upkeep:
                 return found
             return found.but(processes=store.orchestrators.processes(), orphans=store.orchestrators.orphans(crew))
 
-        self._ledger.ask(urgency.WORK, look, lambda answer: self._looked(answer, by_time))
+        self._ledger.ask(urgency.LOOK, look, lambda answer: self._looked(answer, by_time))
 
     def _looked(self, answer: Outlook | RotaError, by_time: bool) -> None:
         self._asking = False
