@@ -247,9 +247,7 @@ def the_log_is_whole(all: Snapshot, replay: Replay) -> Iterator[str]:
         if _number(next) <= _number(one):
             yield f"cursor {next.cursor} came after {one.cursor}"
     followed, read = [_number(event) for event in all.watch.followed], [_number(event) for event in all.events]
-    if (
-        all.plan.options.store == "postgres"
-    ):  # a follower reads in the order of the commits, a replay in that of the ids
+    if all.plan.options.store == "postgres":  # a follower reads in the order of commits, a replay in that of numbers
         followed.sort()
     if followed != read[: len(followed)] or len(followed) < len(read):
         missed, twice = set(read) - set(followed), len(followed) - len(set(followed))

@@ -111,7 +111,7 @@ def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, l
         slots=tuple(store.slots.all()),
         counts=count(store),
         refused_outcomes=_refused_outcomes(log),
-        sourced=sourced(store, plan),
+        sourced=sourced(store, plan, os.path.dirname(log)),
     )
 
 
@@ -132,15 +132,15 @@ def count(store: Store) -> dict[str, int]:
     return counts
 
 
-def sourced(store: Store, plan: Plan) -> Sourced:
-    """What became of the source's keys by now."""
+def sourced(store: Store, plan: Plan, folder: str) -> Sourced:
+    """What became of the source's keys by now, in a crew of this folder."""
     keys = plan.options.keys
     try:
         successes = store.sources.get(SOURCE).success_count
     except NotFound:
         successes = 0
     failed = tuple(store.jobs.list(jobs.FAILED, SOURCED, limit=PAGE))
-    marks = os.path.join(os.path.dirname(store.database.path), MARKS)
+    marks = os.path.join(folder, MARKS)
     unmarked = [key for key in map(str, range(keys)) if not os.path.exists(os.path.join(marks, key))]
     return Sourced(keys, successes, failed, frozenset(unmarked))
 

@@ -193,7 +193,7 @@ class Storm:
         while time.monotonic() < deadline:
             counts = self._counts()
             busy = any(counts.get(state) for state in (jobs.READY, jobs.ACTIVE, jobs.SCHEDULED))
-            if not busy and not self._later and sourced(self._store, self._plan).is_over:
+            if not busy and not self._later and sourced(self._store, self._plan, self._crew.folder).is_over:
                 found = {job.id: job for job in every_job(self._store)}
                 if all(blocked_for_good(job, found) for job in found.values() if job.status == jobs.BLOCKED):
                     return True
