@@ -5,6 +5,7 @@ from __future__ import annotations
 from rota.core import claim, job, orchestrator, slot, worker
 from rota.core.claim import Claim, Run
 from rota.core.job import Job
+from rota.core.meter import bucket_sql
 from rota.core.queue import Queue
 from rota.core.worker import Worker
 
@@ -25,6 +26,7 @@ _QUEUE = """name, paused_at, paused_by, pause_reason, max_depth, rate, rate_next
     failures, fence"""
 _SLOT = """name, queue, n, crew, host, status, worker, wanted, start_at, health, restarts, lifetime, failed_at,
     failure_reason, unstarted"""
+_TOKEN = "id, name, scopes, created_by, created_at, last_used_at, revoked_at"
 _RUN = "token, job, worker, attempt, claimed_at, ended_at, verb, reason, error, note, renewed_count"
 
 
@@ -38,6 +40,9 @@ GAPS = {
     "queue_columns": _QUEUE,
     "run_columns": _RUN,
     "slot_columns": _SLOT,
+    "token_columns": _TOKEN,
+    "run_bucket": bucket_sql("run.ended_at - run.claimed_at"),
+    "pickup_bucket": bucket_sql("run.claimed_at - job.created_at"),
     "job_state": _one_of("status", job.STATES),
     "job_blocker": _one_of("blocked_on", job.BLOCKERS),
     "worker_state": _one_of("status", worker.STATES),
