@@ -44,14 +44,14 @@ def events(call: Call) -> int:
 
 
 def _follow(call: Call, store: Store, patterns: list[str]) -> int:
-    """Go on until someone stops it; each fact is out before the next is waited for."""
-    for event in store.events.follow(store.events.last() if call["after"] is None else call["after"]):
-        found = _wanted([event], patterns)
+    """The live feed until someone stops it; each change is out before the next is waited for."""
+    from rota.feed import follow
+
+    for document in follow(store, patterns, call["after"]):
         if call.json:
-            write("".join(f"{encode(document)}\n" for document in _documents(found)))
+            write(f"{encode(document)}\n")
         else:
-            for _, fact, _ in found:
-                call.say(f"{moment(event.at)}  {event.actor}  {words(fact)}")
+            call.say(f"{document['at'][:19]}Z  {change_words(document)}")
     return 0
 
 
@@ -79,6 +79,24 @@ def _wanted(found: Iterable[Event], patterns: list[str]) -> list[Told]:
 
 def _documents(found: Iterable[Told]) -> list[Document]:
     return [document for told in found for document in wire.event(*told)]
+
+
+def change_words(document: Document) -> str:
+    """A change of the live feed for people."""
+    if job := document.get("job"):
+        move = " -> ".join(state for state in (job.get("was"), job["status"]) if state)
+        holder = f", {job['worker']}" if job.get("worker") else ""
+        return f"{job.get('verb', 'now')} job {job['id']} of queue {job['queue']}: {move}{holder}"
+    if queue := document.get("queue"):
+        name = queue["queue_type"] or "all queues"
+        return f"{name}: {queue['pending']} pending, {queue['running']} running, {queue['completed']} completed"
+    if worker := document.get("worker"):
+        told = "".join(f", {text}" for text in (worker.get("verb"), worker.get("text")) if text)
+        in_hand = f", job {worker['current_job']}" if worker["current_job"] else ""
+        return f"{worker['component']} ({worker['name']}): {worker['status']}{in_hand}{told}"
+    if health := document.get("health"):
+        return "; ".join([f"system {health['status']}", *health["errors"]])
+    return "resync: some of what happened is no longer known"
 
 
 def words(fact: Fact) -> str:

@@ -249,11 +249,11 @@ _STORE = (
     ),
     Command(
         "events",
-        "what happened, oldest first",
+        "what happened, oldest first; or, followed, how things stand and then what changes",
         "events:events",
         "rota events --follow --topic 'queue:tag:*'",
         options=(
-            Option("--follow", "go on as things happen; with --json one document per line"),
+            Option("--follow", "the live feed: a snapshot, then changes; with --json one document per line"),
             Option("--topic", "only these; * spans segments; may be repeated", "T", many=True),
             Option("--after", "read on from the id of an event", "CURSOR"),
             Option("--limit", "at most so many transactions, the newest", "N", "count", default="50"),

@@ -72,16 +72,14 @@ class Meters:
             for token in was_open:
                 if token not in live:
                     found += self._ended(token - 1, token)
-            deaths = database.execute(
-                "meter.deaths", {"after": mark.died_until, "until": self._store.now() - _SETTLED}
-            )
+            deaths = database.execute("meter.deaths", {"after": mark.died_until, "until": self._store.now() - _SETTLED})
         found += [(DEATH, "", reason, 0, n, 0) for reason, n, _ in deaths]
         still_open = [token for token in was_open if token in live]
         still_open += sorted(token for token in live if mark.token < token <= until)
         moved = Mark(until, json.dumps(still_open), max((at for *_, at in deaths), default=mark.died_until))
         if moved != mark:
             self._write(mark, moved, found)
-        return until < drawn
+        return bool(until < drawn)
 
     def _ended(self, after: int, until: int) -> list[Row]:
         params = {"after": after, "until": until}
@@ -93,5 +91,7 @@ class Meters:
         """Keep what was counted, unless somebody else has counted it meanwhile."""
         marks = {"old_token": old.token, "old_open": old.open_tokens, "old_died": old.died_until}
         with self._store.write() as tx:
-            if tx.execute("meter.advance", token=new.token, open_tokens=new.open_tokens, died_until=new.died_until, **marks):
+            if tx.execute(
+                "meter.advance", token=new.token, open_tokens=new.open_tokens, died_until=new.died_until, **marks
+            ):
                 tx.many("meter.add", found)
