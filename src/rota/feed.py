@@ -15,7 +15,7 @@ from rota.states import States
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rota.core.job import Job
     from rota.core.times import Instant
@@ -59,14 +59,23 @@ class Change(Record):
 class Feed:
     """One reader of the log. Without `after` it begins now, with a snapshot; with it, where that id left off.
 
-    `most`: an event of more jobs than this is told as `resync`.
+    `most`: an event of more jobs than this is told as `resync`. `on_event` hears of every event that is read.
     """
 
-    def __init__(self, store: Store, patterns: Sequence[str] = (), after: str | None = None, most: int = 0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        patterns: Sequence[str] = (),
+        after: str | None = None,
+        most: int = 0,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
         self._store = store
         self._most = most
+        self._on_event = on_event
         self.patterns = checked(patterns)
         self.is_behind = True
+        self.last_at: Instant | None = None
         self._states = States(store, self.patterns)
         self._resumed = after is not None
         self.cursor, self._skip = _position(after) if after is not None else (store.events.last(), 0)
@@ -77,43 +86,51 @@ class Feed:
     def start(self) -> list[Change]:
         """Where things stand: every state, and the active jobs unless the moves since `after` will be told."""
         with self._store.database.read():
-            told = [] if self._resumed and not self.is_lost else self._active()
-            states = self._states.snapshot(self.patterns)
-        first = [lost(self._store.now(), self.cursor)] if self.is_lost else []
-        return first + [self._state(state, SNAPSHOT) for state in states] + told
+            found = self.snapshot(self.patterns, self.position) + self.active()
+        return [lost(self._store.now(), self.cursor), *found] if self.is_lost else found
 
     def read(self) -> list[Change]:
         """What happened since: the moves of jobs in order, then the states that differ."""
         return self.moves() + self.states()
 
-    def moves(self) -> list[Change]:
-        """The moves of jobs since the last look, a page of the log at most."""
+    def moves(self, until: str | None = None) -> list[Change]:
+        """The moves of jobs since the last look, a page of the log at most, and not beyond a cursor."""
         page = self._store.events.after(self.cursor, PAGE)
         self.is_behind = len(page) == PAGE
         found: list[Change] = []
         for event in page:
             found += self._moved(event)
             self._states.note(event)
-            self.cursor, self._skip = event.cursor, 0
+            if self._on_event:
+                self._on_event(event)
+            self.cursor, self._skip, self.last_at = event.cursor, 0, event.at
+            if event.cursor == until:
+                break
         return found
 
     def states(self) -> list[Change]:
         """The states that differ from what was told last."""
-        return [self._state(state, f"{state.noun}_update") for state in self._states.changed()]
+        return [self._state(state, f"{state.noun}_update", self.cursor) for state in self._states.changed()]
 
     def want(self, patterns: Sequence[str]) -> None:
         """Look at these topics from now on."""
         self.patterns = self._states.patterns = tuple(patterns)
 
-    def snapshot(self, patterns: Sequence[str]) -> list[Change]:
-        """Where these topics stand, for one more reader of this feed."""
-        return [self._state(state, SNAPSHOT) for state in self._states.snapshot(patterns)]
+    def snapshot(self, patterns: Sequence[str], id: str) -> list[Change]:
+        """The states of these topics, told under an id: another reader of this feed begins there."""
+        return [self._state(state, SNAPSHOT, id) for state in self._states.snapshot(patterns)]
 
-    def _state(self, state: State, type: str) -> Change:
-        return Change((state.topic,), type, state.noun, state.body, self._store.now(), self.cursor)
+    @property
+    def position(self) -> str:
+        """The id of the last that was told."""
+        return f"{self.cursor}/{self._skip}" if self._skip else self.cursor
 
-    def _active(self) -> list[Change]:
-        if not self._wants_jobs():
+    def _state(self, state: State, type: str, id: str) -> Change:
+        return Change((state.topic,), type, state.noun, state.body, self._store.now(), id)
+
+    def active(self) -> list[Change]:
+        """The active jobs; none when the moves since an id will be told instead."""
+        if not self._wants_jobs() or (self._resumed and not self.is_lost):
             return []
         now = self._store.now()
         found = self._store.jobs.list(jobs.ACTIVE, limit=_MOST_SHOWN)

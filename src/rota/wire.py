@@ -186,6 +186,7 @@ def crew(pid: int | None, live: Sequence[Live], slots: Sequence[Slot], settings:
         if each.wanted:
             pools[each.queue] = pools.get(each.queue, 0) + 1
     shown = {name: getattr(settings, name) for name in settings._fields}
+    shown["db"] = _without_password(settings.db)
     return {
         "status": here.status if here else "stopped",
         "pid": pid,
@@ -273,6 +274,13 @@ def event(event: Event, fact: Fact, topic: str) -> list[Document]:
         "actor": event.actor,
     }
     return [{**head, name: body} for body in bodies]
+
+
+def _without_password(url: str | None) -> str | None:
+    """The URL of a database as it may be shown."""
+    scheme, found, rest = (url or "").partition("://")
+    user, at, place = rest.rpartition("@")
+    return f"{scheme}://{user.partition(':')[0]}@{place}" if found and at else url
 
 
 def _at(instant: Instant | None) -> str | None:

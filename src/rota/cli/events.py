@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota import wire
+from rota import facts
 from rota.cli.call import write
 from rota.cli.show import columns, moment
 from rota.core.jsontext import encode
@@ -10,16 +10,10 @@ from rota.core.queue import ALL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rota.cli.call import Call
-    from rota.store.events import Event
     from rota.store.store import Store
     from rota.wire import Document, Fact
 
-    Told = tuple[Event, Fact, str]
-
-_WINDOW = 500
 _SHOWN_IDS = 5
 
 
@@ -30,11 +24,11 @@ def events(call: Call) -> int:
         if call["follow"]:
             return _follow(call, store, patterns)
         if call["after"] is None:
-            found = _newest(store, patterns, call["limit"] or 50)
+            found = facts.newest(store, patterns, call["limit"] or 50)
         else:
-            found = _after(store, patterns, call["after"], call["limit"])
+            found = facts.after(store, patterns, call["after"], call["limit"])
     if call.json:
-        call.document(_documents(found))
+        call.document(facts.documents(found))
     elif found:
         rows = [(moment(event.at), event.actor, words(fact)) for event, fact, _ in found]
         call.lines(columns(call, ("TIME", "ACTOR", "FACT"), rows))
@@ -53,32 +47,6 @@ def _follow(call: Call, store: Store, patterns: list[str]) -> int:
         else:
             call.say(f"{document['at'][:19]}Z  {change_words(document)}")
     return 0
-
-
-def _after(store: Store, patterns: list[str], cursor: str, limit: int | None) -> list[Told]:
-    found: list[Told] = []
-    while (limit is None or len(found) < limit) and (page := store.events.after(cursor, _WINDOW)):
-        found += _wanted(page, patterns)
-        cursor = page[-1].cursor
-    return found[:limit]
-
-
-def _newest(store: Store, patterns: list[str], limit: int) -> list[Told]:
-    """The last facts, looked for from the end a window at a time."""
-    found: list[Told] = []
-    page = store.events.newest(limit=_WINDOW)
-    while page and len(found) < limit:
-        found = _wanted(page, patterns) + found
-        page = store.events.newest(page[0].cursor, _WINDOW)
-    return found[-limit:]
-
-
-def _wanted(found: Iterable[Event], patterns: list[str]) -> list[Told]:
-    return [(event, fact, topic) for event in found for fact, topic in wire.told(event, patterns)]
-
-
-def _documents(found: Iterable[Told]) -> list[Document]:
-    return [document for told in found for document in wire.event(*told)]
 
 
 def change_words(document: Document) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rota.cli.command import Argument, Command, Option
 from rota.cli.crew_table import CREW
+from rota.cli.http_table import HTTP
 from rota.core.job import STATES
 
 DB = Option("--db", "the database: a path or sqlite:///path", "URL", env="ROTA_DB")
@@ -326,6 +327,7 @@ SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Workers", _WORKERS),
     ("Crew", CREW),
     ("Queues", _QUEUES),
+    ("HTTP", HTTP),
     ("Store", _STORE),
     ("Tracking", _TRACKING),
 )

@@ -1,0 +1,5 @@
+import sys
+
+from rota.http.server import main
+
+sys.exit(main())

@@ -1,0 +1,114 @@
+"""One request that may do what it asks for: what it says, and the way to the store in its name."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from rota.core.errors import BadInput
+from rota.http.auth import authorise, refuse_strangers
+from rota.http.guard import read_body, refuse_deep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from rota.core.access import AccessToken
+    from rota.http.route import Route
+    from rota.http.site import Site
+    from rota.http.stores import Stores
+    from rota.store.store import Store
+
+Found = TypeVar("Found")
+
+
+class Visit:
+    """What a handler gets. `body` and `query` are of the route's types; `path` are the names in its path."""
+
+    def __init__(self, site: Site, route: Route, request: Request) -> None:
+        self.site = site
+        self.route = route
+        self.request = request
+        self.path: dict[str, str] = request.path_params
+        self.token: AccessToken | None = None
+        self.body: Any = None
+        self.query: Any = read_query(route, request)
+
+    async def answer(self) -> Any:
+        """What the route answers, if whoever asks may."""
+        if self.route.is_async or self.route.body is not None:
+            await self._threads.ask(self._authorise)
+            if self.route.body is not None:
+                self.body = decode(await read_body(self.request), self.route.body)
+            answer = await (self.route.run(self) if self.route.is_async else self.ask(self._run))
+        else:
+            answer = await self._threads.ask(self._authorised_run)
+        self.site.note_use(self.token)
+        return answer
+
+    async def ask(self, function: Callable[[Store], Found]) -> Found:
+        """What a function of the store answers, in the name of whoever asks."""
+        return await self._threads.ask(function, self.actor)
+
+    @property
+    def actor(self) -> str:
+        """Who the event log says it was."""
+        return "http" if self.token is None else f"{self.token.name}@http"
+
+    def speak_for(self, store: Store, worker: str | None) -> None:
+        """Refuse to act for a worker that another token registered."""
+        refuse_strangers(store, self.token, worker)
+
+    @property
+    def _threads(self) -> Stores:
+        return self.site.readers if self.route.method == "GET" else self.site.writers
+
+    def _authorise(self, store: Store) -> None:
+        if not self.route.public:
+            self.token = authorise(store, self.site.sessions, self.request, self.route.scope, time.monotonic())
+
+    def _run(self, store: Store) -> Any:
+        return self.route.run(store, self)
+
+    def _authorised_run(self, store: Store) -> Any:
+        self._authorise(store)
+        store.actor = self.actor
+        return self._run(store)
+
+
+def read_query(route: Route, request: Request) -> Any:
+    """The query as the route's type; what may come more than once may also be separated by commas."""
+    given: dict[str, Any] = {}
+    known = {field.name: field for field in msgspec.structs.fields(route.query)} if route.query else {}
+    for name, text in request.query_params.multi_items():
+        if name not in known:
+            allowed = f"known are {', '.join(known)}" if known else "there are none"
+            raise BadInput(f"there is no parameter {name[:50]!r} here: {allowed}")
+        if isinstance(known[name].default_factory, type):
+            given.setdefault(name, []).extend(part for part in text.split(",") if part)
+        elif name in given:
+            raise BadInput(f"the parameter {name!r} may stand once only")
+        else:
+            given[name] = text
+    if route.query is None:
+        return None
+    try:
+        return msgspec.convert(given, route.query, strict=False)
+    except msgspec.ValidationError as problem:
+        raise BadInput(f"the query makes no sense: {problem}") from None
+
+
+def decode(body: bytes, type: type[Found]) -> Found:
+    """The body as its type, or what is wrong with it."""
+    refuse_deep(body)
+    try:
+        return msgspec.json.decode(body, type=type)
+    except msgspec.ValidationError as problem:
+        raise BadInput(f"the body makes no sense: {problem}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise BadInput(f"the body is not JSON: {problem}") from None
+    except RecursionError:
+        raise BadInput("the body is nested too deeply") from None
