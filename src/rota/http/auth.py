@@ -71,13 +71,13 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def authorise(store: Store, sessions: Sessions, request: Request, scope: str | None, now: float) -> AccessToken | None:
-    """The token of whoever asks, if it allows this. Without a scope to have, anyone on this machine may ask."""
+def authorise(store: Store, sessions: Sessions, request: Request, scope: str | None, now: float) -> AccessToken:
+    """The token of whoever asks, if it allows this; without a scope to have, any will do."""
     token = _bearer(store, request) or _of_session(store, sessions, request, now)
     if token is None:
-        if scope is None and is_local(request):
-            return None
-        raise Unauthenticated("this needs an access token: send `Authorization: Bearer …`; `rota token create` makes one")
+        raise Unauthenticated(
+            "this needs an access token: send `Authorization: Bearer …`; `rota token create` makes one"
+        )
     if scope is not None and not token.allows(scope):
         raise Denied(f"token {token.name!r} may not do this: it needs the scope {scope}")
     return token
@@ -118,10 +118,12 @@ def is_loopback(host: str) -> bool:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+    """The name in a Host header, without its port; empty when it is not well formed."""
+    name, closed, rest = host.partition("]") if host.startswith("[") else (host.partition(":")[0], "", "")
+    port = rest if closed else host[len(name) :]
+    if port and not (port[0] == ":" and (port[1:] or "0").isdigit()):
+        return ""
+    return name.removeprefix("[").lower()
 
 
 def refuse_strangers(store: Store, token: AccessToken | None, worker: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import socket
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE, GRACE = 15, 3
 MOST_AT_ONCE = 4000
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # and where this machine finds it
 
 
 def serve(settings: Settings, told: Callable[[str], None]) -> int:
@@ -62,7 +64,8 @@ def main() -> int:
 def hosts_of(settings: Settings) -> list[str]:
     """The names that the server answers to: this machine's own, the address it was given, and those set."""
     named = [host.strip() for host in settings.http_hosts.split(",") if host.strip()]
-    return [*LOOPBACK, settings.http_host, *named]
+    given = [] if settings.http_host in _ANYWHERE else [settings.http_host]
+    return [*LOOPBACK, *given, *named]
 
 
 def _refuse_open_door(store: Store, settings: Settings) -> None:
@@ -95,7 +98,8 @@ def _bound(settings: Settings) -> Iterator[socket.socket]:
 
 
 def _url(settings: Settings, listening: socket.socket) -> str:
-    host = f"[{settings.http_host}]" if ":" in settings.http_host else settings.http_host
+    host = _ANYWHERE.get(settings.http_host, settings.http_host)
+    host = f"[{host}]" if ":" in host else host
     return f"{'https' if settings.http_cert else 'http'}://{host}:{listening.getsockname()[1]}"
 
 
@@ -118,8 +122,18 @@ def _run(api: Api, settings: Settings, listening: socket.socket) -> None:
         ssl_certfile=settings.http_cert,
         ssl_keyfile=settings.http_key,
     )
+    _keep_memory_together()
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_Server(config, api).serve([listening]))
+
+
+def _keep_memory_together() -> None:
+    """One arena for all threads: they take turns anyway, and an arena each costs megabytes (glibc only)."""
+    arena_max = -8
+    try:
+        ctypes.CDLL(None).mallopt(arena_max, 1)
+    except (AttributeError, OSError):
+        pass
 
 
 class _Server(uvicorn.Server):

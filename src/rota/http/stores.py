@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from rota.core.errors import NotFound, StoreError
 from rota.http.problem import NoAnswer
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ class Stores:
         if store is None:
             from rota.store.open import open_store
 
-            store = self._own.store = open_store(self._url, self._settings)
+            try:
+                store = self._own.store = open_store(self._url, self._settings)
+            except NotFound as problem:  # not that what was asked for is not there: nothing is
+                raise StoreError(str(problem)) from problem
             self._opened.append(store)
         store.actor = actor
         return function(store)

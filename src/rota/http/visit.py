@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rota.core.errors import BadInput
-from rota.http.auth import authorise, refuse_strangers
+from rota.http.auth import authorise, is_local, refuse_strangers
 from rota.http.guard import read_body, refuse_deep
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Visit:
     async def answer(self) -> Any:
         """What the route answers, if whoever asks may."""
         if self.route.is_async or self.route.body is not None:
-            await self._threads.ask(self._authorise)
+            if not self._is_open:
+                await self._threads.ask(self._authorise)
             if self.route.body is not None:
                 self.body = decode(await read_body(self.request), self.route.body)
             answer = await (self.route.run(self) if self.route.is_async else self.ask(self._run))
@@ -66,8 +67,13 @@ class Visit:
     def _threads(self) -> Stores:
         return self.site.readers if self.route.method == "GET" else self.site.writers
 
+    @property
+    def _is_open(self) -> bool:
+        """Whether nobody need say who they are; the store may be away then."""
+        return self.route.public or (self.route.scope is None and is_local(self.request))
+
     def _authorise(self, store: Store) -> None:
-        if not self.route.public:
+        if not self._is_open:
             self.token = authorise(store, self.site.sessions, self.request, self.route.scope, time.monotonic())
 
     def _run(self, store: Store) -> Any:

@@ -54,6 +54,11 @@ class Meters:
             pass
         return [Meter(*row) for row in self._store.database.execute("meter.all", {})]
 
+    def claims(self) -> int:
+        """How many claims were ever made: each drew a token."""
+        ((drawn,),) = self._store.database.execute("number.get", {"name": "token"})
+        return int(drawn)
+
     def took(self) -> dict[str, tuple[int, Duration]]:
         """By queue, how many of the last runs that ended well there were, and how long they took together."""
         params = {"window": _WINDOW, "most": _LAST_RUNS}
@@ -64,7 +69,7 @@ class Meters:
         database = self._store.database
         with database.read():
             mark = Mark(*database.execute("meter.mark", {})[0])
-            ((drawn,),) = database.execute("number.get", {"name": "token"})
+            drawn = self.claims()
             until = min(drawn, mark.token + _STRETCH)
             live = {token for (token,) in database.execute("meter.live", {})}
             was_open = json.loads(mark.open_tokens)
@@ -79,7 +84,7 @@ class Meters:
         moved = Mark(until, json.dumps(still_open), max((at for *_, at in deaths), default=mark.died_until))
         if moved != mark:
             self._write(mark, moved, found)
-        return bool(until < drawn)
+        return until < drawn
 
     def _ended(self, after: int, until: int) -> list[Row]:
         params = {"after": after, "until": until}
