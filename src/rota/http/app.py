@@ -15,7 +15,7 @@ from starlette.routing import Router
 from rota.core.errors import RotaError
 from rota.core.jsontext import encode
 from rota.http import claims, events, info, jobs, orchestrator, problem, queues, runs, slots, tokens, workers
-from rota.http.guard import LOOPBACK, Guard
+from rota.http.guard import LOOPBACK, Guard, refuse_other_media
 from rota.http.problem import NotHere, WrongMethod
 from rota.http.route import JSON
 from rota.http.site import Site
@@ -110,6 +110,8 @@ class _Methods:
         if route is None:
             allow = ", ".join(sorted([*self._table, *(["HEAD"] if "GET" in self._table else [])]))
             raise WrongMethod(f"{request.method[:20]} cannot be done here: {allow} can", allow)
+        if route.body is not None:
+            refuse_other_media(request)
         answer = await Visit(self._site, route, request).answer()
         if isinstance(answer, Response | Stream):
             return answer

@@ -21,7 +21,6 @@ LARGEST_BODY = 1024 * 1024
 DEEPEST = 64
 BODY_WITHIN = 10.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_SAFE = ("GET", "HEAD", "OPTIONS")
 _NAVIGABLE = ("/", "/open")
 # A string of JSON, ended or not; possessive, so that nobody can make it try again and again.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -71,8 +70,6 @@ def _check(scope: Scope, hosts: frozenset[str]) -> None:
             f"this server does not answer to the host {said!r}: the setting http_hosts names those it does"
         )
     _refuse_foreign_pages(scope, headers, named[0])
-    if scope["method"] not in _SAFE and scope["method"] != "DELETE":
-        _refuse_other_media(headers)
     length = headers.get("content-length", ["0"])[-1]
     if not (length.isascii() and length.isdigit()):
         raise BadInput(f"{length[:20]!r} is not a length")
@@ -104,8 +101,9 @@ def _own_path(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", "")) or "/"
 
 
-def _refuse_other_media(headers: dict[str, list[str]]) -> None:
-    media = headers.get("content-type", [""])
+def refuse_other_media(request: Request) -> None:
+    """Only JSON is taken, even where there is little to say: no form of another site's page can send it."""
+    media = request.headers.getlist("content-type") or [""]
     kind, _, parameter = media[-1].partition(";")
     charset = parameter.strip().lower()
     if len(media) != 1 or kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
