@@ -14,7 +14,7 @@ from starlette.routing import Router
 
 from rota.core.errors import RotaError
 from rota.core.jsontext import encode
-from rota.http import claims, events, info, jobs, orchestrator, problem, queues, runs, slots, tokens, workers
+from rota.http import claims, events, exchange, info, jobs, orchestrator, problem, queues, runs, slots, tokens, workers
 from rota.http.guard import LOOPBACK, Guard, refuse_other_media
 from rota.http.problem import NotHere, WrongMethod
 from rota.http.route import JSON
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rota.http.route import Route
     from rota.settings import Settings
 
-NOUNS = (info, jobs, claims, workers, slots, queues, orchestrator, runs, events, tokens)
+NOUNS = (info, jobs, claims, workers, slots, queues, orchestrator, runs, events, tokens, exchange)
 ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)
 _log = logging.getLogger("rota.http")
 

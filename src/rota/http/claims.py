@@ -68,7 +68,7 @@ def release(store: Store, visit: Visit) -> Document:
 
 
 def settle(store: Store, visit: Visit) -> Document:
-    store.claims.settle(_held(store, visit), _outcome(visit.body))
+    store.claims.settle(_held(store, visit), outcome_of(visit.body))
     return wire.job(store.jobs.get(_id(visit)))
 
 
@@ -80,7 +80,8 @@ def _held(store: Store, visit: Visit) -> Claim:
     return Claim(id, token, holder or "you", 0, None)
 
 
-def _outcome(told: shapes.Settle) -> Outcome:
+def outcome_of(told: shapes.Settle) -> Outcome:
+    """What was reported, or what it lacks."""
     match told.outcome:
         case "done":
             return Done(encode_payload(told.result, "result"))

@@ -23,6 +23,7 @@ _PARAMETER = re.compile(r"{(\w+)}")
 _TEXTS = (SSE, TEXT, HTML)
 _OF_PATH = {
     "/jobs/{id}": {"type": "integer", "minimum": 0, "maximum": 999_999_999_999_999_999},
+    "/orchestrators/{id}": {"type": "integer", "minimum": 0, "maximum": 999_999_999_999_999_999},
     "/workers/{id}": {"type": "string", "pattern": "^worker-[a-z0-9]{8}$"},
     "/tokens/{id}": {"type": "string", "pattern": "^token-[a-z0-9]{8}$"},
     "/runs/{id}": {"type": "string", "pattern": "^run-[a-z0-9]{8}$"},
