@@ -155,7 +155,7 @@ class RenewLease(Request):
 
 
 class Exchange(Request):
-    """What an orchestrator brings; `number` is that of its last exchange. After a lost answer `holdings` are all it has."""
+    """What an orchestrator brings: `number` is its last exchange's; `holdings`, after a lost answer, are all it has."""
 
     number: Id
     outcomes: Annotated[list[Outcome], Meta(max_length=10_000)] = []

@@ -30,7 +30,8 @@ GROUP BY job.queue, run.verb, bucket
 -- How long the jobs of those claims had waited for their first; what waited for its time does not count.
 SELECT job.queue, $pickup_bucket AS bucket, count(*), sum(run.claimed_at - job.created_at)
 FROM run JOIN job ON job.id = run.job
-WHERE run.token > :after AND run.token <= :until AND run.attempt = 1 AND run.generation = 1 AND job.due_at IS NULL
+WHERE run.token > :after AND run.token <= :until AND run.attempt = 1 AND run.generation = 1
+    AND (job.due_at IS NULL OR job.due_at > run.claimed_at)
 GROUP BY job.queue, bucket
 
 -- name: deaths
