@@ -13,8 +13,8 @@ from starlette.routing import Route as Path
 from starlette.routing import Router
 
 from rota.core.errors import RotaError
-from rota.core.jsontext import encode
 from rota.http import claims, events, exchange, info, jobs, orchestrator, problem, queues, runs, slots, tokens, workers
+from rota.http.dump import dump
 from rota.http.guard import LOOPBACK, Guard, refuse_other_media
 from rota.http.problem import NotHere, WrongMethod
 from rota.http.route import JSON
@@ -50,8 +50,9 @@ class Api:
         paths: dict[str, dict[str, Route]] = {}
         for route in site.routes:
             paths.setdefault(route.path, {})[route.method] = route
+        every = {path: _Methods(site, table) for path, table in paths.items()}
         router = Router(
-            [Path(path, _Methods(site, table), methods=None) for path, table in paths.items()],
+            [Path(path, methods, methods=None) for path, methods in sorted(every.items(), key=_by_rank)],
             redirect_slashes=False,
             default=_not_found,
             lifespan=self._lifespan,
@@ -115,7 +116,12 @@ class _Methods:
         answer = await Visit(self._site, route, request).answer()
         if isinstance(answer, Response | Stream):
             return answer
-        return Response(encode(answer).encode(), media_type=JSON)
+        return Response(dump(answer), media_type=JSON)
+
+
+def _by_rank(entry: tuple[str, _Methods]) -> tuple[bool, str]:
+    """Paths without names in them first, so that `/jobs/ready` is not a job; then in order."""
+    return "{" in entry[0], entry[0]
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:

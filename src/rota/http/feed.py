@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from rota import feed
 from rota.core.errors import Refused, RotaError
-from rota.core.jsontext import encode
 from rota.feed import Feed
 from rota.http.bells import Bell
+from rota.http.dump import dump
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rota.store.events import Event
     from rota.store.store import Store
 
-FLUSH_EVERY, READ_EVERY = 0.1, 0.01
+FLUSH_EVERY, READ_EVERY = 0.1, 0.05
 MOST_READERS = 2000
 MOST_WAITING, MOST_BYTES = 256, 256 * 1024
 MOST_REPLAYED = 2000
@@ -214,4 +214,4 @@ class Hub:
 
 def _message(change: Change, topic: str) -> bytes:
     """A change as server-sent event; its text holds no line end, because JSON writes those as letters."""
-    return f"id: {change.id}\ndata: {encode(change.document(topic))}\n\n".encode()
+    return b"id: %b\ndata: %b\n\n" % (change.id.encode(), dump(change.document(topic)))

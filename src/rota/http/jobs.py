@@ -12,9 +12,9 @@ from rota import wire
 from rota.core.access import ADMIN, ENQUEUE, READ
 from rota.core.ids import job_id
 from rota.core.job import NewJob
-from rota.core.jsontext import encode
 from rota.core.times import SECOND, parse_instant
 from rota.http import shapes
+from rota.http.dump import dump
 from rota.http.route import JSON, Route
 from rota.store.heed import LOOK_AGAIN, PATIENCE, not_heeded, unheeded
 
@@ -40,7 +40,7 @@ def list_jobs(store: Store, visit: Visit) -> Response:
     if len(found) == wanted.limit:
         following = visit.request.url.include_query_params(before=found[-1].id)
         headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
-    return Response(encode([wire.job(job) for job in found]).encode(), 200, headers, JSON)
+    return Response(dump([wire.job(job) for job in found]), 200, headers, JSON)
 
 
 def ready(store: Store, visit: Visit) -> list[Document]:
@@ -122,6 +122,7 @@ ROUTES = (
         "jobs that can be claimed now, best first",
         list[shapes.Job],
         query=shapes.ReadyFilter,
+        tends=True,
     ),
     Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", shapes.Job),
     Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", shapes.Why),

@@ -19,6 +19,7 @@ class Route(Record):
     """`run` is `(store, visit) -> document`, called in a thread, or a coroutine function of the visit alone.
 
     `scope` OPEN: anyone on this machine may ask. `public`: anyone at all; the path itself proves enough.
+    `tends`: it looks after what is due before it answers, so it may write though it only reads.
     """
 
     method: str
@@ -32,6 +33,7 @@ class Route(Record):
     media: str = JSON
     is_async: bool = False
     public: bool = False
+    tends: bool = False
 
     @property
     def name(self) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 KEEP_ALIVE, GRACE = 15, 3
-MOST_AT_ONCE = 4000
+MOST_AT_ONCE, BACKLOG = 4000, 1024
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # and where this machine finds it
 
 
@@ -92,6 +92,7 @@ def _bound(settings: Settings) -> Iterator[socket.socket]:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(place)
+            listening.listen(BACKLOG)
         except OSError as problem:
             raise Conflict(f"cannot listen on {host}:{port} ({problem.strerror}): choose another with --port") from None
         yield listening

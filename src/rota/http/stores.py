@@ -34,11 +34,11 @@ class Stores:
     async def ask(self, function: Callable[[Store], Answer], actor: str = "http") -> Answer:
         """What a function of the store answers; changes it makes are told as the actor's."""
         loop = asyncio.get_running_loop()
-        asked = loop.run_in_executor(self._threads, partial(self._answer, function, actor))
-        done, _ = await asyncio.wait([asked], timeout=WITHIN)
-        if not done:
-            raise NoAnswer(f"the store did not answer within {WITHIN:g}s: what was asked for may yet be done")
-        return asked.result()
+        try:
+            async with asyncio.timeout(WITHIN):
+                return await loop.run_in_executor(self._threads, partial(self._answer, function, actor))
+        except TimeoutError:
+            raise NoAnswer(f"the store did not answer within {WITHIN:g}s: what was asked for may yet be done") from None
 
     def _answer(self, function: Callable[[Store], Answer], actor: str) -> Answer:
         store: Store | None = getattr(self._own, "store", None)
