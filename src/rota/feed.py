@@ -82,6 +82,7 @@ class Feed:
         self.is_lost = self._resumed and after != "0" and not store.events.reaches(self.cursor)
         if self.is_lost:
             self.cursor, self._skip = store.events.last(), 0
+        self.begun = self.position
 
     def start(self) -> list[Change]:
         """Where things stand: every state, and the active jobs unless the moves since `after` will be told."""

@@ -153,6 +153,12 @@ def test_what_is_no_longer_known_is_a_resync_and_a_snapshot(hasty: Server) -> No
             assert events.next(topic="queue:jobs")["job"]["id"] == id
 
 
+def test_a_stream_has_no_head(server: Server) -> None:
+    answer = server.client().call("HEAD", "/api/v1/events")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert server.client().call("HEAD", "/api/v1/jobs").status_code == 200
+
+
 @pytest.mark.parametrize("id", ["x", "-1", "1/x", "1/-1", "9" * 30, "x" * 500])
 def test_an_id_that_never_was_is_refused(server: Server, id: str) -> None:
     assert server.client().call("GET", "/api/v1/events", **{"Last-Event-ID": id}).status_code == 400

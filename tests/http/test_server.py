@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import httpx
@@ -36,11 +38,12 @@ def beside(shell: Shell) -> set[str]:
     return set(os.listdir(shell.folder / ".rota")) - set(own)
 
 
-def test_serve_makes_a_database_a_token_and_a_link_and_leaves_nothing_but_the_token(shell: Shell) -> None:
+def test_serve_makes_a_token_and_a_link_and_leaves_nothing_but_the_token(shell: Shell) -> None:
+    assert "`rota init` makes one" in shell.refuse("serve", "--port", 0, code=3)
+    shell.say("init")
     serving = shell.start("serve", "--port", 0)
     assert serving.stdout is not None
-    made, answers, link = (serving.stdout.readline() for _ in range(3))
-    assert "made a new database" in made
+    answers, link = (serving.stdout.readline() for _ in range(2))
     (url,) = re.findall(r"rota answers at (http://127\.0\.0\.1:\d+)\n", answers)
     assert beside(shell) == {"rota.db.token", "rota.db.http"}
     for name in beside(shell):
@@ -233,6 +236,31 @@ def test_the_store_that_is_away_is_no_end(server: Server) -> None:
     assert server.stranger().get("/healthz") == {"status": "ok"}
     path.with_suffix(".away").rename(path)
     assert server.stranger().get("/readyz") == {"status": "ok"}
+
+
+def test_a_stranger_that_keeps_the_write_lock_delays_writers_alone_and_no_stop(server: Server) -> None:
+    client = server.client()
+    client.get("/api/v1/jobs")
+    with open(f"{server.shell.path}.lock", "r+b") as lock, ThreadPoolExecutor() as threads:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = [threads.submit(client.call, "POST", "/api/v1/jobs", {"title": "A"}) for _ in range(4)]
+        for _ in range(5):
+            assert client.get("/api/v1/jobs") == []
+        assert server.stranger().get("/healthz") == {"status": "ok"}
+        assert not [each for each in waiting if each.done()]
+        assert server.process is not None
+        server.process.terminate()
+        assert server.process.wait(30) == 0
+        assert all(is_refused(each) for each in waiting)
+    assert server.shell.ask("list") == []
+
+
+def is_refused(request: Future[httpx.Response]) -> bool:
+    """Whether a request got no answer, or one that says it failed."""
+    try:
+        return request.result(30).status_code >= 500
+    except httpx.TransportError:
+        return True
 
 
 def test_it_is_small(server: Server) -> None:

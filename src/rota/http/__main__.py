@@ -1,5 +1,5 @@
-import sys
+import os
 
 from rota.http.server import main
 
-sys.exit(main())
+os._exit(main())  # a thread that waits for the write lock is left behind

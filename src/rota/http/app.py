@@ -17,7 +17,7 @@ from rota.http import claims, events, exchange, info, jobs, orchestrator, proble
 from rota.http.dump import dump
 from rota.http.guard import LOOPBACK, Guard, refuse_other_media
 from rota.http.problem import NotHere, WrongMethod
-from rota.http.route import JSON
+from rota.http.route import JSON, SSE
 from rota.http.site import Site
 from rota.http.sse import Stream
 from rota.http.visit import Visit
@@ -50,7 +50,7 @@ class Api:
         paths: dict[str, dict[str, Route]] = {}
         for route in site.routes:
             paths.setdefault(route.path, {})[route.method] = route
-        every = {path: _Methods(site, table) for path, table in paths.items()}
+        every = {path: _Methods(site, path, table) for path, table in paths.items()}
         router = Router(
             [Path(path, methods, methods=None) for path, methods in sorted(every.items(), key=_by_rank)],
             redirect_slashes=False,
@@ -83,8 +83,9 @@ class Api:
 class _Methods:
     """All routes of one path."""
 
-    def __init__(self, site: Site, table: dict[str, Route]) -> None:
+    def __init__(self, site: Site, path: str, table: dict[str, Route]) -> None:
         self._site = site
+        self._path = path
         self._table = table
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,15 +102,16 @@ class _Methods:
             _log.exception("a bug in rota: %s %s", request.method, request.url.path)
             response = problem.response(RotaError("a bug in rota: the server's log has the details"))
         status = 200 if isinstance(response, Stream) else response.status_code
-        path = next(iter(self._table.values())).path
-        self._site.own.answered(request.method, path, status, time.perf_counter() - began)
+        method = request.method if request.method in self._table else "other"
+        self._site.own.answered(method, self._path, status, time.perf_counter() - began)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response | Stream:
         method = "GET" if request.method == "HEAD" else request.method
         route = self._table.get(method)
-        if route is None:
-            allow = ", ".join(sorted([*self._table, *(["HEAD"] if "GET" in self._table else [])]))
+        if route is None or (request.method == "HEAD" and route.media == SSE):  # a stream has no end to tell of
+            heads = ["HEAD"] if "GET" in self._table and self._table["GET"].media != SSE else []
+            allow = ", ".join(sorted([*self._table, *heads]))
             raise WrongMethod(f"{request.method[:20]} cannot be done here: {allow} can", allow)
         if route.body is not None:
             refuse_other_media(request)

@@ -189,13 +189,13 @@ class Hub:
         """In the feed's thread: where the states stand, then the active jobs or the moves since an id."""
         mine, hub = Feed(store, patterns, after, MOST_JOBS), self._reading()
         self._want(patterns or ("*",))
-        found: list[Change] = []
-        while after is not None and not mine.is_lost and mine.cursor != hub.cursor and len(found) <= MOST_REPLAYED:
-            found += mine.moves(hub.cursor)
-        if lost or mine.is_lost or len(found) > MOST_REPLAYED:
+        if after is None and not lost:
+            return [*hub.snapshot(patterns, hub.cursor), *mine.active()]
+        missed = _missed(mine, hub.cursor) if after is not None and not mine.is_lost else None
+        if missed is None:
             whole = Feed(store, patterns)
             return [feed.lost(store.now(), hub.cursor), *hub.snapshot(patterns, hub.cursor), *whole.active()]
-        return [*hub.snapshot(patterns, hub.cursor if after is None else after), *found, *mine.active()]
+        return [*hub.snapshot(patterns, mine.begun), *missed]
 
     def _hand_out(self, change: Change) -> None:
         made: dict[str, bytes] = {}
@@ -210,6 +210,17 @@ class Hub:
 
     def _all(self) -> list[Reader]:
         return [reader for readers in self._readers.values() for reader in readers]
+
+
+def _missed(mine: Feed, until: str) -> list[Change] | None:
+    """The moves up to a cursor; None when they are too many, or when the cursor is not ahead."""
+    found: list[Change] = []
+    while mine.cursor != until:
+        before = mine.cursor
+        found += mine.moves(until)
+        if len(found) > MOST_REPLAYED or mine.cursor == before:
+            return None
+    return found
 
 
 def _message(change: Change, topic: str) -> bytes:

@@ -37,7 +37,7 @@ _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # and where this machine find
 
 def serve(settings: Settings, told: Callable[[str], None]) -> int:
     """Answer until a signal says stop; `told` hears where, and the link for a browser."""
-    with open_store(settings.db, settings, make=True, told=told) as store:
+    with open_store(settings.db, settings, told=told) as store:
         path = store.database.path
         _refuse_open_door(store, settings)
         token, _ = local_token(store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rota.settings import Settings
 
 READERS, WRITERS = 2, 2
-_NOTED_EVERY = 60.0
+_NOTED_EVERY, _CLOSED_WITHIN = 60.0, 2.0
 
 
 class Site:
@@ -52,8 +53,13 @@ class Site:
         await self.writers.ask(lambda store: store.tokens.used(token))
 
     async def close(self) -> None:
-        """End streams, threads and connections."""
+        """End streams, threads and connections; a thread that waits for the write lock is left behind."""
         await self.hub.close()
         self.work.close()
-        for stores in (self.readers, self.writers, self._feeder):
-            await asyncio.to_thread(stores.close)
+        pools = (self.readers, self.writers, self._feeder)
+        closing = [threading.Thread(target=stores.close, daemon=True) for stores in pools]
+        for thread in closing:
+            thread.start()
+        deadline = time.monotonic() + _CLOSED_WITHIN
+        while any(thread.is_alive() for thread in closing) and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
