@@ -76,10 +76,8 @@ def test_a_caller_that_has_gone_takes_nothing(server: Server) -> None:
     with pytest.raises(httpx.ReadTimeout):
         impatient.post("/api/v1/claims", json={"worker_id": worker, "wait": 30})
     impatient.close()
-    readers = "rota_http_requests_total"
-    eventually(
-        lambda: f'{readers}{{method="POST",path="/api/v1/claims"' in server.stranger().call("GET", "/metrics").text
-    )
+    ended = 'rota_http_requests_total{method="POST",path="/api/v1/claims"'
+    eventually(lambda: ended in server.stranger().call("GET", "/metrics").text, within=20)
     id = server.shell.add()
     assert server.shell.ask("show", id)["status"] == "ready"
     (job,) = take(client, worker)
