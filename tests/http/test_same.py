@@ -218,6 +218,11 @@ def test_a_page_that_is_asked_for_is_waited_for_by_its_orchestrators(server: Ser
         assert [each.host for each in store.orchestrators.live()] == [host_id()]
 
 
+def test_a_queue_may_be_called_null(server: Server) -> None:
+    server.shell.add("A", "--queue", "null"), server.shell.add("B", "--queue", "tag")
+    assert [job["queue"] for job in server.client().get("/api/v1/jobs?queue=null")] == ["null"]
+
+
 def test_settings_shown_have_no_password() -> None:
     from rota import wire
 

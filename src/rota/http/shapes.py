@@ -13,7 +13,7 @@ Id = Annotated[int, Meta(ge=0, le=999_999_999_999_999_999)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Whole = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Priority = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
-Seconds = Annotated[float, Meta(gt=0, le=3_153_600_000)]
+Seconds = Annotated[float, Meta(ge=0.000_001, le=3_153_600_000)]
 Moment = Annotated[str, Meta(max_length=40, description="ISO 8601 in UTC")]
 QueueName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
 Title = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -214,7 +214,9 @@ class Limits(Request):
     """Limits to set; `null` removes one, what is left out stays."""
 
     max_depth: Count | UnsetType | None = UNSET
-    rate: Annotated[str, Meta(max_length=20, description="such as 10/m")] | UnsetType | None = UNSET
+    rate: Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}/[smhd]$", description="such as 10/m")] | UnsetType | None = (
+        UNSET
+    )
     concurrency: Count | UnsetType | None = UNSET
     per_key: Count | UnsetType | None = UNSET
     breaker: Count | UnsetType | None = UNSET

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -111,18 +111,40 @@ def read_query(route: Route, request: Request) -> Any:
         if name not in known:
             allowed = f"known are {', '.join(known)}" if known else "there are none"
             raise BadInput(f"there is no parameter {name[:50]!r} here: {allowed}")
-        if isinstance(known[name].default_factory, type):
+        kinds = _kinds(known[name].type)
+        if list in kinds:
             given.setdefault(name, []).extend(part for part in text.split(",") if part)
         elif name in given:
             raise BadInput(f"the parameter {name!r} may stand once only")
         else:
-            given[name] = text
+            given[name] = _value(name, text, kinds)
     if route.query is None:
         return None
     try:
-        return msgspec.convert(given, route.query, strict=False)
+        return msgspec.convert(given, route.query)
     except msgspec.ValidationError as problem:
         raise BadInput(f"the query makes no sense: {problem}") from None
+
+
+def _kinds(type: Any) -> set[Any]:
+    """The plain types in a parameter's type."""
+    if get_origin(type) is list:
+        return {list}
+    inner = get_args(type)[:1] if get_origin(type) is Annotated else get_args(type)
+    return {type} if not inner else {kind for each in inner for kind in _kinds(each)}
+
+
+def _value(name: str, text: str, kinds: set[Any]) -> str | int | bool:
+    """A parameter's text as its type; `null` is a text like any other, because a queue may be called so."""
+    if int in kinds:
+        if text.isascii() and text.isdigit() and len(text) < 19:
+            return int(text)
+        raise BadInput(f"{name}: {text[:50]!r} is not a whole number")
+    if bool in kinds:
+        if text in ("true", "false"):
+            return text == "true"
+        raise BadInput(f"{name} is true or false, not {text[:50]!r}")
+    return text
 
 
 def decode(body: bytes, type: type[Found]) -> Found:
