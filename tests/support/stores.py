@@ -33,6 +33,9 @@ TABLES = [
     "number",
     "orchestrator",
     "pulse",
+    "token",
+    "meter",
+    "meter_mark",
 ]  # all that change
 
 

@@ -6,19 +6,16 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from rota import wire
 from rota.cli.show import columns
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.queue import DEFAULT
-from rota.core.times import SECOND, format_duration, format_instant
-from rota.settings import is_duration
+from rota.core.times import format_duration
 from rota.store.host import host_id
 
 if TYPE_CHECKING:
     from rota.cli.call import Call
     from rota.orchestrator.run import Start
-    from rota.settings import Settings
-    from rota.store.slots import Slot
-    from rota.store.store import Store
 
 STOP_WITHIN = 40.0
 
@@ -113,7 +110,7 @@ def status(call: Call) -> int:
 
     with call.store() as store:
         pid = holder(lock_path(store.database.path))
-        document = _document(store, pid)
+        document = wire.crew(pid, store.orchestrators.live(), store.slots.all(), store.settings, store.now())
         if call.json:
             call.document(document)
         else:
@@ -136,48 +133,6 @@ def reset(call: Call) -> int:
         store.slots.reset(call["slot"], bool(call["forget"]))
     call.say(f"{call['slot']} {'forgotten' if call['forget'] else 'reset'}")
     return 0
-
-
-def _document(store: Store, pid: int | None) -> dict[str, Any]:
-    live = next((each for each in store.orchestrators.live() if each.pid == pid), None)
-    slots = store.slots.all()
-    pools: dict[str, int] = {}
-    for slot in slots:
-        if slot.wanted:
-            pools[slot.queue] = pools.get(slot.queue, 0) + 1
-    return {
-        "status": live.status if live else "stopped",
-        "pid": pid,
-        "host": live.hostname if live else None,
-        "started_at": format_instant(live.started_at) if live else None,
-        "last_reconcile_at": format_instant(live.last_reconcile_at) if live and live.last_reconcile_at else None,
-        "pools": pools,
-        "slots": [_slot(slot, store) for slot in slots],
-        "settings": {name: _setting(store.settings, name) for name in store.settings._fields},
-    }
-
-
-def _setting(settings: Settings, name: str) -> object:
-    value = getattr(settings, name)
-    return value / SECOND if is_duration(name) else value
-
-
-def _slot(slot: Slot, store: Store) -> dict[str, Any]:
-    history = slot.history
-    wait = slot.start_at - store.now() if slot.start_at is not None else None
-    return {
-        "name": slot.name,
-        "queue": slot.queue,
-        "crew": slot.crew,
-        "wanted": slot.wanted,
-        "status": slot.status,
-        "health": slot.health,
-        "worker_id": slot.worker,
-        "restarts": len(history.restarts),
-        "lifetime_restarts": history.lifetime,
-        "starts_in": max(0.0, wait / 1e6) if wait is not None else None,
-        "failure_reason": history.failure_reason,
-    }
 
 
 def _page(call: Call, document: dict[str, Any]) -> list[str]:

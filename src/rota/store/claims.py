@@ -5,7 +5,8 @@ from __future__ import annotations
 from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core.claim import Lapsed, Released
-from rota.core.errors import BadInput, Conflict, NothingReady, Refused, RotaError, Stale
+from rota.core.errors import BadInput, Conflict, NotFound, NothingReady, Refused, RotaError, Stale
+from rota.core.ids import token_of
 from rota.core.queue import allow
 from rota.core.source import is_internal
 from rota.core.times import format_instant
@@ -117,6 +118,21 @@ class Claims:
     def runs(self, job_id: int) -> list[Run]:
         """What each ended claim on a job did, oldest first."""
         return [to_run(row) for row in self._store.database.execute("claim.runs", {"job": job_id})]
+
+    def run(self, id: str) -> Run:
+        """What one claim did, by its run's id."""
+        rows = self._store.database.execute("claim.run", {"token": token_of(id)})
+        if not rows:
+            raise NotFound(f"there is no run {id}: a run is written when its claim ends")
+        return to_run(rows[0])
+
+    def holder(self, job_id: int, token: int) -> str | None:
+        """Who has, or had, the claim on a job that this token stands for; None when it stands for none."""
+        job = self._store.jobs.get(job_id)
+        if job.token == token:
+            return job.worker_id
+        rows = self._store.database.execute("claim.run", {"token": token})
+        return to_run(rows[0]).worker_id if rows and to_run(rows[0]).job_id == job_id else None
 
     def _take(self, tx: Transaction, job: Job, worker: str, lease: Duration | None) -> Claim:
         lease = self._lease(lease)

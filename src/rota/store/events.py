@@ -34,9 +34,7 @@ class Events:
         """What happened after a cursor, oldest first; `0` is the beginning."""
         import json
 
-        if not (cursor.isascii() and cursor.isdigit()):
-            raise BadInput(f"{cursor!r} is not an event cursor: hand back one that `rota events --json` printed")
-        rows = self._store.database.execute("event.after", {"cursor": int(cursor), "most": limit})
+        rows = self._store.database.execute("event.after", {"cursor": _number(cursor), "most": limit})
         return [Event(str(id), at, actor, json.loads(facts)) for id, at, actor, facts in rows]
 
     def newest(self, before: str | None = None, limit: int = 500) -> list[Event]:
@@ -51,6 +49,11 @@ class Events:
         """The newest cursor."""
         return str(self._store.database.execute("event.last", {})[0][0])
 
+    def reaches(self, cursor: str) -> bool:
+        """Whether everything after a cursor is still in the log: false when some was pruned, or is not this log's."""
+        ((oldest,),) = self._store.database.execute("event.oldest", {})
+        return bool(oldest - 1 <= _number(cursor) <= int(self.last()))
+
     def follow(self, cursor: str) -> Iterator[Event]:
         """What happens after a cursor, without end."""
         listener = self._store.database.listen(events=True)
@@ -64,3 +67,9 @@ class Events:
                     listener.wait(self._store.settings.poll_interval / SECOND)
         finally:
             listener.close()
+
+
+def _number(cursor: str) -> int:
+    if cursor.isascii() and cursor.isdigit() and len(cursor) < 19:
+        return int(cursor)
+    raise BadInput(f"{cursor!r} is not an event cursor: hand back one that `rota events --json` printed")

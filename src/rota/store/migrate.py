@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.store.port import Database
 
-LATEST = 4
+LATEST = 5
 _MIGRATIONS = os.path.join(FOLDER, "migrations")
 
 
