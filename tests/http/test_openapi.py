@@ -25,8 +25,16 @@ COMMITTED = ROOT / "docs" / "reference" / "openapi.json"
 DESCRIBED = json.loads(json.dumps(document(ROUTES)))
 # Streams have no end, and a link is answered with a redirection to a page.
 UNTRIED = ("/api/v1/events", "/open")
-# What is wanted here depends on more than a schema can say: a time that exists, an error for what failed.
-BEYOND_A_SCHEMA = ("/api/v1/jobs", "/api/v1/jobs/bulk", "/api/v1/jobs/{id}/claim/settle", "/api/v1/events/log")
+# More is wanted here than a schema can say: a time that exists, an error for what failed, another job than itself,
+# a name that can be printed, a cursor that was given out.
+BEYOND_A_SCHEMA = (
+    "/api/v1/jobs",
+    "/api/v1/jobs/bulk",
+    "/api/v1/jobs/{id}/block",
+    "/api/v1/jobs/{id}/claim/settle",
+    "/api/v1/events/log",
+    "/api/v1/tokens",
+)
 MODES = POSITIVE, NEGATIVE = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 TRIED = [route for route in ROUTES if route.path not in UNTRIED]
 

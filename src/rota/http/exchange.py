@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota import wire
 from rota.core.access import ADMIN
+from rota.core.errors import Conflict
 from rota.core.ids import job_id
 from rota.core.jsontext import Raw
 from rota.core.times import SECOND, format_instant
@@ -43,7 +44,9 @@ def exchange(store: Store, visit: Visit) -> Document:
 
 
 def certify(store: Store, visit: Visit) -> Document:
-    told = visit.body
+    told, id = visit.body, _id(visit)
+    if store.workers.get(told.worker_id).orchestrator not in (id, None):
+        raise Conflict(f"worker {told.worker_id} is watched by another orchestrator than {id}, which writes down its end")
     death = Death(**{name: getattr(told, name) for name in Death._fields})
     last = _report(told.outcomes, told.checkpoints)
     delay, reason = store.orchestrators.record_death(death, last, store.settings.restarts)
