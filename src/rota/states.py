@@ -6,6 +6,7 @@ from rota.core import job as jobs
 from rota.core.errors import NotFound
 from rota.core.queue import ALL
 from rota.core.record import Record
+from rota.core.slot import HTTP
 from rota.core.system import Place, average, eta, health
 from rota.core.topic import first_match
 
@@ -85,7 +86,7 @@ class States:
 
     def _queues(self) -> Iterator[State]:
         counts, took, store = self._store.queues.counts(), self._store.meters.took(), self._store
-        serving = [worker.queue for worker in store.workers.list()]
+        serving = [worker.queue for worker in store.workers.list() if worker.queue != HTTP]
         for name, of_queue in counts.items():
             able = sum(queue in (None, name) for queue in serving)
             yield State(f"queue:{name}:status", "queue", _queue(name, of_queue, took.get(name, (0, 0)), able))
@@ -94,7 +95,7 @@ class States:
         yield State("queue:status", "queue", _queue(None, together, runs, len(serving)))
 
     def _workers(self) -> Iterator[State]:
-        living = {worker.id: worker for worker in self._store.workers.list()}
+        living = {worker.id: worker for worker in self._store.workers.list() if worker.queue != HTTP}
         is_open: dict[str | None, bool] = {}
         now = self._store.now()
 
@@ -105,7 +106,7 @@ class States:
 
         for slot in self._store.slots.all():
             worker = living.pop(slot.worker, None) if slot.worker else None
-            if slot.wanted or worker:
+            if (slot.wanted and slot.queue != HTTP) or worker:
                 yield State(
                     f"{slot.name}:status", "worker", _filled(slot, worker, shown(worker) if worker else slot.status)
                 )

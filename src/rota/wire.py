@@ -192,10 +192,12 @@ def reconciled(found: Reconciled) -> Document:
 
 def slot(slot: Slot, now: Instant) -> Document:
     """A slot with the history of its restarts."""
+    from rota.core.slot import HTTP
+
     history = slot.history
     return {
         "name": slot.name,
-        "queue": slot.queue,
+        "queue": None if slot.queue == HTTP else slot.queue,
         "crew": slot.crew,
         "wanted": slot.wanted,
         "status": slot.status,
@@ -210,12 +212,13 @@ def slot(slot: Slot, now: Instant) -> Document:
 
 def crew(pid: int | None, live: Sequence[Live], slots: Sequence[Slot], settings: Settings, now: Instant) -> Document:
     """The orchestrator here, if process `pid` is one, with all slots and the settings in force."""
+    from rota.core.slot import HTTP
     from rota.settings import is_duration
 
     here = next((each for each in live if each.pid == pid), None)
     pools: dict[str, int] = {}
     for each in slots:
-        if each.wanted:
+        if each.wanted and each.queue != HTTP:
             pools[each.queue] = pools.get(each.queue, 0) + 1
     shown = {name: getattr(settings, name) for name in settings._fields}
     shown["db"] = _without_password(settings.db)

@@ -29,7 +29,8 @@ def start(call: Call) -> int:
         if DEFAULT in pools:
             raise BadInput("--workers N is the pool default: leave one of the two out")
         pools[DEFAULT] = call["workers"]
-    wanted = Start(call["app"], pools or {DEFAULT: 1}, log_format=call["log_format"] or "text")
+    pools = pools or {DEFAULT: 1}
+    wanted = Start(call["app"], pools, log_format=call["log_format"] or "text", http=not call["no_http"])
     if call["daemon"]:
         return _start_daemon(call, wanted)
     return run(call.settings(), wanted)

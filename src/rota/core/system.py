@@ -31,7 +31,7 @@ def health(places: Iterable[Place]) -> tuple[str, list[str]]:
     """The worst that can be said, and why: a slot in trouble degrades, a pool without any worker is an error."""
     watched = [place for place in places if place.watched]
     filled = {place.queue for place in watched if place.status in _FILLED}
-    empty = sorted({place.queue for place in watched} - filled)
+    empty = sorted({place.queue for place in watched} - filled - {slots.HTTP})
     troubled = [place for place in watched if place.status in (slots.FAILED, slots.BACKOFF)]
     errors = [f"queue {queue} has no live worker" for queue in empty]
     errors += [f"{place.name} {_trouble(place)}" for place in troubled]

@@ -46,7 +46,9 @@ def exchange(store: Store, visit: Visit) -> Document:
 def certify(store: Store, visit: Visit) -> Document:
     told, id = visit.body, _id(visit)
     if store.workers.get(told.worker_id).orchestrator not in (id, None):
-        raise Conflict(f"worker {told.worker_id} is watched by another orchestrator than {id}, which writes down its end")
+        raise Conflict(
+            f"worker {told.worker_id} is watched by another orchestrator than {id}, which writes down its end"
+        )
     death = Death(**{name: getattr(told, name) for name in Death._fields})
     last = _report(told.outcomes, told.checkpoints)
     delay, reason = store.orchestrators.record_death(death, last, store.settings.restarts)

@@ -107,7 +107,7 @@ def _of_crew(store: Store) -> Iterator[Metric]:
     yield _family("rota_slots", states.items())
     yield _family("rota_slot_restarts", restarts.items())
     living = {(state,): 0 for state in workers.SHOWN if state not in (workers.STOPPED, workers.DEAD)}
-    for worker in store.workers.list():
+    for worker in (each for each in store.workers.list() if each.queue != slots.HTTP):
         living[store.workers.shown(worker),] += 1
     yield _family("rota_workers", living.items())
     yield _family("rota_orchestrators", [((), len(store.orchestrators.live()))])

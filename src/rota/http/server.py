@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from rota.core.errors import Conflict, Refused, RotaError
+from rota.core.times import SECOND
 from rota.http.app import create
 from rota.http.auth import is_loopback
 from rota.http.guard import LOOPBACK
 from rota.http.local import LOCAL, address_file, local_token
+from rota.http.pipe import Pipe
 from rota.http.protocol import protocol
 from rota.settings import load
 from rota.store.open import open_store
@@ -35,8 +37,11 @@ MOST_AT_ONCE, BACKLOG = 4000, 1024
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # and where this machine finds it
 
 
-def serve(settings: Settings, told: Callable[[str], None]) -> int:
-    """Answer until a signal says stop; `told` hears where, and the link for a browser."""
+def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None = None) -> int:
+    """Answer until a signal says stop; `told` hears where, and the link for a browser.
+
+    `frame_fd` is the pipe to the orchestrator that watches this process. Its log is kept, so no link goes there.
+    """
     with open_store(settings.db, settings, told=told) as store:
         path = store.database.path
         _refuse_open_door(store, settings)
@@ -47,18 +52,26 @@ def serve(settings: Settings, told: Callable[[str], None]) -> int:
         url = _url(settings, listening)
         with address_file(path, url):
             told(f"rota answers at {url}")
-            told(f"open it in a browser within a minute: {url}/open?code={api.new_code(token.id, time.monotonic())}")
-            _run(api, settings, listening)
+            if frame_fd is None:
+                code = api.new_code(token.id, time.monotonic())
+                told(f"open it in a browser within a minute: {url}/open?code={code}")
+            _run(api, settings, listening, frame_fd)
     return 0
 
 
 def main() -> int:
     """`python -m rota.http`: the settings come from the environment and the nearest `rota.toml`."""
+    frame_fd = os.environ.get("ROTA_FRAME_FD")
     try:
-        return serve(load(), lambda text: print(text, file=sys.stderr, flush=True))
+        return serve(load(), _tell, int(frame_fd) if frame_fd else None)
     except RotaError as problem:
         print(f"rota: {problem}", file=sys.stderr)
         return problem.exit_code
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def hosts_of(settings: Settings) -> list[str]:
@@ -94,7 +107,9 @@ def _bound(settings: Settings) -> Iterator[socket.socket]:
             listening.bind(place)
             listening.listen(BACKLOG)
         except OSError as problem:
-            raise Conflict(f"cannot listen on {host}:{port} ({problem.strerror}): choose another with --port") from None
+            raise Conflict(
+                f"cannot listen on {host}:{port} ({problem.strerror}): choose another with --port or http_port"
+            ) from None
         yield listening
 
 
@@ -104,7 +119,7 @@ def _url(settings: Settings, listening: socket.socket) -> str:
     return f"{'https' if settings.http_cert else 'http'}://{host}:{listening.getsockname()[1]}"
 
 
-def _run(api: Api, settings: Settings, listening: socket.socket) -> None:
+def _run(api: Api, settings: Settings, listening: socket.socket, frame_fd: int | None) -> None:
     for file in filter(None, (settings.http_cert, settings.http_key)):
         if not os.access(file, os.R_OK):
             raise Refused(f"{file} cannot be read: http_cert and http_key name a certificate and its key")
@@ -125,7 +140,10 @@ def _run(api: Api, settings: Settings, listening: socket.socket) -> None:
     )
     _keep_memory_together()
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_Server(config, api).serve([listening]))
+        server = _Server(config, api)
+        if frame_fd is not None:
+            server.pipe = Pipe(frame_fd, settings.frame_interval / SECOND, server.leave)
+        runner.run(server.serve([listening]))
 
 
 def _keep_memory_together() -> None:
@@ -143,6 +161,16 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, api: Api) -> None:
         super().__init__(config)
         self._api = api
+        self.pipe: Pipe | None = None
+
+    def leave(self) -> None:
+        """End soon."""
+        self.should_exit = True
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        if self.pipe is not None:
+            self.pipe.begin()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -154,5 +182,7 @@ class _Server(uvicorn.Server):
             loop.remove_signal_handler(number)
 
     async def shutdown(self, sockets: Any = None) -> None:
+        if self.pipe is not None:
+            self.pipe.end()
         await self._api.end_streams()
         await super().shutdown(sockets)

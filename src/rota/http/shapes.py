@@ -24,6 +24,8 @@ WorkerId = Annotated[str, Meta(min_length=1, max_length=100)]
 JobStatus = Literal["blocked", "scheduled", "ready", "active", "done", "failed", "cancelled"]
 Scope = Literal["read", "enqueue", "work", "admin"]
 Fence = Literal["tell", "end"]
+# Something to see, in the words that every language's patterns know: what is white to one is not to another.
+VISIBLE = r"[^\s\x1c-\x1f\x85\ufeff]"
 
 
 class Request(Struct, forbid_unknown_fields=True):
@@ -71,7 +73,7 @@ class Done(Request):
 class Fail(Request):
     """A person says that a job failed, without its claim's token."""
 
-    error: Annotated[str, Meta(min_length=1, max_length=16_384, pattern=r"\S")]
+    error: Annotated[str, Meta(min_length=1, max_length=16_384, pattern=VISIBLE)]
     final: bool = False
     force: bool = False
 
@@ -190,7 +192,7 @@ class Certify(Request):
 class NewWorker(Request):
     """A worker's life begins; it promises to beat `every` so many seconds."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
+    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=VISIBLE)]
     every: Annotated[float, Meta(ge=0.1, le=3_153_600_000)] | None = None
     queue: QueueName | None = None
 
@@ -424,7 +426,7 @@ class Slot(Answer):
     """A slot with the history of its restarts."""
 
     name: str
-    queue: str
+    queue: str | None
     crew: str
     wanted: bool
     status: Literal["empty", "starting", "up", "backoff", "stopping", "failed"]

@@ -113,7 +113,7 @@ def read_query(route: Route, request: Request) -> Any:
             raise BadInput(f"there is no parameter {name[:50]!r} here: {allowed}")
         kinds = _kinds(known[name].type)
         if list in kinds:
-            given.setdefault(name, []).extend(part for part in text.split(",") if part)
+            given.setdefault(name, []).extend(text.split(","))
         elif name in given:
             raise BadInput(f"the parameter {name!r} may stand once only")
         else:
@@ -121,9 +121,12 @@ def read_query(route: Route, request: Request) -> Any:
     if route.query is None:
         return None
     try:
-        return msgspec.convert(given, route.query)
+        query = msgspec.convert(given, route.query)
     except msgspec.ValidationError as problem:
         raise BadInput(f"the query makes no sense: {problem}") from None
+    for name in (name for name, value in given.items() if isinstance(value, list)):
+        setattr(query, name, [part for part in getattr(query, name) if part])
+    return query
 
 
 def _kinds(type: Any) -> set[Any]:

@@ -1,4 +1,4 @@
-"""A worker process as its orchestrator sees it: started by exec in a session of its own, watched by pidfd and pipe."""
+"""A worker process, or the HTTP API, as its orchestrator sees it: in its own session, watched by pidfd and pipe."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rota.core import frame as frames
 from rota.core.death import RECYCLED, Exit
 from rota.core.health import PENDING, Health
 from rota.core.ids import run_id
+from rota.core.slot import HTTP
 from rota.orchestrator.handout import Window
 from rota.orchestrator.system import open_process
 from rota.store.deaths import Death
@@ -49,7 +50,7 @@ class Child:
         try:
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "rota.worker"],
+                    [sys.executable, "-m", "rota.http" if queue == HTTP else "rota.worker"],
                     stdin=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     pass_fds=(theirs.fileno(),),

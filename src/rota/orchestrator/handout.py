@@ -41,7 +41,13 @@ def idle(places: Iterable[Place]) -> list[Idle]:
     found = []
     for place in places:
         child = place.child
-        if child is None or place.state != slot.UP or child.stopping or child.ending is not None:
+        if (
+            child is None
+            or not place.takes_jobs
+            or place.state != slot.UP
+            or child.stopping
+            or child.ending is not None
+        ):
             continue
         size, held = child.window.size, len(child.held)
         room = 1 - held if size == 1 else 2 * size - held if held <= size else 0
