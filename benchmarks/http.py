@@ -1,4 +1,7 @@
-"""The HTTP API under load: readers of the live feed, half of which never read, and mixed requests at a fixed rate.
+"""The HTTP API, as a child of an orchestrator, under load.
+
+Requests as fast as they are answered; then mixed requests at a fixed rate, alone and beside readers of the live feed,
+half of which never read.
 
 ./dev bench http
 """
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 ROTA = os.path.join(os.path.dirname(sys.executable), "rota")
-READERS, CONNECTIONS = 500, 64
+READERS, CONNECTIONS, FLAT_OUT = 500, 64, 8
 P99_MS, MEMORY_MB = 50.0, 45.0
 # Of ten requests: one job six times, a page of jobs twice, a new job twice.
 MIX = ("job", "job", "list", "job", "add", "job", "list", "job", "add", "job")
@@ -93,6 +96,22 @@ async def load(place: Place, pid: int, rate: int, seconds: float) -> Load:
     return Load(took, time.perf_counter() - began, cpu_ms(pid) - spent)
 
 
+async def flat_out(place: Place, pid: int, name: str, seconds: float) -> Load:
+    """The same request again and again on a few connections, each as soon as the last is answered."""
+    took: list[float] = []
+    began, spent = time.perf_counter(), cpu_ms(pid)
+
+    async def work() -> None:
+        reader, writer = await asyncio.open_connection(place.host, place.port)
+        while (at := time.perf_counter()) < began + seconds:
+            await ask(reader, writer, place.requests[name])
+            took.append((time.perf_counter() - at) * 1e3)
+        writer.close()
+
+    await asyncio.gather(*(work() for _ in range(FLAT_OUT)))
+    return Load(took, time.perf_counter() - began, cpu_ms(pid) - spent)
+
+
 async def follow(place: Place, counts: list[int], n: int) -> None:
     """A reader that reads."""
     reader, writer = await asyncio.open_connection(place.host, place.port, limit=1 << 20)
@@ -126,6 +145,9 @@ def resident(pid: int) -> float:
 
 async def measure(place: Place, pid: int, rate: int, seconds: float) -> AsyncIterator[dict[str, _report.Cell]]:
     yield {"step": "idle", **_figures(None, resident(pid))}
+    for name, about in (("job", "GET one job"), ("add", "POST a job")):
+        most = await flat_out(place, pid, name, seconds / 2)
+        yield {"step": f"{about}, {FLAT_OUT} clients flat out", **_figures(most, resident(pid))}
     alone = await load(place, pid, rate, seconds)
     yield {"step": f"{rate} requests/s", **_figures(alone, resident(pid))}
     counts = [0] * (READERS // 2)
@@ -157,24 +179,38 @@ async def play(place: Place, pid: int, rate: int, seconds: float) -> list[dict[s
     return [row async for row in measure(place, pid, rate, seconds)]
 
 
+def find(folder: str) -> tuple[Place, int]:
+    """Where the child answers once it is up, and its process."""
+    while True:
+        told = subprocess.run([ROTA, "worker", "list", "--json"], cwd=folder, capture_output=True, check=False).stdout
+        up = [each["pid"] for each in json.loads(told or "[]") if (each["slot"], each["status"]) == ("http:0", "idle")]
+        if up:
+            url, secret = (_read(folder, kind) for kind in ("http", "token"))
+            return Place(url, secret), up[0]
+        time.sleep(0.05)
+
+
+def _read(folder: str, kind: str) -> str:
+    with open(os.path.join(folder, ".rota", f"rota.db.{kind}"), encoding="ascii") as file:
+        return file.read().strip()
+
+
 def main() -> None:
     parser = _report.arguments("The HTTP API under load, and what it costs in memory.")
     parser.add_argument("--rate", type=int, default=1000, help="requests per second")
     parser.add_argument("--seconds", type=float, default=10, help="how long")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        subprocess.run([ROTA, "init"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(folder, "shop.py"), "w", encoding="utf-8") as shop:
+            shop.write("from rota import App\n\napp = App()\n")
         environment = {**os.environ, "ROTA_HTTP_PORT": "0"}
-        words = [sys.executable, "-m", "rota.http"]
-        with subprocess.Popen(words, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as server:
+        words = [ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", "idle=1"]
+        with subprocess.Popen(words, cwd=folder, env=environment, stderr=subprocess.DEVNULL) as orchestrator:
             try:
-                assert server.stderr is not None
-                url = server.stderr.readline().split()[-1]
-                with open(os.path.join(folder, ".rota", "rota.db.token"), encoding="ascii") as file:
-                    place = Place(url, file.read().strip())
-                table = asyncio.run(play(place, server.pid, options.rate, options.seconds))
+                place, pid = find(folder)
+                table = asyncio.run(play(place, pid, options.rate, options.seconds))
             finally:
-                server.terminate()
+                orchestrator.terminate()
     _report.show(f"http: target p99 below {P99_MS:g} ms on a quiet machine, {MEMORY_MB:g} MB idle", table, options.json)
 
 

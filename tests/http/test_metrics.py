@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from rota.core.claim import Done
+from rota.core.claim import Done, Snoozed
+from rota.core.job import NewJob
+from rota.core.slot import HTTP
+from rota.core.source import Declared
+from rota.core.times import MINUTE
 from rota.core.worker import Dead
+from rota.store.host import host_id
+from rota.store.orchestrators import Process
+from rota.store.sources import Found
 from tests.docs.pages import ROOT
 from tests.http.servers import Server
 from tests.support.eventually import eventually
@@ -96,6 +103,41 @@ def test_they_tell_what_happened(server: Server) -> None:
     assert {key: found.get(key) for key in expected} == expected
     assert found["rota_oldest_ready_age_seconds", "scan"] >= 0
     assert found["rota_write_lock_wait_seconds",] < 60
+
+
+def test_a_source_is_told_by_its_own_counters(server: Server) -> None:
+    with server.store() as store:
+        store.sources.declare([Declared("files", "tag", "tag", MINUTE, 1, 10, None)])
+        crew = Crew(store, 1, "tag")
+        (filler,) = crew.exchange().claims
+        found = [Found(key, None) for key in "abc"]
+        store.sources.fill("files", (filler.job_id, filler.token), found, NewJob("", queue="tag"), exhausted=True)
+        crew.exchange([(filler.job_id, filler.token, Snoozed(MINUTE))], room=0)
+        (first,) = crew.exchange(room=1).claims
+        crew.exchange([(first.job_id, first.token, Done())], room=0)
+    told = {key[0]: value for key, value in samples(server).items() if key[-2:] == ("files", "ready")}
+    assert told == {"rota_source_jobs": 2}
+    counted = {key[0]: value for key, value in samples(server).items() if key[-1] == "files"}
+    assert counted == {
+        "rota_source_added_total": 3,
+        "rota_source_successes_total": 1,
+        "rota_source_errors_total": 0,
+        "rota_source_repeated_total": 0,
+    }
+
+
+def test_the_api_in_its_slot_is_no_worker(server: Server) -> None:
+    with server.store() as store:
+        store.slots.take("main", host_id(), {"tag": 1, HTTP: 1})
+        orchestrator = store.orchestrators.join()
+        for slot in store.slots.all():
+            process = Process(store.new_worker_id(), 1, 1, slot.name)
+            store.orchestrators.came_up(
+                store.orchestrators.hire(orchestrator, slot.name, slot.queue, process), slot.name
+            )
+    found = samples(server)
+    assert found["rota_workers", "idle"] == 1
+    assert found["rota_slots", HTTP, "up"] == found["rota_slots", "tag", "up"] == 1
 
 
 def test_every_process_tells_the_same_and_counts_nothing_twice(server: Server) -> None:

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from rota.core.source import Declared
+from rota.core.times import MINUTE
 from rota.http.app import ROUTES
 from rota.http.openapi import document
 from tests.docs.pages import ROOT
@@ -88,6 +90,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for queue in ("tag", "scan"):
         shell.add("A", "--queue", queue)
     shell.say("scale", "tag=1")
+    with server.store() as store:
+        store.sources.declare([Declared("files", "scan", "scan", MINUTE, 10, 100, 3)])
     yield server
     server.end()
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from rota.core.source import Declared
+from rota.core.times import MINUTE
 from rota.http import shapes
 from rota.http.app import ROUTES
 from rota.settings import Settings
@@ -24,7 +26,9 @@ READS: dict[str, list[str | int]] = {
     "/api/v1/jobs/2": ["show", 2],
     "/api/v1/jobs/1/runs": ["runs", 1],
     "/api/v1/jobs/2/why": ["why", 2],
+    "/api/v1/jobs?internal=true": ["list", "--internal"],
     "/api/v1/queues": ["queue", "list"],
+    "/api/v1/sources": ["source", "list"],
     "/api/v1/workers": ["worker", "list"],
     "/api/v1/workers?all=true": ["worker", "list", "--all"],
     "/api/v1/tokens": ["token", "list"],
@@ -47,6 +51,8 @@ def busy(shared: Server) -> Server:
     shell.say("queue", "set", "scan", "--max-depth", 10, "--rate", "10/m")
     shell.say("pause", "scan", "--reason", "a new model")
     shell.say("scale", "tag=2")
+    with shared.store() as store:
+        store.sources.declare([Declared("files", "scan", "scan", MINUTE, 10, 100, 3)])
     return shared
 
 
@@ -160,6 +166,11 @@ def test_the_other_verbs_do_what_they_say(server: Server) -> None:
     assert client.post("/api/v1/jobs/4/claim/release", token=claim["token"], note="later")["note"] == "later"
     assert client.get(f"/api/v1/runs/{claim['run_id']}")["token"] == claim["token"]
     again = client.post("/api/v1/jobs/4/claim", worker_id=worker)
+    with server.store() as store:
+        store.sources.declare([Declared("files", "scan", "scan", MINUTE, 10, 100, 3)])
+    assert client.get("/api/v1/sources") == [client.get("/api/v1/sources/files")]
+    assert client.delete("/api/v1/sources/files") == {"name": "files", "jobs": 0}
+    assert client.get("/api/v1/sources") == []
     snoozed = client.post("/api/v1/jobs/4/claim/settle", token=again["token"], outcome="snoozed", delay=60)
     assert snoozed["status"] == "scheduled"
 
@@ -173,6 +184,8 @@ def test_an_error_has_the_command_lines_code_and_changes_nothing(server: Server)
     refusals: list[tuple[int, int, str, str, object]] = [
         (404, 3, "GET", "/api/v1/jobs/99", None),
         (404, 3, "GET", "/api/v1/workers/worker-00000000", None),
+        (404, 3, "GET", "/api/v1/sources/nothing", None),
+        (404, 3, "DELETE", "/api/v1/sources/nothing", None),
         (404, 3, "GET", f"/api/v1/workers/{worker}/certificate", None),
         (404, 3, "GET", f"/api/v1/runs/{claim['run_id']}", None),
         (409, 4, "POST", f"/api/v1/jobs/{id}/claim", {"worker_id": worker}),

@@ -13,7 +13,21 @@ from starlette.routing import Route as Path
 from starlette.routing import Router
 
 from rota.core.errors import RotaError
-from rota.http import claims, events, exchange, info, jobs, orchestrator, problem, queues, runs, slots, tokens, workers
+from rota.http import (
+    claims,
+    events,
+    exchange,
+    info,
+    jobs,
+    orchestrator,
+    problem,
+    queues,
+    runs,
+    slots,
+    sources,
+    tokens,
+    workers,
+)
 from rota.http.dump import dump
 from rota.http.guard import LOOPBACK, Guard, refuse_other_media
 from rota.http.problem import NotHere, WrongMethod
@@ -31,7 +45,7 @@ if TYPE_CHECKING:
     from rota.http.route import Route
     from rota.settings import Settings
 
-NOUNS = (info, jobs, claims, workers, slots, queues, orchestrator, runs, events, tokens, exchange)
+NOUNS = (info, jobs, claims, workers, slots, queues, sources, orchestrator, runs, events, tokens, exchange)
 ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)
 _log = logging.getLogger("rota.http")
 

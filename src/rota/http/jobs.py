@@ -35,7 +35,7 @@ def add_many(store: Store, visit: Visit) -> Document:
 def list_jobs(store: Store, visit: Visit) -> Response:
     """A full page links to the next one."""
     wanted = visit.query
-    found = store.jobs.list(wanted.status, wanted.queue, wanted.limit, wanted.before)
+    found = store.jobs.list(wanted.status, wanted.queue, wanted.limit, wanted.before, wanted.internal)
     headers = {}
     if len(found) == wanted.limit:
         following = visit.request.url.include_query_params(before=found[-1].id)

@@ -40,6 +40,11 @@ TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "rota_run_seconds": (HISTOGRAM, ("queue",), "How long runs took that finished or failed."),
     "rota_pickup_seconds": (HISTOGRAM, ("queue",), "How long jobs without a due time waited for their first claim."),
     "rota_worker_deaths": (COUNTER, ("reason",), "Workers that died, by reason."),
+    "rota_source_jobs": (GAUGE, ("source", "status"), "Jobs of a source by state; what is done leaves none."),
+    "rota_source_added": (COUNTER, ("source",), "Jobs that a source added."),
+    "rota_source_successes": (COUNTER, ("source",), "Jobs of a source that ended well."),
+    "rota_source_errors": (COUNTER, ("source",), "Attempts of a source's jobs that failed."),
+    "rota_source_repeated": (COUNTER, ("source",), "Keys held back because they came again and again."),
     "rota_write_lock_wait_seconds": (GAUGE, (), "How long one wait for the write lock took just now."),
     "rota_http_requests": (COUNTER, ("method", "path", "status"), "Requests answered by this process."),
     "rota_http_request_seconds": (COUNTER, ("method", "path"), "Time this process spent on them."),
@@ -81,6 +86,7 @@ class _Collector:
         yield from _of_queues(store)
         yield from _of_crew(store)
         yield from _counted(store)
+        yield from _of_sources(store)
         yield _family("rota_write_lock_wait_seconds", [((), _probe(store))])
         yield _family("rota_http_requests", own.requests.items())
         yield _family("rota_http_request_seconds", own.seconds.items())
@@ -124,6 +130,19 @@ def _counted(store: Store) -> Iterator[Metric]:
     yield _histogram("rota_run_seconds", ran)
     yield _histogram("rota_pickup_seconds", [each for each in meters if each.name == PICKUP])
     yield _family("rota_worker_deaths", [((each.label,), each.n) for each in meters if each.name == DEATH])
+
+
+def _of_sources(store: Store) -> Iterator[Metric]:
+    found = store.sources.list()
+    states = [((each.source.name, state), n) for each in found for state, n in each.counts.items()]
+    yield _family("rota_source_jobs", states)
+    for name, field in (
+        ("rota_source_added", "added_count"),
+        ("rota_source_successes", "success_count"),
+        ("rota_source_errors", "error_count"),
+        ("rota_source_repeated", "repeated_count"),
+    ):
+        yield _family(name, [((each.source.name,), getattr(each.source, field)) for each in found])
 
 
 def _histogram(name: str, meters: list[Meter]) -> Metric:

@@ -265,12 +265,13 @@ class NewToken(Request):
 
 
 class JobFilter(Request):
-    """Which jobs to list, newest first; `before` pages on."""
+    """Which jobs to list, newest first; `before` pages on; `internal` includes those that fill queues from sources."""
 
     status: JobStatus | None = None
     queue: QueueName | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
     before: Id | None = None
+    internal: bool = False
 
 
 class ReadyFilter(Request):
@@ -540,6 +541,42 @@ class Certified(Answer):
 
     starts_in: float | None
     reason: str | None
+
+
+class Source(Answer):
+    """A source with its progress; `filler` is the internal job that looks for work."""
+
+    name: str
+    queue: str
+    task: str
+    every: float
+    low: int
+    batch: int
+    repeats: int | None
+    counts: dict[str, int]
+    added_count: int
+    success_count: int
+    error_count: int
+    last_success_at: Moment | None
+    last_success_worker: str | None
+    last_error_at: Moment | None
+    last_error_message: str | None
+    last_error_worker: str | None
+    repeated_count: int
+    last_repeated_key: str | None
+    filler: int
+    filler_status: JobStatus | None
+    fill_count: int
+    last_fill_at: Moment | None
+    last_fill_error: str | None
+    next_fill_at: Moment | None
+
+
+class Forgotten(Answer):
+    """A source that is gone; how many of its jobs waited and are gone too."""
+
+    name: str
+    jobs: int
 
 
 class Ids(Answer):
