@@ -1,4 +1,4 @@
-"""Queues, workers and the system's health as their topics tell them: how each is now, and which differ since."""
+"""Queues, workers, sources and the system's health as topics tell them: how each is now, and which differ since."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rota.core.source import Source
     from rota.core.worker import Worker
     from rota.store.events import Event
     from rota.store.slots import Slot
@@ -43,7 +44,7 @@ class States:
     def note(self, event: Event) -> None:
         """Remember what an event says of a worker or a queue: it is told along with its state."""
         for noun, verb, which, *rest in event.facts:
-            if noun in ("worker", "queue"):
+            if noun in ("worker", "queue", "source"):
                 self._facts[noun, which] = {"verb": verb, **rest[0]}
 
     def snapshot(self, patterns: Sequence[str]) -> list[State]:
@@ -73,6 +74,8 @@ class States:
             yield from self._wanted(self._queues())
         if self._wants("worker"):
             yield from self._wanted(self._workers())
+        if self._wants("source"):
+            yield from self._wanted(self._sources())
         if self._wants("system"):
             yield from self._wanted([self._health()])
 
@@ -114,6 +117,10 @@ class States:
             component = f"worker:{worker.queue or '-'}:{worker.id}"
             yield State(f"{component}:status", "worker", _worker(component, worker.id, worker, shown(worker)))
 
+    def _sources(self) -> Iterator[State]:
+        for source in self._store.sources.all():
+            yield State(f"source:{source.name}:status", "source", _source(source))
+
     def _health(self) -> State:
         running = {(each.crew, each.host) for each in self._store.orchestrators.live()}
         places = [
@@ -137,8 +144,9 @@ class States:
 
 def _subject(state: State) -> tuple[str, str]:
     """What a fact of the log calls it."""
-    name = state.body.get("worker_id") if state.noun == "worker" else state.body.get("queue_type", ALL) or ALL
-    return state.noun, str(name)
+    if state.noun == "queue":
+        return state.noun, state.body["queue_type"] or ALL
+    return state.noun, str(state.body.get("worker_id" if state.noun == "worker" else "id"))
 
 
 def _queue(name: str | None, counts: dict[str, int], took: tuple[int, int], workers: int) -> Document:
@@ -150,6 +158,18 @@ def _queue(name: str | None, counts: dict[str, int], took: tuple[int, int], work
         "completed": counts[jobs.DONE],
         "avg_time": each,
         "eta": eta(pending, each, workers),
+    }
+
+
+def _source(source: Source) -> Document:
+    return {
+        "id": source.name,
+        "queue_type": source.queue,
+        "added_count": source.added_count,
+        "success_count": source.success_count,
+        "error_count": source.error_count,
+        "repeated_count": source.repeated_count,
+        "last_fill_error": source.last_fill_error,
     }
 
 

@@ -10,10 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
+from rota.core.job import NewJob
+from rota.core.slot import HTTP
+from rota.core.source import Declared
+from rota.core.times import MINUTE
 from rota.feed import Feed
+from rota.store.host import host_id
+from rota.store.sources import Found
 from tests.support.clock import FakeClock
 from tests.support.stores import make_store, rows
-from tests.support.work import add, add_many, claim, fail, finish, register
+from tests.support.work import Crew, add, add_many, claim, fail, finish, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +56,35 @@ def test_what_changed_often_since_the_last_look_is_told_once_as_it_is_now(store:
         finish(store, job)
     ((_, body),) = told(feed)
     assert (body["pending"], body["completed"]) == (0, 5)
+
+
+def test_a_source_is_told_from_its_declaration_to_its_end(store: Store) -> None:
+    feed = Feed(store, ["source:*:status"])
+    assert feed.start() == []
+    store.sources.declare([Declared("files", "tag", "tag", MINUTE, 1, 10, None)])
+    ((topic, body),) = told(feed)
+    assert (topic, body["id"], body["queue_type"], body["added_count"]) == ("source:files:status", "files", "tag", 0)
+    assert body["verb"] == "make" and told(feed) == []
+    crew = Crew(store, 1, "tag")
+    (filler,) = crew.exchange().claims
+    found = [Found(key, None) for key in "abc"]
+    store.sources.fill("files", (filler.job_id, filler.token), found, NewJob("", queue="tag"), exhausted=True)
+    ((_, body),) = told(feed)
+    assert (body["verb"], body["added_count"]) == ("fill", 3)
+    store.sources.forget("files")
+    ((_, body),) = told(feed)
+    assert body["verb"] == "forget" and told(feed) == []
+
+
+def test_the_api_in_its_slot_is_no_worker_and_its_trouble_degrades_the_system(store: Store) -> None:
+    feed = Feed(store, ["worker:*:status", "system:health"])
+    store.orchestrators.join()
+    store.slots.take("main", host_id(), {HTTP: 1})
+    (health,) = feed.start()
+    assert health.body == {"status": "healthy", "errors": []}
+    rows(store, "UPDATE slot SET status = 'failed', failure_reason = 'restarted 5 times within 300 s'")
+    ((_, body),) = told(feed)
+    assert body == {"status": "degraded", "errors": ["http:0 has failed: it restarted 5 times within 300 s"]}
 
 
 def test_every_move_of_a_job_is_told_in_order(store: Store) -> None:

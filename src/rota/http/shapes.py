@@ -658,13 +658,14 @@ class Fact(Answer):
 
     id: str
     topic: str
-    type: Literal["job_update", "queue_update", "worker_update", "health_update"]
+    type: Literal["job_update", "queue_update", "worker_update", "source_update", "health_update"]
     timestamp: int
     at: Moment
     actor: str
     job: dict[str, Any] | UnsetType = UNSET
     queue: dict[str, Any] | UnsetType = UNSET
     worker: dict[str, Any] | UnsetType = UNSET
+    source: dict[str, Any] | UnsetType = UNSET
     health: dict[str, Any] | UnsetType = UNSET
 
 
