@@ -16,6 +16,7 @@ from rota.core.source import Declared
 from rota.core.times import MINUTE
 from rota.feed import Feed
 from rota.store.host import host_id
+from rota.store.orchestrators import Process
 from rota.store.sources import Found
 from tests.support.clock import FakeClock
 from tests.support.stores import make_store, rows
@@ -77,10 +78,12 @@ def test_a_source_is_told_from_its_declaration_to_its_end(store: Store) -> None:
 
 
 def test_the_api_in_its_slot_is_no_worker_and_its_trouble_degrades_the_system(store: Store) -> None:
-    feed = Feed(store, ["worker:*:status", "system:health"])
-    store.orchestrators.join()
-    store.slots.take("main", host_id(), {HTTP: 1})
-    (health,) = feed.start()
+    feed = Feed(store)
+    orchestrator = store.orchestrators.join()
+    (slot,) = store.slots.take("main", host_id(), {HTTP: 1})
+    store.orchestrators.hire(orchestrator, slot.name, slot.queue, Process(store.new_worker_id(), 1, 1, slot.name))
+    _, health = found = feed.start()
+    assert [change.topics for change in found] == [("queue:status",), ("system:health",)]
     assert health.body == {"status": "healthy", "errors": []}
     rows(store, "UPDATE slot SET status = 'failed', failure_reason = 'restarted 5 times within 300 s'")
     ((_, body),) = told(feed)

@@ -121,9 +121,23 @@ def test_a_killed_orchestrators_api_ends_by_itself_and_the_next_one_has_its_port
     first = pid(crew)
     os.kill(crew.pid, signal.SIGKILL)
     crew.wait()
-    crew.start("tag=1", http=True)
     eventually(lambda: not is_alive(first))
+    crew.start("tag=1", http=True)
     assert pid(crew) != first and slot(crew).history.lifetime == 0, "nobody is charged for it"
+
+
+def test_the_next_orchestrator_waits_for_an_api_that_is_still_leaving(crew: Crew) -> None:
+    crew.env |= {"ROTA_HTTP_PORT": str(free_port())}
+    crew.start("tag=1", http=True)
+    first = pid(crew)
+    os.kill(first, signal.SIGSTOP)
+    os.kill(crew.pid, signal.SIGKILL)
+    crew.wait()
+    crew.start("tag=1", http=True)
+    eventually(lambda: crew.said("works on alone"))
+    os.kill(first, signal.SIGCONT)
+    eventually(lambda: not is_alive(first))
+    assert pid(crew) != first and slot(crew).history.lifetime == 0
 
 
 def test_the_api_is_started_again_while_everything_is_paused(crew: Crew) -> None:
