@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from rota.core.job import NewJob
 from tests.support.crews import Crew, is_alive
 from tests.support.eventually import eventually
 
@@ -161,6 +162,48 @@ def test_an_api_that_is_up_does_not_hide_that_no_worker_is(crew: Crew) -> None:
     (crew.folder / "shop.py").write_text("import time; time.sleep(3); raise SystemExit('no such model')\n")
     told = crew.call("orchestrator", "start", "--app", "shop:app", "--pool", "tag=1", "--daemon", code=1)
     assert "no worker came up" in told and "no such model" in told
+
+
+def insist(client: httpx.Client, path: str, **body: object) -> httpx.Response:
+    """The answer to a request that is sent again until there is one, as a worker elsewhere would."""
+
+    answers: list[httpx.Response] = []
+
+    def ask() -> bool:
+        try:
+            answers.append(client.post(path, json=body))
+        except httpx.TransportError:
+            return False
+        return True
+
+    eventually(ask)
+    return answers[0]
+
+
+def test_an_api_killed_again_and_again_loses_nothing_of_a_worker_elsewhere_and_doubles_nothing(crew: Crew) -> None:
+    crew.env |= {"ROTA_HTTP_PORT": str(free_port())}
+    crew.start("tag=1", http=True)
+    api = pid(crew)
+    secret = (crew.folder / ".rota" / "rota.db.token").read_text().strip()
+    ids = crew.app.jobs.add_many([NewJob(str(n), queue="far") for n in range(60)])
+    with httpx.Client(base_url=f"{address(crew)}/api/v1", headers={"Authorization": f"Bearer {secret}"}) as client:
+        worker = insist(client, "/workers", name="far").json()["id"]
+        settled, kills = 0, iter((10, 30, 50, len(ids)))
+        kill_at = next(kills)
+        while crew.app.queues.counts()["far"]["done"] < len(ids):
+            for job in insist(client, "/claims", worker_id=worker, queue="far", lease=3, wait=1).json():
+                token = job["claim"]["token"]
+                if settled == kill_at:
+                    os.kill(api, signal.SIGKILL)
+                    kill_at = next(kills)
+                answer = insist(client, f"/jobs/{job['id']}/claim/settle", token=token, outcome="done", result=token)
+                assert answer.status_code in (200, 412), answer.text
+                settled += answer.status_code == 200
+                api = pid(crew)
+    for id in ids:
+        finished = [run for run in crew.app.claims.runs(id) if run.verb == "finish"]
+        assert [run.token for run in finished] == [crew.app.jobs.get(id).result], "one commit, by its holder"
+    assert slot(crew).history.lifetime == 3
 
 
 def test_a_reader_of_events_delays_no_stop(crew: Crew) -> None:
