@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args, get_origin
 
 import msgspec
 
@@ -88,11 +88,7 @@ def _given(route: Route) -> str:
 
 
 def _answered(route: Route) -> str:
-    inner = getattr(route.answer, "__args__", ())
-    shape = inner[0] if inner else route.answer
-    name = (
-        shape.__name__
-        if isinstance(shape, type) and issubclass(shape, shapes.Answer)
-        else route.media.partition(";")[0]
-    )
-    return f"list of {name}" if inner else name
+    known = [each for each in get_args(route.answer) or (route.answer,) if isinstance(each, type)]
+    names = [each.__name__ for each in known if issubclass(each, shapes.Answer)]
+    told = " or ".join(names) or route.media.partition(";")[0]
+    return f"list of {told}" if get_origin(route.answer) is list else told

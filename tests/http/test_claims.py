@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from rota.core.job import NewJob
+from rota.core.source import Declared
+from rota.core.times import MINUTE
+from rota.store.sources import Found
 from tests.support.eventually import eventually
+from tests.support.work import Crew
 
 if TYPE_CHECKING:
     from tests.http.servers import Client, Server
@@ -87,3 +92,20 @@ def test_a_caller_that_has_gone_takes_nothing(server: Server) -> None:
 def test_a_worker_that_nobody_registered_must_register(server: Server) -> None:
     problem = server.client().refused(404, "POST", "/api/v1/claims", {"worker_id": "worker-00000000", "wait": 5})
     assert problem["code"] == 7
+
+
+def test_a_job_that_came_from_a_source_is_settled_though_it_leaves_no_row(server: Server) -> None:
+    client = server.client(server.token("far", "work"))
+    with server.store() as store:
+        store.sources.declare([Declared("files", "tag", "tag", MINUTE, 1, 10, None)])
+        (filler,) = Crew(store, 1, "tag").exchange().claims
+        found = [Found("a.wav", None)]
+        store.sources.fill("files", (filler.job_id, filler.token), found, NewJob("", queue="tag"), exhausted=True)
+        worker = client.post("/api/v1/workers", name="far")["id"]
+        (job,) = client.post("/api/v1/claims", worker_id=worker, queue="tag")
+        path, told = f"/api/v1/jobs/{job['id']}/claim/settle", {"token": job["claim"]["token"], "outcome": "done"}
+        settled = client.post(path, **told)
+        assert (settled["id"], settled["status"], settled["title"]) == (job["id"], "done", "tag a.wav")
+        assert client.post(path, **told) == {"id": job["id"], "status": "done"}, "once more is no error"
+        client.refused(404, "POST", path, {**told, "token": job["claim"]["token"] + 1})
+        assert store.sources.get("files").success_count == 1

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from rota import wire
 from rota.core.access import WORK
 from rota.core.claim import Claim, Done, Failed, Released, Snoozed
-from rota.core.errors import BadInput, NothingReady
+from rota.core.errors import BadInput, NotFound, NothingReady
 from rota.core.ids import job_id
+from rota.core.job import DONE
 from rota.core.times import SECOND
 from rota.http import shapes
 from rota.http.route import Route
@@ -68,8 +69,15 @@ def release(store: Store, visit: Visit) -> Document:
 
 
 def settle(store: Store, visit: Visit) -> Document:
-    store.claims.settle(_held(store, visit), outcome_of(visit.body))
-    return wire.job(store.jobs.get(_id(visit)))
+    """The job as it stands; of one that came from a source and was gone before, only that it is done."""
+    held, outcome = _held(store, visit), outcome_of(visit.body)
+    try:
+        job = store.jobs.get(held.job_id)
+    except NotFound:
+        store.claims.settle(held, outcome)
+        return {"id": held.job_id, "status": DONE}
+    store.claims.settle(held, outcome)
+    return wire.job(store.jobs.get_or(job.but(status=DONE)))
 
 
 def _held(store: Store, visit: Visit) -> Claim:
@@ -119,5 +127,13 @@ ROUTES = (
     Route("POST", "/api/v1/jobs/{id}/claim", claim, WORK, "take this job", shapes.Claim, shapes.ClaimJob),
     Route("POST", "/api/v1/jobs/{id}/claim/renew", renew, WORK, "extend the lease", shapes.Claim, shapes.Renew),
     Route("POST", "/api/v1/jobs/{id}/claim/release", release, WORK, "give it back", shapes.Job, shapes.Release),
-    Route("POST", "/api/v1/jobs/{id}/claim/settle", settle, WORK, "say what became of it", shapes.Job, shapes.Settle),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/claim/settle",
+        settle,
+        WORK,
+        "say what became of it",
+        shapes.Job | shapes.Gone,
+        shapes.Settle,
+    ),
 )

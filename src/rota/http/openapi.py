@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
@@ -92,6 +93,8 @@ def _answer(route: Route) -> dict[str, Any]:
 
 
 def _schema(answer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    if isinstance(answer, UnionType):
+        return {"anyOf": [_schema(each)[0] for each in get_args(answer)]}, {}
     ((schema,), components) = msgspec.json.schema_components([answer], ref_template=_REF)
     return schema, components
 

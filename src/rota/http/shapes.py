@@ -332,6 +332,13 @@ class Job(Answer):
     note: str | None
 
 
+class Gone(Answer):
+    """A job that came from a source and left no row when it was done."""
+
+    id: int
+    status: Literal["done"]
+
+
 class Claim(Answer):
     """The exclusive right to run one attempt of one job."""
 

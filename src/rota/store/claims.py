@@ -128,9 +128,9 @@ class Claims:
 
     def holder(self, job_id: int, token: int) -> str | None:
         """Who has, or had, the claim on a job that this token stands for; None when it stands for none."""
-        job = self._store.jobs.get(job_id)
-        if job.token == token:
-            return job.worker_id
+        found = self._store.database.execute("job.get", {"id": job_id})
+        if found and to_job(found[0]).token == token:
+            return to_job(found[0]).worker_id
         rows = self._store.database.execute("claim.run", {"token": token})
         return to_run(rows[0]).worker_id if rows and to_run(rows[0]).job_id == job_id else None
 
