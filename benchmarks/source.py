@@ -76,7 +76,7 @@ def from_queue(folder: str, rows: int) -> float:
 
 def _race(folder: str, rows: int, done: Callable[[], int]) -> float:
     """Let two crews compete until all is done, and see that nothing was done twice."""
-    first = [ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", "tag=2"]
+    first = [ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", "tag=2", "--no-http"]
     second = [ROTA, "worker", "start", "--name", "second", "--app", "shop:app", "--queue", "tag", "--workers", "2"]
     crews = [subprocess.Popen(words, cwd=folder, stderr=subprocess.DEVNULL) for words in (first, second)]
     try:

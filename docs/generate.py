@@ -11,11 +11,13 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from docs.pages import cli, errors, schema, settings, states  # noqa: E402
+from docs.pages import cli, errors, http, openapi, schema, settings, states  # noqa: E402
 
 PAGES = {
     "reference/cli.md": cli.page,
     "reference/errors.md": errors.page,
+    "reference/http.md": http.page,
+    "reference/openapi.json": openapi.page,
     "reference/schema.md": schema.page,
     "reference/settings.md": settings.page,
     "reference/states.md": states.page,

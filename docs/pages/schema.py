@@ -28,6 +28,8 @@ MEANINGS = {
     "dependency": "`job` waits until `needs` is done",
     "event": "the log: one row per transaction, telling all it changed",
     "job": "the jobs, each with the columns of its last claim",
+    "meter": "what the metrics have counted, by queue and bucket",
+    "meter_mark": "up to which run and which death they have counted",
     "migration": "which migrations were applied, and the oldest code that may work beside each",
     "number": "counters that only grow: job ids, tokens, wishes, orchestrators; and one cursor",
     "orchestrator": "orchestrators: their lease, the running number of their exchanges, the wish they last answered",
@@ -39,6 +41,7 @@ MEANINGS = {
     "source": "the sources that workers declared, with their progress",
     "source_memory": "keys of sources that succeeded of late, as hashes: how often, when, and with which token",
     "tally": "how many jobs of each queue are in each state",
+    "token": "access tokens of the HTTP API; of each secret only the hash",
     "worker": "the workers, one row per life",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.pages.markdown import code, join, sentence, table
 from rota.core.times import format_duration
-from rota.settings import MEANINGS, Settings
+from rota.settings import MEANINGS, Settings, is_duration
 
 INTRODUCTION = """\
 # Settings
@@ -42,4 +42,4 @@ def _default(name: str) -> str:
     value = getattr(Settings(), name)
     if value is None:
         return "none"
-    return code(str(value) if name in ("schema", "max_attempts", "keep_jobs") else format_duration(value))
+    return code(format_duration(value) if is_duration(name) else str(value)) if value != "" else "none"

@@ -35,13 +35,13 @@ tell() {
   jq --unbuffered -nr --argjson start "$started" '
     def line($names): ((.timestamp - $start) / 100 | floor) as $tenths
       | "\($tenths / 10 | floor).\($tenths % 10) s" as $at | ("        " + $at)[-8:] as $at
-      | if .job.status and .job.verb != "add" then
+      | if .job.status and .job.verb != "add" and .job.verb != "renew" then
           "\($at)  job \(.job.id) \(.job.verb): \(.job.status)" + (if .job.worker then ", \($names[.job.worker])" else "" end)
-        elif .worker then
-          "\($at)  \($names[.worker.id]) \(.worker.verb)" + (if .worker.text then ": \(.worker.text)" else "" end)
+        elif .worker.verb then
+          "\($at)  \(.worker.name) \(.worker.verb)" + (if .worker.text then ": \(.worker.text)" else "" end)
         else empty end;
     foreach inputs as $event ({};
-      if $event.worker.name then .[$event.worker.id] = $event.worker.name else . end;
+      if $event.worker then .[$event.worker.worker_id] = $event.worker.name else . end;
       . as $names | $event | line($names))'
 }
 

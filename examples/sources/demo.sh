@@ -9,7 +9,7 @@ cp "$here/library.py" "$folder" && cd "$folder"
 python library.py 200
 rota init
 rota source check untagged --app library:app --limit 3
-rota orchestrator start --app library:app --pool tag=2 --daemon
+rota orchestrator start --app library:app --pool tag=2 --no-http --daemon
 until rota source list --json | grep -q '"failed":1'; do sleep 0.2; done
 rota source list
 rota list

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rota.crew import Crew
     from rota.settings import Settings
     from rota.store.claims import Claims
-    from rota.store.events import Event
     from rota.store.jobs import Jobs
     from rota.store.queues import Queues
     from rota.store.reconcile import Reconciled
@@ -293,10 +292,11 @@ class App:
 
         return Crew(self, {**(more or {}), **pools}, name, log)
 
-    def events(self, after: str | None = None) -> Iterator[Event]:
-        """What happens from now on, or after a cursor, without end."""
-        events = self.store.events
-        return events.follow(events.last() if after is None else after)
+    def events(self, topics: Sequence[str] = (), after: str | None = None) -> Iterator[dict[str, Any]]:
+        """What these topics (none: all) say now, then what changes, without end; or what did after an id."""
+        from rota.feed import follow
+
+        return follow(self.store, topics, after)
 
     def reconcile(self, plan: bool = False) -> Reconciled:
         """Make the store true; with `plan` only say what that would change."""

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import BadInput, Conflict, NotFound, Refused, RotaError
 from rota.core.ids import queue_name
@@ -16,11 +16,10 @@ from rota.orchestrator.run import Start
 from rota.store.host import host_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rota.app import App
     from rota.core.worker import Worker
-    from rota.store.events import Event
     from rota.store.slots import Slot
 
 _ties: weakref.WeakSet[Crew] = weakref.WeakSet()
@@ -125,9 +124,9 @@ class Crew:
         names = {slot.name for slot in self.slots()}
         return [worker for worker in self._app.workers.list() if worker.slot in names]
 
-    def events(self, after: str | None = None) -> Iterator[Event]:
-        """What happens from now on, without end."""
-        return self._app.events(after)
+    def events(self, topics: Sequence[str] = (), after: str | None = None) -> Iterator[dict[str, Any]]:
+        """What these topics (none: all) say now, then what changes, without end."""
+        return self._app.events(topics, after)
 
     def __enter__(self) -> Crew:
         return self if self.is_running else self.start()

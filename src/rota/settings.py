@@ -42,6 +42,11 @@ class Settings(Record):
     max_rss: int = 0
     capture_limit: int = 10
     health_history: Duration = 0
+    http_host: str = "127.0.0.1"
+    http_port: int = 8356
+    http_hosts: str = ""
+    http_cert: str | None = None
+    http_key: str | None = None
     keep_for: Duration = 7 * DAY
     keep_jobs: int = 1_000_000
 
@@ -81,11 +86,25 @@ MEANINGS = {
     "max_rss": "beyond how many megabytes of resident memory a worker is replaced after its job; 0 is never",
     "capture_limit": "how many megabytes of what a command writes are kept, of stdout and of stderr each",
     "health_history": "how often the health of every slot is written to the event log, such as `1m`; 0 is never",
+    "http_host": "the address that the HTTP API listens on; beyond this machine only where an access token exists",
+    "http_port": "the port that the HTTP API listens on; 0 takes a free one",
+    "http_hosts": "further names that the HTTP API answers to, separated by commas; without ports",
+    "http_cert": "a certificate file, so that the HTTP API speaks TLS; it needs `http_key`",
+    "http_key": "the key file of `http_cert`",
     "keep_for": "how long `rota prune` keeps final jobs, runs, events and workers that are gone",
     "keep_jobs": "how many final jobs per queue `rota prune` keeps at most",
 }
-_TEXTS = ("db", "schema")
-_COUNTS = ("max_attempts", "keep_jobs", "restart_limit", "restart_lifetime", "max_jobs", "max_rss", "capture_limit")
+_TEXTS = ("db", "schema", "http_host", "http_hosts", "http_cert", "http_key")
+_COUNTS = (
+    "max_attempts",
+    "keep_jobs",
+    "restart_limit",
+    "restart_lifetime",
+    "max_jobs",
+    "max_rss",
+    "capture_limit",
+    "http_port",
+)
 _ABOVE_NOTHING = (
     "lease", "heartbeat_interval", "poll_interval", "backoff_first", "backoff_most", "restart_backoff",
     "restart_window", "frame_interval", "silent_interval", "startup_timeout", "shutdown_timeout",
@@ -129,6 +148,10 @@ def check(settings: Settings) -> Settings:
         raise BadSetting("silent_interval must leave room for a late frame: at least twice frame_interval")
     if settings.backoff_most < settings.backoff_first:
         raise BadSetting("backoff_most must be at least backoff_first")
+    if settings.http_port > 65535:
+        raise BadSetting("http_port must be at most 65535")
+    if (settings.http_cert is None) != (settings.http_key is None):
+        raise BadSetting("http_cert and http_key go together: give both, or neither")
     if settings.max_attempts < 1:
         raise BadSetting("max_attempts must be at least 1")
     return settings

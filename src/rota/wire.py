@@ -14,17 +14,22 @@ from rota.core.topic import matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from rota.core.access import AccessToken
     from rota.core.claim import Claim, Run
     from rota.core.job import Job
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
+    from rota.settings import Settings
     from rota.store.events import Event
+    from rota.store.orchestrators import Live
     from rota.store.queues import QueueStatus
     from rota.store.reconcile import Reconciled
+    from rota.store.slots import Slot
     from rota.store.sources import SourceStatus
+    from rota.store.store import Store
     from rota.store.workers import Certificate
 
     Document = dict[str, Any]
@@ -188,6 +193,89 @@ def reconciled(found: Reconciled) -> Document:
     return {name: getattr(found, name) for name in found._fields}
 
 
+def slot(slot: Slot, now: Instant, hosts: Mapping[str, str]) -> Document:
+    """A slot with the history of its restarts; `hosts` are the names of hosts by their ids."""
+    from rota.core.slot import HTTP
+
+    history = slot.history
+    return {
+        "name": slot.name,
+        "queue": None if slot.queue == HTTP else slot.queue,
+        "crew": slot.crew,
+        "host": hosts.get(slot.host),
+        "wanted": slot.wanted,
+        "status": slot.status,
+        "health": slot.health,
+        "worker_id": slot.worker,
+        "restarts": len(history.restarts),
+        "lifetime_restarts": history.lifetime,
+        "starts_in": None if slot.start_at is None else max(0.0, (slot.start_at - now) / SECOND),
+        "failure_reason": history.failure_reason,
+    }
+
+
+def crew(store: Store, pid: int | None) -> Document:
+    """The orchestrator here, if process `pid` is one, with all that live, all slots and the settings in force."""
+    from rota.core.slot import HTTP
+    from rota.store.host import host_id
+
+    live, slots, now = store.orchestrators.live(), store.slots.all(), store.now()
+    hosts = store.orchestrators.hosts()
+    here = next((each for each in live if (each.pid, each.host) == (pid, host_id())), None)
+    pools: dict[str, int] = {}
+    for each in slots:
+        if each.wanted and each.queue != HTTP:
+            pools[each.queue] = pools.get(each.queue, 0) + 1
+    return {
+        "status": here.status if here else "stopped",
+        "pid": pid,
+        "host": here.hostname if here else None,
+        "started_at": _at(here.started_at) if here else None,
+        "last_reconcile_at": _at(here.last_reconcile_at) if here else None,
+        "pools": pools,
+        "slots": [slot(each, now, hosts) for each in slots],
+        "orchestrators": [orchestrator(each) for each in live],
+        "settings": settings(store.settings),
+    }
+
+
+def settings(settings: Settings) -> Document:
+    """The settings in force: durations as seconds, no password."""
+    from rota.settings import is_duration
+
+    shown = {name: getattr(settings, name) for name in settings._fields}
+    shown["db"] = _without_password(settings.db)
+    return {name: value / SECOND if is_duration(name) else value for name, value in shown.items()}
+
+
+def orchestrator(live: Live) -> Document:
+    """An orchestrator that is not gone."""
+    return {
+        "id": live.id,
+        "status": live.status,
+        "crew": live.crew,
+        "hostname": live.hostname,
+        "host_id": live.host,
+        "pid": live.pid,
+        "version": live.version,
+        "started_at": _at(live.started_at),
+        "last_reconcile_at": _at(live.last_reconcile_at),
+    }
+
+
+def token(token: AccessToken) -> Document:
+    """An access token, without its secret."""
+    return {
+        "id": token.id,
+        "name": token.name,
+        "scopes": sorted(token.scopes),
+        "created_by": token.created_by,
+        "created_at": _at(token.created_at),
+        "last_used_at": _at(token.last_used_at),
+        "revoked_at": _at(token.revoked_at),
+    }
+
+
 def told(event: Event, patterns: Sequence[str]) -> list[tuple[Fact, str]]:
     """The facts of an event that these patterns want (no patterns: all of them), each under the topic that matched."""
     wanted = []
@@ -238,6 +326,13 @@ def event(event: Event, fact: Fact, topic: str) -> list[Document]:
         "actor": event.actor,
     }
     return [{**head, name: body} for body in bodies]
+
+
+def _without_password(url: str | None) -> str | None:
+    """The URL of a database as it may be shown."""
+    scheme, found, rest = (url or "").partition("://")
+    user, at, place = rest.rpartition("@")
+    return f"{scheme}://{user.partition(':')[0]}@{place}" if found and at else url
 
 
 def _at(instant: Instant | None) -> str | None:

@@ -240,12 +240,18 @@ def test_a_full_queue_has_its_own_exception(app: App) -> None:
 
 
 def test_events_tell_what_happens_from_now_on(app: App) -> None:
-    app.enqueue(rota.NewJob("before"))
-    events = app.events()
+    before = app.enqueue(rota.NewJob("before"))
+    events = app.events(["queue:jobs"])
     after = app.enqueue(rota.NewJob("after"))
-    assert next(events).facts == [["job", "add", "default", None, "ready", [after.id]]]
-    from_the_start = app.events(after="0")
-    assert next(from_the_start).facts[-1] == ["job", "add", "default", None, "ready", [1]]
+    told = next(events)
+    assert (told["topic"], told["type"]) == ("queue:jobs", "job_update")
+    assert told["job"] == {
+        "id": after.id, "path": "after", "status": "ready", "error": None, "results": None,
+        "queue": "default", "verb": "add", "was": None,
+    }  # fmt: skip
+    from_the_start = app.events(["queue:jobs"], after="0")
+    assert next(from_the_start)["job"]["id"] == before.id
+    assert next(app.events(["queue:status"]))["queue"]["pending"] == 2
 
 
 def test_every_public_name_is_there_and_importing_rota_loads_none_of_them() -> None:

@@ -111,7 +111,7 @@ def test_every_fault_of_the_crew_is_on_its_page_with_tests_that_exist() -> None:
     found = [row for heading in ("Workers", "Orchestrator", "Frames", "Clock") for row in rows(page, heading)]
     numbers = [*map(str, range(1, 27)), "20a", "20b", "21a", "26a", "32", "35c"]
     assert sorted(row[0] for row in found) == sorted(numbers)
-    for number, _, tests in found:
+    for number, _, tests in [*found, *rows(page, "HTTP API")]:
         named = re.findall(r"`([\w/]+\.py)::(\w+)`", tests)
         assert named, number
         for file, test in named:

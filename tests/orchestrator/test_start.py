@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.support.crews import Crew
 
 
-DAEMON = ("orchestrator", "start", "--app", "shop:app", "--pool", "tag=1", "--daemon")
+DAEMON = ("orchestrator", "start", "--app", "shop:app", "--pool", "tag=1", "--no-http", "--daemon")
 
 
 def test_a_daemon_returns_once_its_first_worker_is_up_and_works_until_it_is_stopped(crew: Crew) -> None:

@@ -58,6 +58,7 @@ OVERRIDES = {
     "hold.free_scheduled many",
     "hold.queue_of many",
     "claim.holding",
+    "number.last",
     "claim.take_all",
     "claim.finish",
     "claim.record_done",

@@ -81,9 +81,20 @@ class Crew:
         with (self.folder / "shop.py").open("a") as shop:
             shop.write(f"\n\n{tasks}")
 
-    def start(self, pools: str = "tag=2", *options: str, under: tuple[str, ...] = ()) -> None:
+    def start(self, pools: str = "tag=2", *options: str, under: tuple[str, ...] = (), http: bool = False) -> None:
         """Start an orchestrator; `under` is a command that starts it, such as `setpriv`."""
-        words = [*under, ROTA, "orchestrator", "start", "--app", "shop:app", "--pool", pools, *options]
+        words = [
+            *under,
+            ROTA,
+            "orchestrator",
+            "start",
+            *([] if http else ["--no-http"]),
+            "--app",
+            "shop:app",
+            "--pool",
+            pools,
+            *options,
+        ]
         self._process = self._open(words)
 
     def begin(self, *words: str) -> None:

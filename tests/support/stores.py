@@ -43,6 +43,9 @@ TABLES = [
     "pulse",
     "source",
     "source_memory",
+    "token",
+    "meter",
+    "meter_mark",
 ]  # all that change
 
 

@@ -89,7 +89,7 @@ class Crew:
 
     def start(self) -> None:
         """Start an orchestrator; it is not waited for."""
-        words = [sys.executable, "-m", "rota", "orchestrator", "start", "--app", self._app]
+        words = [sys.executable, "-m", "rota", "orchestrator", "start", "--app", self._app, "--no-http"]
         words += [word for queue, workers in self.pools.items() for word in ("--pool", f"{queue}={workers}")]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(

@@ -20,6 +20,7 @@ CREW = (
             Option("--pool", "so many workers for a queue; may be repeated", "Q=N", "pool", many=True),
             Option("--workers", "so many for all queues that have no pool", "N", "count"),
             Option("--daemon", "in the background; returns when the first worker is up"),
+            Option("--no-http", "without the HTTP API, which otherwise has a slot of its own"),
             _LOG_FORMAT,
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota import wire
+from rota import facts
 from rota.cli.call import write
 from rota.cli.show import columns, moment
 from rota.core.jsontext import encode
@@ -10,16 +10,10 @@ from rota.core.queue import ALL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rota.cli.call import Call
-    from rota.store.events import Event
     from rota.store.store import Store
     from rota.wire import Document, Fact
 
-    Told = tuple[Event, Fact, str]
-
-_WINDOW = 500
 _SHOWN_IDS = 5
 
 
@@ -30,11 +24,11 @@ def events(call: Call) -> int:
         if call["follow"]:
             return _follow(call, store, patterns)
         if call["after"] is None:
-            found = _newest(store, patterns, call["limit"] or 50)
+            found = facts.newest(store, patterns, call["limit"] or 50)
         else:
-            found = _after(store, patterns, call["after"], call["limit"])
+            found = facts.after(store, patterns, call["after"], call["limit"])
     if call.json:
-        call.document(_documents(found))
+        call.document(facts.documents(found))
     elif found:
         rows = [(moment(event.at), event.actor, words(fact)) for event, fact, _ in found]
         call.lines(columns(call, ("TIME", "ACTOR", "FACT"), rows))
@@ -44,41 +38,33 @@ def events(call: Call) -> int:
 
 
 def _follow(call: Call, store: Store, patterns: list[str]) -> int:
-    """Go on until someone stops it; each fact is out before the next is waited for."""
-    for event in store.events.follow(store.events.last() if call["after"] is None else call["after"]):
-        found = _wanted([event], patterns)
+    """The live feed until someone stops it; each change is out before the next is waited for."""
+    from rota.feed import follow
+
+    for document in follow(store, patterns, call["after"]):
         if call.json:
-            write("".join(f"{encode(document)}\n" for document in _documents(found)))
+            write(f"{encode(document)}\n")
         else:
-            for _, fact, _ in found:
-                call.say(f"{moment(event.at)}  {event.actor}  {words(fact)}")
+            call.say(f"{document['at'][:19]}Z  {change_words(document)}")
     return 0
 
 
-def _after(store: Store, patterns: list[str], cursor: str, limit: int | None) -> list[Told]:
-    found: list[Told] = []
-    while (limit is None or len(found) < limit) and (page := store.events.after(cursor, _WINDOW)):
-        found += _wanted(page, patterns)
-        cursor = page[-1].cursor
-    return found[:limit]
-
-
-def _newest(store: Store, patterns: list[str], limit: int) -> list[Told]:
-    """The last facts, looked for from the end a window at a time."""
-    found: list[Told] = []
-    page = store.events.newest(limit=_WINDOW)
-    while page and len(found) < limit:
-        found = _wanted(page, patterns) + found
-        page = store.events.newest(page[0].cursor, _WINDOW)
-    return found[-limit:]
-
-
-def _wanted(found: Iterable[Event], patterns: list[str]) -> list[Told]:
-    return [(event, fact, topic) for event in found for fact, topic in wire.told(event, patterns)]
-
-
-def _documents(found: Iterable[Told]) -> list[Document]:
-    return [document for told in found for document in wire.event(*told)]
+def change_words(document: Document) -> str:
+    """A change of the live feed for people."""
+    if job := document.get("job"):
+        move = " -> ".join(state for state in (job.get("was"), job["status"]) if state)
+        holder = f", {job['worker']}" if job.get("worker") else ""
+        return f"{job.get('verb', 'now')} job {job['id']} of queue {job['queue']}: {move}{holder}"
+    if queue := document.get("queue"):
+        name = queue["queue_type"] or "all queues"
+        return f"{name}: {queue['pending']} pending, {queue['running']} running, {queue['completed']} completed"
+    if worker := document.get("worker"):
+        told = "".join(f", {text}" for text in (worker.get("verb"), worker.get("text")) if text)
+        in_hand = f", job {worker['current_job']}" if worker["current_job"] else ""
+        return f"{worker['component']} ({worker['name']}): {worker['status']}{in_hand}{told}"
+    if health := document.get("health"):
+        return "; ".join([f"system {health['status']}", *health["errors"]])
+    return "resync: some of what happened is no longer known"
 
 
 def words(fact: Fact) -> str:

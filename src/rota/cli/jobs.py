@@ -106,7 +106,7 @@ def unblock(call: Call) -> int:
 
 def cancel(call: Call) -> int:
     """Call a job off, and wait until nobody runs it any more."""
-    from rota.cli.heed import until_heeded
+    from rota.store.heed import until_heeded
 
     with call.store() as store:
         was = store.jobs.get(call["id"])

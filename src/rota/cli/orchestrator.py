@@ -6,19 +6,16 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from rota import wire
 from rota.cli.show import columns
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.queue import DEFAULT
-from rota.core.times import SECOND, format_duration, format_instant
-from rota.settings import is_duration
+from rota.core.times import format_duration
 from rota.store.host import host_id
 
 if TYPE_CHECKING:
     from rota.cli.call import Call
     from rota.orchestrator.run import Start
-    from rota.settings import Settings
-    from rota.store.orchestrators import Live
-    from rota.store.slots import Slot
     from rota.store.store import Store
 
 STOP_WITHIN = 40.0
@@ -33,7 +30,8 @@ def start(call: Call) -> int:
         if DEFAULT in pools:
             raise BadInput("--workers N is the pool default: leave one of the two out")
         pools[DEFAULT] = call["workers"]
-    wanted = Start(call["app"], pools or {DEFAULT: 1}, log_format=call["log_format"] or "text")
+    pools = pools or {DEFAULT: 1}
+    wanted = Start(call["app"], pools, log_format=call["log_format"] or "text", http=not call["no_http"])
     if call["daemon"]:
         return _start_daemon(call, wanted)
     return run(call.settings(), wanted)
@@ -123,7 +121,7 @@ def status(call: Call) -> int:
 
     with call.store() as store:
         pid = holder(lock_path(store.database.beside))
-        document = _document(store, pid)
+        document = wire.crew(store, pid)
         if call.json:
             call.document(document)
         else:
@@ -154,67 +152,11 @@ def reset(call: Call) -> int:
     return 0
 
 
-def _document(store: Store, pid: int | None) -> dict[str, Any]:
-    everyone, hosts = store.orchestrators.live(), store.orchestrators.hosts()
-    live = next((each for each in everyone if (each.pid, each.host) == (pid, host_id())), None)
-    slots = store.slots.all()
-    pools: dict[str, int] = {}
-    for slot in slots:
-        if slot.wanted:
-            pools[slot.queue] = pools.get(slot.queue, 0) + 1
-    return {
-        "status": live.status if live else "stopped",
-        "pid": pid,
-        "host": live.hostname if live else None,
-        "started_at": format_instant(live.started_at) if live else None,
-        "last_reconcile_at": format_instant(live.last_reconcile_at) if live and live.last_reconcile_at else None,
-        "pools": pools,
-        "slots": [_slot(slot, store, hosts) for slot in slots],
-        "orchestrators": [_orchestrator(each) for each in everyone],
-        "settings": {name: _setting(store.settings, name) for name in store.settings._fields},
-    }
-
-
-def _orchestrator(live: Live) -> dict[str, Any]:
-    return {
-        "id": live.id,
-        "status": live.status,
-        "pid": live.pid,
-        "host": live.hostname,
-        "host_id": live.host,
-        "crew": live.crew,
-        "started_at": format_instant(live.started_at),
-    }
-
-
-def _setting(settings: Settings, name: str) -> object:
-    value = getattr(settings, name)
-    return value / SECOND if is_duration(name) else value
-
-
-def _slot(slot: Slot, store: Store, hosts: dict[str, str]) -> dict[str, Any]:
-    history = slot.history
-    wait = slot.start_at - store.now() if slot.start_at is not None else None
-    return {
-        "name": slot.name,
-        "queue": slot.queue,
-        "crew": slot.crew,
-        "host": hosts.get(slot.host),
-        "wanted": slot.wanted,
-        "status": slot.status,
-        "health": slot.health,
-        "worker_id": slot.worker,
-        "restarts": len(history.restarts),
-        "lifetime_restarts": history.lifetime,
-        "starts_in": max(0.0, wait / 1e6) if wait is not None else None,
-        "failure_reason": history.failure_reason,
-    }
-
-
 def _page(call: Call, document: dict[str, Any]) -> list[str]:
     head = f"orchestrator {document['status']}" + (f", pid {document['pid']}" if document["pid"] else "")
     others = [
-        f"{each['status']} on {each['host']}, pid {each['pid']}" + (f", crew {each['crew']}" * (each["crew"] != "main"))
+        f"{each['status']} on {each['hostname']}, pid {each['pid']}"
+        + (f", crew {each['crew']}" * (each["crew"] != "main"))
         for each in document["orchestrators"]
         if (each["pid"], each["host_id"]) != (document["pid"], host_id())
     ]

@@ -47,7 +47,7 @@ def set_limits(call: Call) -> int:
 
 def pause(call: Call) -> int:
     """Let nothing new be claimed."""
-    from rota.cli.heed import until_heeded
+    from rota.store.heed import until_heeded
 
     with call.store() as store:
         changed = store.queues.pause(call["q"], call["reason"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rota.cli.chaos_table import CHAOS
 from rota.cli.command import Argument, Command, Option
 from rota.cli.crew_table import CREW
+from rota.cli.http_table import HTTP
 from rota.core.job import STATES
 
 DB = Option("--db", "the database: a path, sqlite:///path or postgresql://user@host/database", "URL", env="ROTA_DB")
@@ -290,11 +291,11 @@ _STORE = (
     ),
     Command(
         "events",
-        "what happened, oldest first",
+        "what happened, oldest first; or, followed, how things stand and then what changes",
         "events:events",
         "rota events --follow --topic 'queue:tag:*'",
         options=(
-            Option("--follow", "go on as things happen; with --json one document per line"),
+            Option("--follow", "the live feed: a snapshot, then changes; with --json one document per line"),
             Option("--topic", "only these; * spans segments; may be repeated", "T", many=True),
             Option("--after", "read on from the id of an event", "CURSOR"),
             Option("--limit", "at most so many transactions, the newest", "N", "count", default="50"),
@@ -374,6 +375,7 @@ SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Crew", CREW),
     ("Queues", _QUEUES),
     ("Sources", _SOURCES),
+    ("HTTP", HTTP),
     ("Store", _STORE),
     ("Tracking", _TRACKING),
     ("Trials", CHAOS),

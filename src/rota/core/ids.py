@@ -21,6 +21,14 @@ def run_id(token: int) -> str:
     return f"run-{base36(token)}"
 
 
+def token_of(run_id: str) -> int:
+    """The token of the claim that a run is named after."""
+    prefix, _, digits = run_id.partition("-")
+    if prefix == "run" and 8 <= len(digits) <= 12 and set(digits) <= set(_DIGITS):
+        return int(digits, 36)
+    raise BadInput(f"{run_id!r} is not a run's id: they look like run-0000002s")
+
+
 def worker_id(entropy: bytes) -> str:
     """A worker id made of at least six random bytes."""
     return f"worker-{base36(int.from_bytes(entropy, 'big') % 36**8)}"

@@ -30,8 +30,12 @@ MOVES: Moves = {
     (BACKOFF, RESET): frozenset({EMPTY}),
 }
 
-
 MOST_UNSTARTED = 5
+HTTP = "-"  # what the slot of the HTTP API has for a queue: no queue can be called so, and no job comes from it
+
+
+def slot_name(queue: str, n: int) -> str:
+    return f"http:{n}" if queue == HTTP else f"worker:{queue}:{n}"
 
 
 class History(Record):

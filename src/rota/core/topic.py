@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from rota.core.errors import BadInput
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+ROOTS = ("queue", "worker", "source", "system", "*")
+LONGEST, MOST = 200, 50
+
+
+def checked(patterns: Sequence[str]) -> tuple[str, ...]:
+    """The same patterns, or what is wrong with one."""
+    if len(patterns) > MOST:
+        raise BadInput(f"{len(patterns)} topics are too many: at most {MOST}, and * spans segments")
+    for pattern in patterns:
+        if len(pattern) > LONGEST or pattern.partition(":")[0] not in ROOTS or not pattern.isprintable():
+            example = "queue:status, queue:tag:*, queue:jobs, worker:*:status or system:health"
+            raise BadInput(f"{pattern[:LONGEST]!r} is not a topic: write for example {example}")
+    return tuple(patterns)
+
+
+def first_match(patterns: Sequence[str], topics: Sequence[str]) -> str | None:
+    """The first of these topics that a pattern wants; no patterns want everything."""
+    for topic in topics:
+        if not patterns or any(matches(pattern, topic) for pattern in patterns):
+            return topic
+    return None
 
 
 def matches(pattern: str, topic: str) -> bool:

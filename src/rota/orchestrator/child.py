@@ -1,4 +1,4 @@
-"""A worker process as its orchestrator sees it: started by exec in a session of its own, watched by pidfd and pipe."""
+"""A worker process, or the HTTP API, as its orchestrator sees it: in its own session, watched by pidfd and pipe."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rota.core.health import PENDING, Health
 from rota.core.ids import run_id
 from rota.core.jsontext import compact, quote
 from rota.core.report import NO_KINDS
+from rota.core.slot import HTTP
 from rota.core.times import SECOND
 from rota.orchestrator.handout import SPAN
 from rota.orchestrator.system import open_process
@@ -54,7 +55,7 @@ class Child:
         try:
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "rota.worker"],
+                    [sys.executable, "-m", "rota.http" if queue == HTTP else "rota.worker"],
                     stdin=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     pass_fds=(theirs.fileno(),),

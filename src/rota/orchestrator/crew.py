@@ -131,7 +131,8 @@ class Crew:
         elif known.history.failed_at is not None:
             place.state = slot.FAILED
             self._say(f"failed: {known.history.failure_reason}; `rota reset {place.name}` starts it", place.name)
-            self._report_news(f"{place.name} has failed: {known.history.failure_reason}")
+            if place.takes_jobs:
+                self._report_news(f"{place.name} has failed: {known.history.failure_reason}")
         elif self._stopping is None:
             self._fill(place)
 
@@ -315,6 +316,8 @@ class Crew:
         name, worker, concurrency = place.name, child.worker_id, child.concurrency
         self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name, concurrency))
         self._say("is up", *child.names)
+        if not place.takes_jobs:
+            return
         if self._lease.status == orchestrators.STARTING:
             self._lease.status = orchestrators.RUNNING
             self._lease.renew(now())
@@ -323,7 +326,8 @@ class Crew:
     def _report_news(self, problem: str | None) -> None:
         """The first worker that is up is good news; bad is that none is and every slot has had its try."""
         tried = (slot.BACKOFF, slot.FAILED, slot.EMPTY)
-        if self._news is None or (problem and any(place.state not in tried for place in self._places.values())):
+        hopes = [place for place in self._places.values() if place.takes_jobs and place.state not in tried]
+        if self._news is None or (problem and hopes):
             return
         self._news(problem)
         self._news = None
@@ -375,7 +379,8 @@ class Crew:
             self._rounds.not_later(place.start_at)
             if delay:
                 self._say(f"starts again in {format_duration(delay)}", place.name)
-        self._report_news(last_words)
+        if place.takes_jobs:
+            self._report_news(last_words)
 
     def _orphan_ended(self, process: Process) -> None:
         """An orphan is gone: if it could not say so itself, what it held goes back; its slot is filled."""

@@ -29,7 +29,7 @@ class Started(Record):
 def start_daemon(settings: Settings, start: Start, log: str) -> Started:
     """Start it and wait until its first worker is up, or until each has failed once: then it does not stay."""
     read, write = os.pipe()
-    about = {"app": start.app, "pools": dict(start.pools), "crew": start.crew}
+    about = {"app": start.app, "pools": dict(start.pools), "crew": start.crew, "http": start.http}
     words = {**about, "log_format": start.log_format, "tie": start.tie, "folder": start.folder, "news_fd": write}
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -73,7 +73,7 @@ def main() -> None:
         os.write(news, json.dumps({"crew": crew, "problem": problem, "code": code}).encode())
         os.close(news)
 
-    start = Start(words["app"], words["pools"], words["crew"], words["log_format"], tie, words["folder"])
+    start = Start(words["app"], words["pools"], words["crew"], words["log_format"], tie, words["folder"], words["http"])
     try:
         sys.exit(run(load(), start, tell))
     except RotaError as problem:

@@ -35,7 +35,13 @@ def idle(places: Iterable[Place]) -> list[Idle]:
     found = []
     for place in places:
         child = place.child
-        if child is None or place.state != slot.UP or child.stopping or child.ending is not None:
+        if (
+            child is None
+            or not place.takes_jobs
+            or place.state != slot.UP
+            or child.stopping
+            or child.ending is not None
+        ):
             continue
         room, held = _room(child), len(child.held)
         if room > 0:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.slot import HTTP
+
 if TYPE_CHECKING:
     from rota.core.times import Instant
     from rota.orchestrator.child import Child
@@ -24,3 +26,8 @@ class Place:
         self.start_at: Instant | None = None
         self.wanted = True
         self.shown: str | None = None  # the health that readers of the store were last told
+
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether there is a worker in it, and not the HTTP API."""
+        return self.queue != HTTP

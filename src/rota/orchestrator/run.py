@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import Conflict
 from rota.core.record import Record
+from rota.core.slot import HTTP
 from rota.core.times import MILLISECOND
 from rota.orchestrator.crew import Crew
 from rota.orchestrator.exclusive import Exclusive
@@ -34,7 +35,7 @@ class Start(Record):
     """What an orchestrator is started with. `crew` None: beside others, under the first name that is free.
 
     `tie` is the end of a pipe whose other end an application holds: when that is closed, the crew stops. `folder` is
-    one more place to look for the app.
+    one more place to look for the app. `http`: the HTTP API has a slot too.
     """
 
     app: str
@@ -43,6 +44,7 @@ class Start(Record):
     log_format: str = TEXT
     tie: int | None = None
     folder: str | None = None
+    http: bool = False
     told: Mapping[str, str] = {}  # more for the environment of its workers
 
 
@@ -115,7 +117,7 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
         loop.watch(tie, untied)
     pools = ", ".join(f"{queue} {count}" for queue, count in start.pools.items())
     say(f"pid {os.getpid()}, crew {start.crew}: {pools}")
-    crew.begin(start.crew, start.pools)
+    crew.begin(start.crew, {**start.pools, HTTP: 1} if start.http else start.pools)
     while not crew.gone:
         loop.turn(min(crew.tick(), notify.tick()), crew.stalled)
     answered = ledger.close(LAST_WORD)

@@ -53,7 +53,7 @@ class Wishes:
             self._answer(self.number)
 
     def is_paused(self, queue: str) -> bool:
-        return ALL in self._paused or queue in self._paused
+        return queue != slot.HTTP and (ALL in self._paused or queue in self._paused)
 
     def returned(self, worker: str) -> bool:
         """A worker has given back what it had not started; whether that lets something be claimed again."""

@@ -6,7 +6,7 @@ from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core.claim import Captured, Lapsed, Released
 from rota.core.errors import BadInput, Conflict, Contended, NotFound, NothingReady, Refused, RotaError, Stale
-from rota.core.ids import run_id
+from rota.core.ids import run_id, token_of
 from rota.core.queue import allow
 from rota.core.source import is_internal
 from rota.core.times import format_instant
@@ -162,6 +162,21 @@ class Claims:
     def runs(self, job_id: int) -> list[Run]:
         """What each ended claim on a job did, oldest first."""
         return [to_run(row) for row in self._store.database.execute("claim.runs", {"job": job_id})]
+
+    def run(self, id: str) -> Run:
+        """What one claim did, by its run's id."""
+        rows = self._store.database.execute("claim.run", {"token": token_of(id)})
+        if not rows:
+            raise NotFound(f"there is no run {id}: a run is written when its claim ends")
+        return to_run(rows[0])
+
+    def holder(self, job_id: int, token: int) -> str | None:
+        """Who has, or had, the claim on a job that this token stands for; None when it stands for none."""
+        found = self._store.database.execute("job.get", {"id": job_id})
+        if found and to_job(found[0]).token == token:
+            return to_job(found[0]).worker_id
+        rows = self._store.database.execute("claim.run", {"token": token})
+        return to_run(rows[0]).worker_id if rows and to_run(rows[0]).job_id == job_id else None
 
     def captured(self, job_id: int, run: str | None = None) -> Captured:
         """Where the newest run of a job, or the one named, wrote what it said; a live one included."""

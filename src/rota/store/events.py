@@ -41,6 +41,10 @@ class Events:
         """The cursor after all there is."""
         return self._store.database.log.last()
 
+    def reaches(self, cursor: str) -> bool:
+        """Whether everything after a cursor is still in the log: false when some was pruned, or is not this log's."""
+        return self._store.database.log.reaches(cursor)
+
     def follow(self, cursor: str) -> Iterator[Event]:
         """What happens after a cursor, without end."""
         listener = self._store.database.listen(events=True)

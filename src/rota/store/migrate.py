@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.store.port import Database
 
-LATEST = 5
+LATEST = 6
 _MIGRATIONS = os.path.join(FOLDER, "migrations")
 
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
         def last(self) -> str:
             """The cursor after all there is."""
 
+        def reaches(self, cursor: str) -> bool:
+            """Whether everything after a cursor is still in the log, and it is of this log."""
+
     class Database(Protocol):
         """One connection: named statements, transactions, the store's clock, the log and the bell.
 

@@ -140,18 +140,23 @@ class Queues:
                 flow.admit_next(tx, name, key)
         return str(keys[-1][0]) if len(keys) == _BATCH else None
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many jobs of each queue are in each state; a queue that never had one is left out."""
+        counts: dict[str, dict[str, int]] = {}
+        for name, status, n in self._store.database.execute("tally.all", {}):
+            counts.setdefault(name, dict.fromkeys(jobs.STATES, 0))[status] = n
+        return counts
+
     def list(self) -> list[QueueStatus]:
         database = self._store.database
-        counts: dict[str, dict[str, int]] = {}
-        for name, status, n in database.execute("tally.all", {}):
-            counts.setdefault(name, {})[status] = n
+        counts = self.counts()
+        none: dict[str, int] = dict.fromkeys(jobs.STATES, 0)
         found = {row[0]: to_queue(row) for row in database.execute("queue.all", {})}
         everything = found.pop(queues.ALL)
         answer = []
         for name, queue in found.items():
             ((oldest,),) = database.execute("queue.oldest_ready", {"queue": name})
-            of_queue = {state: counts.get(name, {}).get(state, 0) for state in jobs.STATES}
-            answer.append(QueueStatus(queue, of_queue, queue.paused_by or everything.paused_by, oldest))
+            answer.append(QueueStatus(queue, counts.get(name, none), queue.paused_by or everything.paused_by, oldest))
         return answer
 
 

@@ -6,6 +6,7 @@ from rota.core import claim, job, orchestrator, slot, worker
 from rota.core.claim import Claim, Run
 from rota.core.job import Job
 from rota.core.jsontext import compact
+from rota.core.meter import bucket_sql
 from rota.core.queue import Queue
 from rota.core.source import Source
 from rota.core.worker import Worker
@@ -31,6 +32,7 @@ _SLOT = """name, queue, n, crew, host, status, worker, wanted, start_at, health,
 _SOURCE = """name, queue, task, every, low, batch, repeats, filler, more, fill_count, added_count, last_fill_at,
     last_fill_error, success_count, error_count, last_success_at, last_success_worker, last_error_at,
     last_error_message, last_error_worker, repeated_count, last_repeated_key"""
+_TOKEN = "id, name, scopes, created_by, created_at, last_used_at, revoked_at"
 _RUN = """token, job, worker, attempt, claimed_at, ended_at, verb, reason, error, note, renewed_count, transcript_path,
     stderr_path"""
 
@@ -46,6 +48,9 @@ GAPS = {
     "run_columns": _RUN,
     "slot_columns": _SLOT,
     "source_columns": _SOURCE,
+    "token_columns": _TOKEN,
+    "run_bucket": bucket_sql("run.ended_at - run.claimed_at"),
+    "pickup_bucket": bucket_sql("run.claimed_at - job.created_at"),
     "job_state": _one_of("status", job.STATES),
     "job_blocker": _one_of("blocked_on", job.BLOCKERS),
     "worker_state": _one_of("status", worker.STATES),

@@ -127,8 +127,9 @@ def _resize(tx: Transaction, crew: str, host: str, queue: str, count: int) -> No
 def _make(tx: Transaction, crew: str, host: str, queue: str) -> None:
     taken = {n for (n,) in tx.execute("slot.taken", queue=queue)}
     n = next(n for n in range(len(taken) + 1) if n not in taken)
-    tx.execute("slot.make", name=f"worker:{queue}:{n}", queue=queue, n=n, crew=crew, host=host, now=tx.now)
-    tx.tell("slot", "make", f"worker:{queue}:{n}", crew=crew)
+    name = slots.slot_name(queue, n)
+    tx.execute("slot.make", name=name, queue=queue, n=n, crew=crew, host=host, now=tx.now)
+    tx.tell("slot", "make", name, crew=crew)
 
 
 def to_slot(row: Row) -> Slot:

@@ -67,7 +67,7 @@ class Sources:
     @again
     def declare(self, declared: Sequence[Declared]) -> None:
         """Let these be known, each with the internal job that fills its queue; nothing new writes nothing."""
-        known = {source.name: source for source in self._all()}
+        known = {source.name: source for source in self.all()}
         if all(self._is_known(known.get(each.name), each) for each in declared):
             return
         with self._store.begin() as tx:
@@ -148,7 +148,7 @@ class Sources:
         depth = known.max_depth
         return core.LARGEST_NUMBER if depth is None else max(0, depth - tx.count(queue, *jobs.WAITING))
 
-    def _all(self) -> list[Source]:
+    def all(self) -> list[Source]:
         return [to_source(row) for row in self._store.database.execute("source.all", {})]
 
     def _is_known(self, source: Source | None, declared: Declared) -> bool:
@@ -209,7 +209,7 @@ class Sources:
         counts: dict[str, dict[str, int]] = {}
         for name, status, n in self._store.database.execute("source.counts", {}):
             counts.setdefault(name, {})[status] = n
-        return [self._status(source, counts.get(source.name, {})) for source in self._all()]
+        return [self._status(source, counts.get(source.name, {})) for source in self.all()]
 
 
 def _make_filler(tx: Transaction, declared: Declared) -> int:

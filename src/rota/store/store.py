@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rota.store.events import Events
     from rota.store.history import History
     from rota.store.jobs import Jobs
+    from rota.store.meters import Meters
     from rota.store.orchestrators import Orchestrators
     from rota.store.orphans import Orphans
     from rota.store.port import Database
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rota.store.reconcile import Reconciled
     from rota.store.slots import Slots
     from rota.store.sources import Sources
+    from rota.store.tokens import Tokens
     from rota.store.workers import Workers
 
 
@@ -48,7 +50,7 @@ class Store:
         self.settings = settings
         self.actor = actor
         self._outdated = outdated
-        self._entropy = entropy
+        self.entropy = entropy
 
     @property
     def jobs(self) -> Jobs:
@@ -105,6 +107,18 @@ class Store:
         return Events(self)
 
     @property
+    def tokens(self) -> Tokens:
+        from rota.store.tokens import Tokens
+
+        return Tokens(self)
+
+    @property
+    def meters(self) -> Meters:
+        from rota.store.meters import Meters
+
+        return Meters(self)
+
+    @property
     def history(self) -> History:
         from rota.store.history import History
 
@@ -150,10 +164,10 @@ class Store:
 
     def chance(self) -> float:
         """A number from 0 up to 1, for jitter."""
-        return int.from_bytes(self._entropy(6), "big") / (1 << 48)
+        return int.from_bytes(self.entropy(6), "big") / (1 << 48)
 
     def new_worker_id(self) -> str:
-        return worker_id(self._entropy(8))
+        return worker_id(self.entropy(8))
 
     def close(self) -> None:
         self.database.close()

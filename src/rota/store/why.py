@@ -53,12 +53,15 @@ def why_slot(store: Store, slot: Slot) -> str:
         when = f"since {_at(slot.history.failed_at)}"
         return f"{name} has failed {when}: it {slot.history.failure_reason}; `rota reset {slot.name}` starts it again."
     if not slot.wanted:
+        if slot.queue == slots.HTTP:
+            return f"{name} is not wanted: the orchestrator was started with --no-http."
         return f"{name} is not wanted: the crew was scaled down; `rota scale {slot.queue}=N` brings it back."
     if not runs:
         return f"{name} is empty because no orchestrator of crew {slot.crew} is running."
     match slot.status:
         case slots.BACKOFF:
-            paused = "" if store.queues.is_open(slot.queue) else f", once queue {slot.queue} is resumed"
+            waits = slot.queue != slots.HTTP and not store.queues.is_open(slot.queue)
+            paused = f", once queue {slot.queue} is resumed" if waits else ""
             wait = format_duration(max(0, (slot.start_at or 0) - store.now()))
             died = len(slot.history.restarts)
             return f"{name} waits: its worker died, the {_nth(died)} time of late; the next starts in {wait}{paused}."
@@ -71,6 +74,8 @@ def why_slot(store: Store, slot: Slot) -> str:
 
 
 def _up(store: Store, slot: Slot, name: str) -> str:
+    if slot.queue == slots.HTTP:
+        return f"{name} is up: {slot.worker} answers requests."
     worker = store.workers.get(slot.worker) if slot.worker else None
     if worker is not None and worker.current_job is not None:
         return f"{name} is up: {worker.id} runs job {worker.current_job}."

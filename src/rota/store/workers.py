@@ -50,9 +50,14 @@ class Workers:
 
     @again
     def register(
-        self, name: str, every: Duration | None = None, pid: int | None = None, queue: str | None = None
+        self,
+        name: str,
+        every: Duration | None = None,
+        pid: int | None = None,
+        queue: str | None = None,
+        access: str | None = None,
     ) -> Worker:
-        """A new worker life, which promises to beat `every` so often."""
+        """A new worker life, which promises to beat `every` so often. `access`: the token that speaks for it."""
         interval = self._store.settings.heartbeat_interval if every is None else every
         if interval < SECOND // 10:
             raise BadInput("a worker cannot beat more often than every 100ms")
@@ -68,6 +73,8 @@ class Workers:
                 raise Refused("the orchestrator here is stopping: register once it has, or when it runs again")
             id = self._store.new_worker_id()
             _insert(tx, id, name, pid=pid, queue=queue, interval=interval)
+            if access is not None:
+                tx.execute("token.bind", worker=id, token=access)
         return self.get(id)
 
     @again

@@ -53,6 +53,10 @@ class PostgresLog:
     def last(self) -> str:
         return str(self._database.execute("log.last", {})[0][0])
 
+    def reaches(self, cursor: str) -> bool:
+        seen, _, _ = _parts(cursor)
+        return bool(self._database.execute("log.reaches", {"seen": seen})[0][0])
+
 
 def _parts(cursor: str) -> tuple[str, str | None, int]:
     """The snapshot that was read up to, and within a page the page's snapshot and the last id."""

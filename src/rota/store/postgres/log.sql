@@ -25,3 +25,8 @@ SELECT pg_current_snapshot()::text
 -- name: mine
 -- What this transaction has told so far.
 SELECT facts FROM event WHERE xid = pg_current_xact_id()
+
+-- name: reaches
+-- Whether what a cursor's reader has not seen is all there: the oldest event is known to it, or none was ever removed.
+SELECT pg_snapshot_xmin(:seen::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot())
+    AND coalesce((SELECT id = 1 OR pg_visible_in_snapshot(xid, :seen::pg_snapshot) FROM event ORDER BY id LIMIT 1), TRUE)

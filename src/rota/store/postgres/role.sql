@@ -30,6 +30,7 @@ WHERE schemaname = '$schema' AND sequencename LIKE 'number%'
 -- What each may do; what is not said here, it may not. A row can be held only by who may change something in it.
 GRANT USAGE ON SCHEMA $schema TO $enqueue, $worker, $read;
 GRANT SELECT ON ALL TABLES IN SCHEMA $schema TO $worker, $read;
+REVOKE SELECT ON token FROM $worker, $read;
 GRANT SELECT ON migration, job, queue, dependency, tally TO $enqueue;
 GRANT SELECT (xid, facts) ON event TO $enqueue;
 GRANT INSERT ON job, dependency, event, tally TO $enqueue;

@@ -14,6 +14,10 @@ SELECT id, at, actor, facts FROM event WHERE id < :cursor ORDER BY id DESC LIMIT
 -- The newest cursor; 0 when nothing ever happened.
 SELECT coalesce(max(id), 0) FROM event
 
+-- name: oldest
+-- The oldest cursor that is left; 0 when none is.
+SELECT coalesce(min(id), 0) FROM event
+
 -- name: prune
 -- Forget events before an instant, a batch at a time.
 DELETE FROM event WHERE id IN (SELECT id FROM event WHERE at < :before ORDER BY id LIMIT :most) RETURNING id

@@ -13,3 +13,7 @@ SELECT value FROM number WHERE name = :name
 -- name: set
 -- Put a cursor somewhere.
 UPDATE number SET value = :value WHERE name = :name
+
+-- name: last
+-- The last job id or token drawn.
+SELECT value FROM number WHERE name = :name

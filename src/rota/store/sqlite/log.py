@@ -30,8 +30,12 @@ class SqliteLog:
     def last(self) -> str:
         return str(self._database.execute("event.last", {})[0][0])
 
+    def reaches(self, cursor: str) -> bool:
+        ((oldest,),) = self._database.execute("event.oldest", {})
+        return bool(oldest - 1 <= _number(cursor) <= int(self.last()))
+
 
 def _number(cursor: str) -> int:
-    if cursor.isascii() and cursor.isdigit():
+    if cursor.isascii() and cursor.isdigit() and len(cursor) < 19:
         return int(cursor)
     raise BadInput(f"{cursor!r} is not an event cursor: hand back one that `rota events --json` printed")

@@ -1,0 +1,94 @@
+"""The HTTP API's page, made from the route table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args, get_origin
+
+import msgspec
+
+from docs.pages.markdown import code, first_paragraph, join, sentence, table
+from rota.core.access import SCOPES
+from rota.http import metrics, shapes
+from rota.http.app import NOUNS
+from rota.http.problem import STATUSES
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from rota.http.route import Route
+
+INTRODUCTION = """\
+# HTTP API
+
+`rota serve` answers it; [how to use it](../howto/http.md) and [what guards it](../explanation/security.md) are told
+elsewhere. [openapi.json](openapi.json) describes it for programs, and every server tells its own at
+`/api/v1/openapi.json`.
+
+Answers are the documents that the command line prints with `--json`; [their shapes](json.md) are one contract.
+Durations are seconds. A request with a body is JSON, at most 1 MiB and 64 levels deep, with `Content-Type:
+application/json`; an unknown field or parameter is refused. A list of jobs that fills its `limit` has a `Link` to the
+next page."""
+
+OF_SCOPES = {
+    "read": "look at everything but tokens, and follow events",
+    "enqueue": "add jobs",
+    "work": "register workers; claim, renew, release and settle for the workers that this very token registered",
+    "admin": "everything",
+}
+
+PROBLEMS = """\
+## Problems
+
+What goes wrong is told as a problem document (RFC 9457, `application/problem+json`): `type`, `title`, `status`,
+`detail` and `code`, which is the [exit code](errors.md) that the command line would have. A refused request has changed
+nothing."""
+
+METRICS = """\
+## Metrics
+
+`/metrics` tells these in the text format of Prometheus. Those of the store are kept in the database, so every process
+tells the same, and neither a restart nor `rota prune` takes anything away. Those named `rota_http_…` and
+`rota_event_lag_seconds` are of the process that answers. [deploy/alerts.yml](../../deploy/alerts.yml) and
+[deploy/grafana.json](../../deploy/grafana.json) use them."""
+
+
+def page() -> str:
+    parts = [INTRODUCTION, "## Scopes", table(("scope", "lets a token"), [(code(s), OF_SCOPES[s]) for s in SCOPES])]
+    for noun in NOUNS:
+        parts += _noun(noun)
+    statuses = [(code(str(status)), code(kind.__name__), first_paragraph(kind.__doc__)) for kind, status in STATUSES]
+    parts += [PROBLEMS, table(("status", "kind", "when"), statuses)]
+    told = [
+        (code(f"{name}_total" if kind == "counter" else name), kind, ", ".join(map(code, labels)), about)
+        for name, (kind, labels, about) in metrics.TOLD.items()
+    ]
+    return join(*parts, METRICS, table(("metric", "type", "labels", "meaning"), told))
+
+
+def _noun(noun: ModuleType) -> list[str]:
+    name = noun.__name__.rpartition(".")[2]
+    rows = [
+        (
+            code(f"{route.method} {route.path}"),
+            code(route.scope or "–"),
+            _given(route),
+            _answered(route),
+            sentence(route.about),
+        )
+        for route in noun.ROUTES
+    ]
+    return [f"## {name.capitalize()}", table(("request", "scope", "takes", "answers", "what it does"), rows)]
+
+
+def _given(route: Route) -> str:
+    """What a request takes; what may be left out has a question mark."""
+    shape = route.body or route.query
+    fields = msgspec.structs.fields(shape) if shape else ()
+    return ", ".join(code(field.name if field.required else f"{field.name}?") for field in fields)
+
+
+def _answered(route: Route) -> str:
+    known = [each for each in get_args(route.answer) or (route.answer,) if isinstance(each, type)]
+    names = [each.__name__ for each in known if issubclass(each, shapes.Answer)]
+    told = " or ".join(names) or route.media.partition(";")[0]
+    return f"list of {told}" if get_origin(route.answer) is list else told

@@ -1,0 +1,12 @@
+"""The description of the HTTP API, for programs."""
+
+from __future__ import annotations
+
+import json
+
+from rota.http.app import ROUTES
+from rota.http.openapi import document
+
+
+def page() -> str:
+    return json.dumps(document(ROUTES), indent=1) + "\n"

@@ -1,0 +1,106 @@
+"""`serve`, `open`, `token create`, `token list` and `token revoke`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota import wire
+from rota.cli.call import aside
+from rota.cli.show import columns, moment
+from rota.core.errors import Refused, RotaError
+from rota.settings import check
+
+if TYPE_CHECKING:
+    from rota.cli.call import Call
+
+
+def serve(call: Call) -> int:
+    """Answer until a signal says stop."""
+    from rota.http.server import serve
+
+    given = {"http_host": call["host"], "http_port": call["port"], "http_cert": call["cert"], "http_key": call["key"]}
+    told = {name: value for name, value in given.items() if value is not None}
+    return serve(check(call.settings().but(**told)), call.say)
+
+
+def open_link(call: Call) -> int:
+    """A link with a one-time code."""
+    from rota.http.local import local_address, local_secret
+
+    with call.store() as store:
+        path = store.database.path
+    link = _ask_for_link(local_address(path), local_secret(path))
+    if call.json:
+        call.document({"link": link})
+    else:
+        call.say(link)
+    if call["browser"]:
+        import webbrowser
+
+        if not webbrowser.open(link):
+            aside("there is no browser here to open: follow the link yourself within a minute")
+    return 0
+
+
+def _ask_for_link(address: str, secret: str) -> str:
+    import json
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+    try:
+        with urlopen(Request(f"{address}/api/v1/codes", b"{}", headers), timeout=10) as answer:
+            code = json.load(answer)["code"]
+    except HTTPError as problem:
+        raise RotaError(f"{address} answered {problem.code}: {json.load(problem)['detail']}") from None
+    except (URLError, OSError) as problem:
+        raise Refused(f"nothing answers at {address} ({problem}): start it with `rota serve`") from None
+    return f"{address}/open?code={code}"
+
+
+def create_token(call: Call) -> int:
+    """A new token; its secret is the answer."""
+    with call.store() as store:
+        token, secret = store.tokens.create(call["name"], call["scope"])
+    if call.json:
+        call.document({**wire.token(token), "secret": secret})
+    else:
+        call.say(secret)
+        aside(f"{token.id} may {', '.join(sorted(token.scopes))}; this is the only time that its secret is shown")
+    return 0
+
+
+def list_tokens(call: Call) -> int:
+    """Access tokens."""
+    with call.store() as store:
+        found = store.tokens.list()
+    if call.json:
+        call.document([wire.token(token) for token in found])
+    elif found:
+        heads = ("ID", "STATUS", "SCOPES", "CREATED", "LAST USED", "NAME")
+        rows = [
+            (
+                token.id,
+                "open" if token.revoked_at is None else "revoked",
+                " ".join(sorted(token.scopes)),
+                moment(token.created_at),
+                moment(token.last_used_at) or "never",
+                token.name,
+            )
+            for token in found
+        ]
+        call.lines(columns(call, heads, rows))
+    else:
+        call.say("no access tokens; make one with: rota token create NAME --scope read")
+    return 0
+
+
+def revoke_token(call: Call) -> int:
+    """A token opens nothing any more."""
+    with call.store() as store:
+        token = store.tokens.revoke(call["id"])
+    if call.json:
+        call.document(wire.token(token))
+    else:
+        call.say(f"{token.id} ({token.name}) is revoked")
+    return 0

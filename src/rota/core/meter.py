@@ -1,0 +1,18 @@
+"""What metrics count: the bounds of their histograms."""
+
+from __future__ import annotations
+
+from rota.core.times import MILLISECOND, MINUTE, SECOND
+
+BOUNDS = (
+    *(n * MILLISECOND for n in (1, 5, 10, 50, 100, 250, 500)),
+    *(n * SECOND for n in (1, 5, 10, 30)),
+    *(n * MINUTE for n in (1, 5, 15, 60)),
+)
+BEYOND = len(BOUNDS)
+
+
+def bucket_sql(duration: str) -> str:
+    """SQL that says in which bucket a duration falls: the first bound that it does not exceed, or one beyond."""
+    cases = " ".join(f"WHEN {duration} <= {bound} THEN {place}" for place, bound in enumerate(BOUNDS))
+    return f"CASE {cases} ELSE {BEYOND} END"

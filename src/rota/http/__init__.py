@@ -1,0 +1,1 @@
+"""The HTTP API: one ASGI app, the live feed as server-sent events, and metrics."""

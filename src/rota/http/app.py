@@ -1,0 +1,145 @@
+"""The ASGI app: mount it in your own, or let `rota serve` run it alone."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as Path
+from starlette.routing import Router
+
+from rota.core.errors import RotaError
+from rota.http import (
+    claims,
+    events,
+    exchange,
+    info,
+    jobs,
+    orchestrator,
+    problem,
+    queues,
+    runs,
+    slots,
+    sources,
+    tokens,
+    workers,
+)
+from rota.http.dump import dump
+from rota.http.guard import LOOPBACK, Guard, refuse_other_media
+from rota.http.problem import NotHere, WrongMethod
+from rota.http.route import JSON, SSE
+from rota.http.site import Site
+from rota.http.sse import Stream
+from rota.http.visit import Visit
+from rota.settings import load
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from rota.http.route import Route
+    from rota.settings import Settings
+
+NOUNS = (info, jobs, claims, workers, slots, queues, sources, orchestrator, runs, events, tokens, exchange)
+ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)
+_log = logging.getLogger("rota.http")
+
+
+def create(url: str | None = None, settings: Settings | None = None, hosts: Iterable[str] = LOOPBACK) -> Api:
+    """The app over the database that `url` names, or the nearest `.rota`. `hosts` are the names that it answers to."""
+    settings = settings or load()
+    return Api(Site(url or settings.db, settings, ROUTES), hosts)
+
+
+class Api:
+    """The API of one database. An app that mounts it calls `close` when it ends."""
+
+    def __init__(self, site: Site, hosts: Iterable[str]) -> None:
+        self._site = site
+        paths: dict[str, dict[str, Route]] = {}
+        for route in site.routes:
+            paths.setdefault(route.path, {})[route.method] = route
+        every = {path: _Methods(site, path, table) for path, table in paths.items()}
+        router = Router(
+            [Path(path, methods, methods=None) for path, methods in sorted(every.items(), key=_by_rank)],
+            redirect_slashes=False,
+            default=_not_found,
+            lifespan=self._lifespan,
+        )
+        self._app: ASGIApp = Guard(router, hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    def new_code(self, token_id: str, now: float) -> str:
+        """A one-time code that begins a browser's session of this token."""
+        return self._site.sessions.new_code(token_id, now)
+
+    async def end_streams(self) -> None:
+        """Let every stream end; what else is under way goes on."""
+        await self._site.hub.close()
+
+    async def close(self) -> None:
+        """End streams, threads and connections."""
+        await self._site.close()
+
+    @asynccontextmanager
+    async def _lifespan(self, _: object) -> AsyncIterator[None]:
+        yield
+        await self.close()
+
+
+class _Methods:
+    """All routes of one path."""
+
+    def __init__(self, site: Site, path: str, table: dict[str, Route]) -> None:
+        self._site = site
+        self._path = path
+        self._table = table
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        request = Request(scope, receive)
+        response: Response | Stream
+        try:
+            response = await self._answer(request)
+        except ClientDisconnect:
+            return
+        except RotaError as refusal:
+            response = problem.response(refusal)
+        except Exception:
+            _log.exception("a bug in rota: %s %s", request.method, request.url.path)
+            response = problem.response(RotaError("a bug in rota: the server's log has the details"))
+        status = 200 if isinstance(response, Stream) else response.status_code
+        method = request.method if request.method in self._table else "other"
+        self._site.own.answered(method, self._path, status, time.perf_counter() - began)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response | Stream:
+        method = "GET" if request.method == "HEAD" else request.method
+        route = self._table.get(method)
+        if route is None or (request.method == "HEAD" and route.media == SSE):  # a stream has no end to tell of
+            heads = ["HEAD"] if "GET" in self._table and self._table["GET"].media != SSE else []
+            allow = ", ".join(sorted([*self._table, *heads]))
+            raise WrongMethod(f"{request.method[:20]} cannot be done here: {allow} can", allow)
+        if route.body is not None:
+            refuse_other_media(request)
+        answer = await Visit(self._site, route, request).answer()
+        if isinstance(answer, Response | Stream):
+            return answer
+        return Response(dump(answer), media_type=JSON)
+
+
+def _by_rank(entry: tuple[str, _Methods]) -> tuple[bool, str]:
+    """Paths without names in them first, so that `/jobs/ready` is not a job; then in order."""
+    return "{" in entry[0], entry[0]
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    refusal = NotHere(f"there is nothing at {scope['path'][:200]!r}: /api/v1/openapi.json describes what is")
+    await problem.response(refusal)(scope, receive, send)

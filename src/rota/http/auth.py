@@ -1,0 +1,134 @@
+"""Who is asking: an access token in a header, or a browser's session that began with a one-time code."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from rota.core.access import ADMIN
+from rota.core.errors import NotFound
+from rota.core.record import Record
+from rota.http.problem import Denied, Unauthenticated
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from rota.core.access import AccessToken
+    from rota.store.store import Store
+
+COOKIE = "rota_session"
+CODE_LASTS, SESSION_LASTS = 60.0, 12 * 3600.0
+_MOST = 1000
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_LOOPBACK_NAMES = ("localhost",)
+
+
+class Grant(Record):
+    """What a code or a session stands for, and until when, on a monotonic clock."""
+
+    token_id: str
+    until: float
+
+
+class Sessions:
+    """One-time codes and the sessions they begin; they live as long as the process."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, Grant] = {}
+        self._sessions: dict[str, Grant] = {}
+
+    def new_code(self, token_id: str, now: float) -> str:
+        """A code that begins one session of this token, within a minute."""
+        return _keep(self._codes, Grant(token_id, now + CODE_LASTS), now)
+
+    def begin(self, code: str, now: float) -> str | None:
+        """The session that a code begins; None for one that was used, is too old or never was."""
+        grant = self._codes.pop(_digest(code), None)
+        if grant is None or grant.until < now:
+            return None
+        return _keep(self._sessions, Grant(grant.token_id, now + SESSION_LASTS), now)
+
+    def token_of(self, session: str, now: float) -> str | None:
+        """The id of the token that a session stands for."""
+        grant = self._sessions.get(_digest(session))
+        return grant.token_id if grant is not None and grant.until >= now else None
+
+
+def _keep(grants: dict[str, Grant], grant: Grant, now: float) -> str:
+    """Keep a grant under a new secret, of which only the digest is known; old ones make room."""
+    for old in [digest for digest, known in grants.items() if known.until < now]:
+        del grants[old]
+    while len(grants) >= _MOST:
+        del grants[next(iter(grants))]
+    secret = secrets.token_urlsafe(32)
+    grants[_digest(secret)] = grant
+    return secret
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def authorise(store: Store, sessions: Sessions, request: Request, scope: str | None, now: float) -> AccessToken:
+    """The token of whoever asks, if it allows this; without a scope to have, any will do."""
+    token = _bearer(store, request) or _of_session(store, sessions, request, now)
+    if token is None:
+        raise Unauthenticated(
+            "this needs an access token: send `Authorization: Bearer …`; `rota token create` makes one"
+        )
+    if scope is not None and not token.allows(scope):
+        raise Denied(f"token {token.name!r} may not do this: it needs the scope {scope}")
+    return token
+
+
+def _bearer(store: Store, request: Request) -> AccessToken | None:
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    return store.tokens.prove(secret.strip()) if kind.lower() == "bearer" else None
+
+
+def _of_session(store: Store, sessions: Sessions, request: Request, now: float) -> AccessToken | None:
+    """A browser sends its cookie with every request, so a change must show that a page of ours asks for it."""
+    id = sessions.token_of(request.cookies.get(COOKIE, ""), now)
+    if id is None:
+        return None
+    changes = request.method not in ("GET", "HEAD")
+    if changes and "origin" not in request.headers and request.headers.get("sec-fetch-site") != "same-origin":
+        raise Denied("a session changes things only from its own pages: the request has no Origin")
+    try:
+        token = store.tokens.get(id)
+    except NotFound:
+        return None
+    return token if token.revoked_at is None else None
+
+
+def is_local(request: Request) -> bool:
+    """Whether somebody on this machine asks, and not a proxy for somebody else."""
+    if request.client is None or any(name in request.headers for name in _FORWARDED):
+        return False
+    return is_loopback(request.client.host) and is_loopback(host_name(request.headers.get("host", "")))
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host in _LOOPBACK_NAMES
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without its port; empty when it is not well formed."""
+    name, closed, rest = host.partition("]") if host.startswith("[") else (host.partition(":")[0], "", "")
+    port = rest if closed else host[len(name) :]
+    if port and not (port[0] == ":" and (port[1:] or "0").isdigit()):
+        return ""
+    return name.removeprefix("[").lower()
+
+
+def refuse_strangers(store: Store, token: AccessToken | None, worker: str | None) -> None:
+    """A worker's token speaks for the workers that it registered, and for no other."""
+    if worker is None or token is None or token.allows(ADMIN):
+        return
+    if not store.tokens.speaks_for(token, worker):
+        raise Denied(f"token {token.name!r} may not act for {worker}: another registered it")

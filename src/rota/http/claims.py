@@ -1,0 +1,139 @@
+"""Claims over HTTP: a worker takes jobs, renews, gives back and settles, each with the claim's token."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rota import wire
+from rota.core.access import WORK
+from rota.core.claim import Claim, Done, Failed, Released, Snoozed
+from rota.core.errors import BadInput, NotFound, NothingReady
+from rota.core.ids import job_id
+from rota.core.job import DONE
+from rota.core.times import SECOND
+from rota.http import shapes
+from rota.http.route import Route
+from rota.store.payload import encode as encode_payload
+
+if TYPE_CHECKING:
+    from rota.core.claim import Outcome
+    from rota.core.times import Duration
+    from rota.http.visit import Visit
+    from rota.store.store import Store
+    from rota.wire import Document
+
+
+async def take(visit: Visit) -> list[Document]:
+    """The best ready job with its claim; an empty list when there was none for as long as the caller wished to wait."""
+    await visit.site.work.open()
+    deadline = time.monotonic() + visit.body.wait
+    taken = await visit.ask(lambda store: _take(store, visit))
+    while not taken and time.monotonic() < deadline and not await visit.request.is_disconnected():
+        seen = visit.site.work.rings
+        if await visit.ask(lambda store: _is_anything_ready(store, visit)):
+            taken = await visit.ask(lambda store: _take(store, visit))
+        if not taken:
+            poll = visit.site.settings.poll_interval / SECOND
+            await visit.site.work.wait(seen, min(poll, deadline - time.monotonic()))
+    return taken
+
+
+def _take(store: Store, visit: Visit) -> list[Document]:
+    visit.speak_for(store, visit.body.worker_id)
+    try:
+        claim = store.claims.take(visit.body.worker_id, visit.body.queue, _duration(visit.body.lease))
+    except NothingReady:
+        return []
+    return [{**wire.job(store.jobs.get(claim.job_id)), "claim": wire.claim(claim)}]
+
+
+def _is_anything_ready(store: Store, visit: Visit) -> bool:
+    """Look before writing, because many may wait; waiting is a beat."""
+    store.workers.heartbeat(visit.body.worker_id)
+    return bool(store.jobs.ready(visit.body.queue, 1))
+
+
+def claim(store: Store, visit: Visit) -> Document:
+    visit.speak_for(store, visit.body.worker_id)
+    return wire.claim(store.claims.claim(_id(visit), visit.body.worker_id, _duration(visit.body.lease)))
+
+
+def renew(store: Store, visit: Visit) -> Document:
+    return wire.claim(store.claims.renew(_held(store, visit), _duration(visit.body.lease)))
+
+
+def release(store: Store, visit: Visit) -> Document:
+    store.claims.release(_held(store, visit), visit.body.note)
+    return wire.job(store.jobs.get(_id(visit)))
+
+
+def settle(store: Store, visit: Visit) -> Document:
+    """The job as it stands; of one that came from a source and was gone before, only that it is done."""
+    held, outcome = _held(store, visit), outcome_of(visit.body)
+    try:
+        job = store.jobs.get(held.job_id)
+    except NotFound:
+        store.claims.settle(held, outcome)
+        return {"id": held.job_id, "status": DONE}
+    store.claims.settle(held, outcome)
+    return wire.job(store.jobs.get_or(job.but(status=DONE)))
+
+
+def _held(store: Store, visit: Visit) -> Claim:
+    """The claim that the token stands for, if the caller may act for its holder; whether it lives, the store says."""
+    id, token = _id(visit), visit.body.token
+    holder = store.claims.holder(id, token)
+    visit.speak_for(store, holder)
+    return Claim(id, token, holder or "you", 0, None)
+
+
+def outcome_of(told: shapes.Settle) -> Outcome:
+    """What was reported, or what it lacks."""
+    match told.outcome:
+        case "done":
+            return Done(encode_payload(told.result, "result"))
+        case "failed":
+            if not (told.error or "").strip():
+                raise BadInput("an outcome of failed needs an error: a word about what went wrong")
+            return Failed(told.error or "", not told.final)
+        case "snoozed":
+            if told.delay is None:
+                raise BadInput("an outcome of snoozed needs a delay: after how many seconds to try again")
+            return Snoozed(round(told.delay * SECOND), told.note)
+        case "released":
+            return Released(told.note)
+
+
+def _duration(seconds: float | None) -> Duration | None:
+    return None if seconds is None else max(1, round(seconds * SECOND))
+
+
+def _id(visit: Visit) -> int:
+    return job_id(visit.path["id"])
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/claims",
+        take,
+        WORK,
+        "take the best ready job; wait for one if asked to",
+        list[shapes.TakenJob],
+        shapes.Take,
+        is_async=True,
+    ),
+    Route("POST", "/api/v1/jobs/{id}/claim", claim, WORK, "take this job", shapes.Claim, shapes.ClaimJob),
+    Route("POST", "/api/v1/jobs/{id}/claim/renew", renew, WORK, "extend the lease", shapes.Claim, shapes.Renew),
+    Route("POST", "/api/v1/jobs/{id}/claim/release", release, WORK, "give it back", shapes.Job, shapes.Release),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/claim/settle",
+        settle,
+        WORK,
+        "say what became of it",
+        shapes.Job | shapes.Gone,
+        shapes.Settle,
+    ),
+)

@@ -1,0 +1,61 @@
+"""Events over HTTP: the live feed as server-sent events, and the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota import facts
+from rota.core.access import READ
+from rota.core.errors import BadInput
+from rota.core.topic import checked
+from rota.http import shapes
+from rota.http.route import SSE, Route
+from rota.http.sse import Stream
+
+if TYPE_CHECKING:
+    from rota.http.visit import Visit
+    from rota.store.store import Store
+    from rota.wire import Document
+
+LONGEST_ID = 100
+
+
+async def follow(visit: Visit) -> Stream:
+    after = visit.request.headers.get("last-event-id") or None
+    if after is not None and len(after) > LONGEST_ID:
+        raise BadInput("Last-Event-ID is not an event's id: hand back one as it came")
+    patterns = tuple(sorted(set(checked(visit.query.topics))))
+    reader, first = await visit.site.hub.join(patterns, after, visit.token.id if visit.token else None)
+    return Stream(visit.site.hub, reader, first)
+
+
+def log(store: Store, visit: Visit) -> list[Document]:
+    wanted = visit.query
+    patterns = list(checked(wanted.topics))
+    if wanted.after is None:
+        return facts.documents(facts.newest(store, patterns, wanted.limit))
+    return facts.documents(facts.after(store, patterns, wanted.after, wanted.limit))
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/events",
+        follow,
+        READ,
+        "the live feed: a snapshot, then changes; Last-Event-ID replays what was missed",
+        str,
+        query=shapes.Topics,
+        media=SSE,
+        is_async=True,
+    ),
+    Route(
+        "GET",
+        "/api/v1/events/log",
+        log,
+        READ,
+        "the log of facts, oldest first",
+        list[shapes.Fact],
+        query=shapes.LogFilter,
+    ),
+)

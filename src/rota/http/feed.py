@@ -1,0 +1,228 @@
+"""The hub of the live feed: one tail of the log, any number of readers, each with a bounded buffer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from rota import feed
+from rota.core.errors import Refused, RotaError
+from rota.feed import Feed
+from rota.http.bells import Bell
+from rota.http.dump import dump
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.feed import Change
+    from rota.http.metrics import Own
+    from rota.http.stores import Stores
+    from rota.store.events import Event
+    from rota.store.store import Store
+
+FLUSH_EVERY, READ_EVERY = 0.1, 0.05
+MOST_READERS = 2000
+MOST_WAITING, MOST_BYTES = 256, 256 * 1024
+MOST_REPLAYED = 2000
+MOST_JOBS = 200  # of one event; beyond, readers are told to look for themselves
+
+
+class Reader:
+    """One subscriber. What waits for it is bounded: too much is thrown away, and it is told to begin anew."""
+
+    def __init__(self, patterns: tuple[str, ...], token_id: str | None) -> None:
+        self.patterns = patterns
+        self.token_id = token_id
+        self.is_lost = False
+        self.is_over = False
+        self.something = asyncio.Event()
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
+
+    def put(self, message: bytes) -> None:
+        if self.is_lost:
+            return
+        self._waiting.append(message)
+        self._bytes += len(message)
+        if len(self._waiting) > MOST_WAITING or self._bytes > MOST_BYTES:
+            self.lose()
+        self.something.set()
+
+    def lose(self) -> None:
+        """Throw away what waits; a resync comes in its place."""
+        self._waiting.clear()
+        self._bytes = 0
+        self.is_lost = True
+        self.something.set()
+
+    def end(self) -> None:
+        self.is_over = True
+        self.something.set()
+
+    def take(self) -> bytes:
+        """All that waits."""
+        self.something.clear()
+        taken = b"".join(self._waiting)
+        self._waiting.clear()
+        self._bytes = 0
+        return taken
+
+
+class Hub:
+    """Reads the log while anybody listens, and hands each change to those who want it."""
+
+    def __init__(self, stores: Stores, poll: float, own: Own) -> None:
+        self._stores = stores
+        self._poll = poll
+        self._own = own
+        self._bell = Bell(stores, events=True)
+        self._readers: dict[tuple[str, ...], set[Reader]] = {}
+        self._feed: Feed | None = None
+        self._tail: asyncio.Task[None] | None = None
+        self._flushed = 0.0
+        self._is_stale = False
+        self._revoked: set[str] = set()
+        self._turn = asyncio.Lock()
+
+    async def join(self, patterns: tuple[str, ...], after: str | None, token_id: str | None) -> tuple[Reader, bytes]:
+        """A new reader, and what it gets first: a snapshot, or what it missed since an id."""
+        if self.readers() >= MOST_READERS:
+            raise Refused(f"there are {MOST_READERS} readers of the feed already")
+        await self._bell.open()
+        reader = Reader(patterns, token_id)
+        async with self._turn:
+            await self._advance()
+            first = await self._first(patterns, after)
+            self._readers.setdefault(patterns, set()).add(reader)
+        if self._tail is None or self._tail.done():
+            self._tail = asyncio.create_task(self._follow())
+        return reader, first
+
+    def leave(self, reader: Reader) -> None:
+        group = self._readers.get(reader.patterns, set())
+        group.discard(reader)
+        if not group:
+            self._readers.pop(reader.patterns, None)
+
+    def readers(self) -> int:
+        return sum(map(len, self._readers.values()))
+
+    async def resync(self, reader: Reader) -> bytes:
+        """What a reader gets that lost something: word of it, and where things stand."""
+        async with self._turn:
+            await self._advance()
+            reader.take()
+            reader.is_lost = False
+            return await self._first(reader.patterns, None, lost=True)
+
+    async def close(self) -> None:
+        for reader in self._all():
+            reader.end()
+        if self._tail is not None:
+            self._tail.cancel()
+        self._bell.close()
+
+    async def _follow(self) -> None:
+        """The tail: until nobody listens any more. A store that is away is looked for again."""
+        while True:
+            seen, began = self._bell.rings, time.monotonic()
+            async with self._turn:
+                if not self._readers:
+                    self._feed = self._tail = None
+                    return
+                try:
+                    await self._advance()
+                except RotaError:
+                    self._is_stale = False
+            if self._feed is not None and self._feed.is_behind:
+                continue
+            wait = self._flushed + FLUSH_EVERY - time.monotonic() if self._is_stale else self._poll
+            await self._bell.wait(seen, wait)
+            await asyncio.sleep(began + READ_EVERY - time.monotonic())
+
+    async def _advance(self) -> None:
+        """Hand out what happened since; states at most ten times a second."""
+        found, moved, lag = await self._stores.ask(self._read)
+        for change in found:
+            self._hand_out(change)
+        self._own.saw(lag)
+        now = time.monotonic()
+        self._is_stale |= moved or now - self._flushed >= self._poll
+        if self._is_stale and self._readers and now - self._flushed >= FLUSH_EVERY:
+            self._flushed, self._is_stale = now, False
+            for change in await self._stores.ask(lambda _: self._reading().states()):
+                self._hand_out(change)
+        for reader in self._all():
+            if reader.token_id in self._revoked:
+                reader.end()
+        self._revoked.clear()
+
+    def _read(self, store: Store) -> tuple[list[Change], bool, int | None]:
+        """In the feed's thread: the moves since, whether anything happened, and how long ago the last of it was."""
+        if self._feed is None:
+            self._feed = Feed(store, most=MOST_JOBS, on_event=self._note)
+        self._want(())
+        before, found = self._feed.cursor, self._feed.moves()
+        moved = self._feed.cursor != before
+        lag = store.now() - self._feed.last_at if moved and self._feed.last_at is not None else None
+        return found, moved, lag
+
+    def _want(self, more: Sequence[str]) -> None:
+        """Look at what the readers want, and at these topics too."""
+        wanted = {pattern for patterns in self._readers for pattern in patterns or ("*",)}
+        self._reading().want(sorted({*wanted, *more}))
+
+    def _reading(self) -> Feed:
+        assert self._feed is not None
+        return self._feed
+
+    def _note(self, event: Event) -> None:
+        self._revoked |= {fact[2] for fact in event.facts if fact[0] == "token" and fact[1] == "revoke"}
+
+    async def _first(self, patterns: tuple[str, ...], after: str | None, lost: bool = False) -> bytes:
+        found = await self._stores.ask(lambda store: self._start(store, patterns, after, lost))
+        return b"".join(_message(change, topic) for change in found if (topic := change.topic_for(patterns)))
+
+    def _start(self, store: Store, patterns: Sequence[str], after: str | None, lost: bool) -> list[Change]:
+        """In the feed's thread: where the states stand, then the active jobs or the moves since an id."""
+        mine, hub = Feed(store, patterns, after, MOST_JOBS), self._reading()
+        self._want(patterns or ("*",))
+        if after is None and not lost:
+            return [*hub.snapshot(patterns, hub.cursor), *mine.active()]
+        missed = _missed(mine, hub.cursor) if after is not None and not mine.is_lost else None
+        if missed is None:
+            whole = Feed(store, patterns)
+            return [feed.lost(store.now(), hub.cursor), *hub.snapshot(patterns, hub.cursor), *whole.active()]
+        return [*hub.snapshot(patterns, mine.begun), *missed]
+
+    def _hand_out(self, change: Change) -> None:
+        made: dict[str, bytes] = {}
+        for patterns, readers in self._readers.items():
+            topic = change.topic_for(patterns)
+            if topic is None:
+                continue
+            if topic not in made:
+                made[topic] = _message(change, topic)
+            for reader in readers:
+                reader.put(made[topic])
+
+    def _all(self) -> list[Reader]:
+        return [reader for readers in self._readers.values() for reader in readers]
+
+
+def _missed(mine: Feed, until: str) -> list[Change] | None:
+    """The moves up to a cursor; None when they are too many, or when the cursor is not ahead."""
+    found: list[Change] = []
+    while mine.cursor != until:
+        before = mine.cursor
+        found += mine.moves(until)
+        if len(found) > MOST_REPLAYED or mine.cursor == before:
+            return None
+    return found
+
+
+def _message(change: Change, topic: str) -> bytes:
+    """A change as server-sent event; its text holds no line end, because JSON writes those as letters."""
+    return b"id: %b\ndata: %b\n\n" % (change.id.encode(), dump(change.document(topic)))

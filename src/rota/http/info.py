@@ -1,0 +1,102 @@
+"""What runs here, whether it is well, its metrics, and the way in for a browser."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from rota import wire
+from rota.core.access import ADMIN, READ
+from rota.core.version import __version__
+from rota.http import metrics as meters
+from rota.http import shapes
+from rota.http.auth import CODE_LASTS, COOKIE, SESSION_LASTS
+from rota.http.problem import Unauthenticated
+from rota.http.route import HTML, OPEN, TEXT, Route
+
+if TYPE_CHECKING:
+    from rota.http.visit import Visit
+    from rota.store.store import Store
+    from rota.wire import Document
+
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>rota</title>
+<h1>rota {version}</h1>
+<p>You are in. The API is below <a href="api/v1/info">api/v1</a>;
+<a href="api/v1/openapi.json">openapi.json</a> describes it.</p>
+</html>
+"""
+
+
+def info(store: Store, _: Visit) -> Document:
+    hosts = store.orchestrators.hosts()
+    return {
+        "version": __version__,
+        "worker_enabled": store.queues.is_open(),
+        "orchestrators": [wire.orchestrator(each) for each in store.orchestrators.live()],
+        "slots": [wire.slot(slot, store.now(), hosts) for slot in store.slots.all()],
+    }
+
+
+async def healthz(_: Visit) -> Document:
+    return {"status": "ok"}
+
+
+def readyz(store: Store, _: Visit) -> Document:
+    store.events.last()
+    return {"status": "ok"}
+
+
+async def metrics(visit: Visit) -> Response:
+    """Counting writes, so a writer's thread does it."""
+    site = visit.site
+    told = await site.writers.ask(lambda store: meters.text(store, site.own, site.hub), visit.actor)
+    return Response(told, media_type=TEXT)
+
+
+def openapi(_: Store, visit: Visit) -> Document:
+    from rota.http.openapi import document
+
+    return document(visit.site.routes)
+
+
+def code(_: Store, visit: Visit) -> Document:
+    assert visit.token is not None
+    code = visit.site.sessions.new_code(visit.token.id, time.monotonic())
+    link = f"{str(visit.request.base_url).rstrip('/')}/open?code={code}"
+    return {"code": code, "link": link, "expires_in": round(CODE_LASTS)}
+
+
+async def open_link(visit: Visit) -> Response:
+    """A code begins a session; it works once."""
+    session = visit.site.sessions.begin(visit.query.code, time.monotonic())
+    if session is None:
+        raise Unauthenticated("this link was used already or is too old: `rota open` makes a new one")
+    root = visit.request.scope.get("root_path", "")
+    response = RedirectResponse(f"{root}/", 303)
+    secure = visit.request.url.scheme == "https"
+    response.set_cookie(
+        COOKIE, session, round(SESSION_LASTS), path=f"{root}/", secure=secure, httponly=True, samesite="strict"
+    )
+    return response
+
+
+async def home(_: Visit) -> Response:
+    return HTMLResponse(PAGE.format(version=__version__))
+
+
+ROUTES = (
+    Route("GET", "/api/v1/info", info, OPEN, "what runs here", shapes.Info),
+    Route("GET", "/api/v1/openapi.json", openapi, READ, "this API, described", dict),
+    Route("POST", "/api/v1/codes", code, ADMIN, "a one-time code for a browser", shapes.Code, shapes.Empty),
+    Route("GET", "/healthz", healthz, OPEN, "whether the process answers", shapes.Alive, is_async=True),
+    Route("GET", "/readyz", readyz, OPEN, "whether the store answers too", shapes.Alive),
+    Route("GET", "/metrics", metrics, OPEN, "metrics for Prometheus", str, media=TEXT, is_async=True),
+    Route(
+        "GET", "/open", open_link, OPEN, "begin a browser's session", str, query=shapes.Link, media=HTML,
+        is_async=True, public=True,
+    ),
+    Route("GET", "/", home, READ, "the first page", str, media=HTML, is_async=True),
+)  # fmt: skip

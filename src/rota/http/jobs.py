@@ -1,0 +1,147 @@
+"""Jobs over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from rota import wire
+from rota.core.access import ADMIN, ENQUEUE, READ
+from rota.core.ids import job_id
+from rota.core.job import NewJob
+from rota.core.times import SECOND, parse_instant
+from rota.http import shapes
+from rota.http.dump import dump
+from rota.http.route import JSON, Route
+from rota.store.heed import LOOK_AGAIN, PATIENCE, not_heeded, unheeded
+
+if TYPE_CHECKING:
+    from rota.http.visit import Visit
+    from rota.store.store import Store
+    from rota.wire import Document
+
+
+def add(store: Store, visit: Visit) -> Document:
+    return wire.job(store.jobs.add(_new(store, visit.body)))
+
+
+def add_many(store: Store, visit: Visit) -> Document:
+    return {"ids": store.jobs.add_many([_new(store, each) for each in visit.body.jobs])}
+
+
+def list_jobs(store: Store, visit: Visit) -> Response:
+    """A full page links to the next one."""
+    wanted = visit.query
+    found = store.jobs.list(wanted.status, wanted.queue, wanted.limit, wanted.before, wanted.internal)
+    headers = {}
+    if len(found) == wanted.limit:
+        following = visit.request.url.include_query_params(before=found[-1].id)
+        headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
+    return Response(dump([wire.job(job) for job in found]), 200, headers, JSON)
+
+
+def ready(store: Store, visit: Visit) -> list[Document]:
+    return [wire.job(job) for job in store.jobs.ready(visit.query.queue, visit.query.limit)]
+
+
+def show(store: Store, visit: Visit) -> Document:
+    return wire.job(store.jobs.get(_id(visit)))
+
+
+def why(store: Store, visit: Visit) -> Document:
+    return {"id": _id(visit), "why": store.jobs.why(_id(visit))}
+
+
+def runs(store: Store, visit: Visit) -> list[Document]:
+    return [wire.run(run) for run in store.claims.runs(store.jobs.get(_id(visit)).id)]
+
+
+async def cancel(visit: Visit) -> Document:
+    """Answered once nobody runs it any more."""
+    was = await visit.ask(lambda store: store.jobs.get(_id(visit)))
+    job = await visit.ask(lambda store: store.jobs.cancel(was.id))
+    if was.orchestrator is not None:
+        await until_heeded(visit, f"job {job.id} is cancelled")
+    return wire.job(job)
+
+
+def retry(store: Store, visit: Visit) -> Document:
+    return wire.job(store.jobs.retry(_id(visit)))
+
+
+def done(store: Store, visit: Visit) -> Document:
+    return wire.job(store.jobs.done(_id(visit), visit.body.result, visit.body.force))
+
+
+def fail(store: Store, visit: Visit) -> Document:
+    return wire.job(store.jobs.fail(_id(visit), visit.body.error, not visit.body.final, visit.body.force))
+
+
+def block(store: Store, visit: Visit) -> Document:
+    return wire.job(store.jobs.block(_id(visit), visit.body.on))
+
+
+def unblock(store: Store, visit: Visit) -> Document:
+    return wire.job(store.jobs.unblock(_id(visit), visit.body.on))
+
+
+async def until_heeded(visit: Visit, what: str) -> None:
+    """Return once every running orchestrator has answered the last wish; `Refused` names those that have not."""
+    wish = await visit.ask(lambda store: store.orchestrators.last_wish())
+    deadline = time.monotonic() + PATIENCE
+    while (late := await visit.ask(lambda store: unheeded(store, wish))) and time.monotonic() <= deadline:
+        await asyncio.sleep(LOOK_AGAIN)
+    if late:
+        raise not_heeded(what, late)
+
+
+def _id(visit: Visit) -> int:
+    return job_id(visit.path["id"])
+
+
+def _new(store: Store, wanted: shapes.NewJob) -> NewJob:
+    known: dict[str, Any] = {name: getattr(wanted, name) for name in shapes.NewJob.__struct_fields__}
+    known["at"] = parse_instant(wanted.at, store.database.wall()) if wanted.at is not None else None
+    known["timeout"] = round(wanted.timeout * SECOND) if wanted.timeout is not None else None
+    known["after"] = list(dict.fromkeys(wanted.after))
+    return NewJob(**known)
+
+
+ROUTES = (
+    Route("GET", "/api/v1/jobs", list_jobs, READ, "jobs, newest first", list[shapes.Job], query=shapes.JobFilter),
+    Route("POST", "/api/v1/jobs", add, ENQUEUE, "add a job", shapes.Job, shapes.NewJob),
+    Route("POST", "/api/v1/jobs/bulk", add_many, ENQUEUE, "add many jobs, all or none", shapes.Ids, shapes.NewJobs),
+    Route(
+        "GET",
+        "/api/v1/jobs/ready",
+        ready,
+        READ,
+        "jobs that can be claimed now, best first",
+        list[shapes.Job],
+        query=shapes.ReadyFilter,
+        tends=True,
+    ),
+    Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", shapes.Job),
+    Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", shapes.Why),
+    Route("GET", "/api/v1/jobs/{id}/runs", runs, READ, "what each claim on it did, oldest first", list[shapes.Run]),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/cancel",
+        cancel,
+        ADMIN,
+        "call it off, whatever it is doing",
+        shapes.Job,
+        shapes.Empty,
+        is_async=True,
+    ),
+    Route("POST", "/api/v1/jobs/{id}/retry", retry, ADMIN, "run it once more", shapes.Job, shapes.Empty),
+    Route("POST", "/api/v1/jobs/{id}/done", done, ADMIN, "settle it as done, without a token", shapes.Job, shapes.Done),
+    Route(
+        "POST", "/api/v1/jobs/{id}/fail", fail, ADMIN, "settle it as failed, without a token", shapes.Job, shapes.Fail
+    ),
+    Route("POST", "/api/v1/jobs/{id}/block", block, ADMIN, "let it wait for another", shapes.Job, shapes.On),
+    Route("POST", "/api/v1/jobs/{id}/unblock", unblock, ADMIN, "let it wait no longer", shapes.Job, shapes.On),
+)

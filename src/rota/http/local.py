@@ -1,0 +1,84 @@
+"""What the server leaves beside the database for people on this machine: the admin token and its address, 0600 both."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rota.core.access import ADMIN
+from rota.core.errors import NotFound, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.core.access import AccessToken
+    from rota.store.store import Store
+
+LOCAL = "local"
+
+
+def local_token(store: Store) -> tuple[AccessToken, str]:
+    """The admin token in the file beside the database, made at the first start; one that is lost is replaced."""
+    path = f"{store.database.path}.token"
+    secret = _read(path)
+    token = store.tokens.prove(secret) if secret else None
+    if token is not None and secret is not None:
+        return token, secret
+    for old in store.tokens.list():
+        if old.name == LOCAL and old.revoked_at is None:
+            store.tokens.revoke(old.id)
+    token, secret = store.tokens.create(LOCAL, [ADMIN])
+    _write(path, secret)
+    return token, secret
+
+
+def local_secret(path: str) -> str:
+    """The secret that the server keeps beside this database."""
+    secret = _read(f"{path}.token")
+    if secret is None:
+        raise NotFound("the HTTP API has never run here: start it with `rota serve`")
+    return secret
+
+
+def local_address(path: str) -> str:
+    """Where the server of this database answers."""
+    url = _read(f"{path}.http")
+    if url is None:
+        raise NotFound("the HTTP API is not running here: start it with `rota serve`")
+    return url
+
+
+@contextmanager
+def address_file(path: str, url: str) -> Iterator[None]:
+    """A file that says where the server answers, for as long as it does."""
+    place = f"{path}.http"
+    _write(place, url)
+    try:
+        yield
+    finally:
+        if _read(place) == url:
+            os.unlink(place)
+
+
+def _read(path: str) -> str | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise StoreError(f"{path} cannot be read: {problem.strerror}") from None
+    with open(descriptor, encoding="ascii", errors="replace") as file:
+        return file.read(1000).strip()
+
+
+def _write(path: str, text: str) -> None:
+    """Put a file in place whole, readable by its owner alone."""
+    aside = f"{path}.new-{os.getpid()}"
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="ascii") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(f"{text}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(aside, path)

@@ -1,0 +1,59 @@
+"""The orchestrator over HTTP: how it is, and what people wish of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota import wire
+from rota.core.access import ADMIN, READ
+from rota.core.errors import Refused
+from rota.http import shapes
+from rota.http.route import Route
+from rota.store.host import host_id
+
+if TYPE_CHECKING:
+    from rota.http.visit import Visit
+    from rota.store.store import Store
+    from rota.wire import Document
+
+
+def status(store: Store, _: Visit) -> Document:
+    from rota.orchestrator.exclusive import holder
+    from rota.orchestrator.run import lock_path
+
+    pid = holder(lock_path(store.database.path))
+    return wire.crew(store, pid)
+
+
+def reconcile(store: Store, visit: Visit) -> Document:
+    return wire.reconciled(store.reconcile(visit.body.plan))
+
+
+def drain(store: Store, visit: Visit) -> Document:
+    asked = store.orchestrators.drain(visit.body.crew, host_id())
+    if not asked:
+        raise Refused(f"no orchestrator of crew {visit.body.crew} is running here")
+    return {"draining": [each.pid for each in asked]}
+
+
+ROUTES = (
+    Route("GET", "/api/v1/orchestrator", status, READ, "how the one on this host and all slots are", shapes.Crew),
+    Route(
+        "POST",
+        "/api/v1/orchestrator/reconcile",
+        reconcile,
+        ADMIN,
+        "make the store true, or plan it",
+        shapes.Reconciled,
+        shapes.Reconcile,
+    ),
+    Route(
+        "POST",
+        "/api/v1/orchestrator/drain",
+        drain,
+        ADMIN,
+        "let the crew finish what it holds, and end",
+        shapes.Draining,
+        shapes.Drain,
+    ),
+)

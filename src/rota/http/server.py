@@ -1,0 +1,188 @@
+"""The server: uvicorn around the app, with the limits and the manners that an open port needs."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from rota.core.errors import Conflict, Refused, RotaError
+from rota.core.times import SECOND
+from rota.http.app import create
+from rota.http.auth import is_loopback
+from rota.http.guard import LOOPBACK
+from rota.http.local import LOCAL, address_file, local_token
+from rota.http.pipe import Pipe
+from rota.http.protocol import protocol
+from rota.settings import load
+from rota.store.open import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rota.http.app import Api
+    from rota.settings import Settings
+    from rota.store.store import Store
+
+KEEP_ALIVE, GRACE = 15, 3
+MOST_AT_ONCE, BACKLOG = 4000, 1024
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # and where this machine finds it
+
+
+def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None = None) -> int:
+    """Answer until a signal says stop; `told` hears where, and the link for a browser.
+
+    `frame_fd` is the pipe to the orchestrator that watches this process. Its log is kept, so no link goes there.
+    """
+    with open_store(settings.db, settings, told=told) as store:
+        path = store.database.path
+        _refuse_open_door(store, settings)
+        token, _ = local_token(store)
+    settings = settings.but(db=path)
+    with _bound(settings) as listening:
+        api = create(path, settings, hosts_of(settings))
+        url = _url(settings, listening)
+        with address_file(path, url):
+            told(f"rota answers at {url}")
+            if frame_fd is None:
+                code = api.new_code(token.id, time.monotonic())
+                told(f"open it in a browser within a minute: {url}/open?code={code}")
+            _run(api, settings, listening, frame_fd)
+    return 0
+
+
+def main() -> int:
+    """`python -m rota.http`: the settings come from the environment and the nearest `rota.toml`."""
+    frame_fd = os.environ.get("ROTA_FRAME_FD")
+    try:
+        return serve(load(), _tell, int(frame_fd) if frame_fd else None)
+    except RotaError as problem:
+        print(f"rota: {problem}", file=sys.stderr)
+        return problem.exit_code
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def hosts_of(settings: Settings) -> list[str]:
+    """The names that the server answers to: this machine's own, the address it was given, and those set."""
+    named = [host.strip() for host in settings.http_hosts.split(",") if host.strip()]
+    given = [] if settings.http_host in _ANYWHERE else [settings.http_host]
+    return [*LOOPBACK, *given, *named]
+
+
+def _refuse_open_door(store: Store, settings: Settings) -> None:
+    """Listen beyond this machine only for people who have made a token for it."""
+    if is_loopback(settings.http_host):
+        return
+    made = [token for token in store.tokens.list() if token.revoked_at is None and token.name != LOCAL]
+    if not made:
+        raise Refused(
+            f"{settings.http_host} can be reached from other machines, and there is no access token: make one with "
+            "`rota token create NAME --scope read`, or listen on 127.0.0.1"
+        )
+
+
+@contextmanager
+def _bound(settings: Settings) -> Iterator[socket.socket]:
+    host, port = settings.http_host, settings.http_port
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(family, kind)
+    except OSError as problem:
+        raise Refused(f"{host} is not an address to listen on: {problem.strerror}") from None
+    with listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(place)
+            listening.listen(BACKLOG)
+        except OSError as problem:
+            raise Conflict(
+                f"cannot listen on {host}:{port} ({problem.strerror}): choose another with --port or http_port"
+            ) from None
+        yield listening
+
+
+def _url(settings: Settings, listening: socket.socket) -> str:
+    host = _ANYWHERE.get(settings.http_host, settings.http_host)
+    host = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.http_cert else 'http'}://{host}:{listening.getsockname()[1]}"
+
+
+def _run(api: Api, settings: Settings, listening: socket.socket, frame_fd: int | None) -> None:
+    for file in filter(None, (settings.http_cert, settings.http_key)):
+        if not os.access(file, os.R_OK):
+            raise Refused(f"{file} cannot be read: http_cert and http_key name a certificate and its key")
+    config = uvicorn.Config(
+        api,
+        http=protocol(),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=GRACE,
+        limit_concurrency=MOST_AT_ONCE,
+        ssl_certfile=settings.http_cert,
+        ssl_keyfile=settings.http_key,
+    )
+    _keep_memory_together()
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        server = _Server(config, api)
+        if frame_fd is not None:
+            server.pipe = Pipe(frame_fd, settings.frame_interval / SECOND, server.leave)
+        runner.run(server.serve([listening]))
+
+
+def _keep_memory_together() -> None:
+    """One arena for all threads: they take turns anyway, and an arena each costs megabytes (glibc only)."""
+    arena_max = -8
+    try:
+        ctypes.CDLL(None).mallopt(arena_max, 1)
+    except (AttributeError, OSError):
+        pass
+
+
+class _Server(uvicorn.Server):
+    """Ends quietly at a signal, and ends streams first, because they would never end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, api: Api) -> None:
+        super().__init__(config)
+        self._api = api
+        self.pipe: Pipe | None = None
+
+    def leave(self) -> None:
+        """End soon."""
+        self.should_exit = True
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        if self.pipe is not None:
+            self.pipe.begin()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        if self.pipe is not None:
+            self.pipe.end()
+        await self._api.end_streams()
+        await super().shutdown(sockets)

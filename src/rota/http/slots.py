@@ -1,0 +1,49 @@
+"""Slots over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota import wire
+from rota.core.access import ADMIN, READ
+from rota.core.errors import NotFound
+from rota.http import shapes
+from rota.http.route import Route
+
+if TYPE_CHECKING:
+    from rota.http.visit import Visit
+    from rota.store.store import Store
+    from rota.wire import Document
+
+
+def list_slots(store: Store, _: Visit) -> list[Document]:
+    hosts = store.orchestrators.hosts()
+    return [wire.slot(slot, store.now(), hosts) for slot in store.slots.all()]
+
+
+def why(store: Store, visit: Visit) -> Document:
+    return {"id": visit.path["name"], "why": store.slots.why(visit.path["name"])}
+
+
+def reset(store: Store, visit: Visit) -> Document:
+    """The slot as it was left: for one that is forgotten, as it was before."""
+    name = visit.path["name"]
+    before = _find(store, name)
+    store.slots.reset(name, visit.body.forget)
+    return before if visit.body.forget else _find(store, name)
+
+
+def _find(store: Store, name: str) -> Document:
+    for slot in store.slots.all():
+        if slot.name == name:
+            return wire.slot(slot, store.now(), store.orchestrators.hosts())
+    raise NotFound(f"there is no slot {name}: `rota orchestrator status` shows those that are")
+
+
+ROUTES = (
+    Route("GET", "/api/v1/slots", list_slots, READ, "every slot with its restarts", list[shapes.Slot]),
+    Route("GET", "/api/v1/slots/{name}/why", why, READ, "why it is as it is, in one sentence", shapes.WhySlot),
+    Route(
+        "POST", "/api/v1/slots/{name}/reset", reset, ADMIN, "clear its restarts and fill it", shapes.Slot, shapes.Reset
+    ),
+)

@@ -1,0 +1,163 @@
+"""One request that may do what it asks for: what it says, and the way to the store in its name."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+
+import msgspec
+
+from rota.core.errors import BadInput
+from rota.http.auth import authorise, is_local, refuse_strangers
+from rota.http.guard import LARGEST_BODY, read_body, refuse_deep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from rota.core.access import AccessToken
+    from rota.http.route import Route
+    from rota.http.site import Site
+    from rota.http.stores import Stores
+    from rota.store.store import Store
+
+Found = TypeVar("Found")
+_SMALL = 64 * 1024
+
+
+class Visit:
+    """What a handler gets. `body` and `query` are of the route's types; `path` are the names in its path."""
+
+    def __init__(self, site: Site, route: Route, request: Request) -> None:
+        self.site = site
+        self.route = route
+        self.request = request
+        self.path: dict[str, str] = request.path_params
+        self.token: AccessToken | None = None
+        self.body: Any = None
+        self._data = b""
+        self.query: Any = read_query(route, request)
+
+    async def answer(self) -> Any:
+        """What the route answers, if whoever asks may."""
+        if self.route.body is not None and not self._is_small:
+            await self._threads.ask(self._authorise)
+        if self.route.body is not None:
+            self._data = await read_body(self.request)
+        if self.route.is_async:
+            if not self._is_open:
+                await self._threads.ask(self._prepare)
+            answer = await self.route.run(self)
+        else:
+            answer = await self._threads.ask(self._prepared_run)
+        self.site.note_use(self.token)
+        return answer
+
+    async def ask(self, function: Callable[[Store], Found]) -> Found:
+        """What a function of the store answers, in the name of whoever asks."""
+        return await self._threads.ask(function, self.actor)
+
+    @property
+    def actor(self) -> str:
+        """Who the event log says it was."""
+        return "http" if self.token is None else f"{self.token.name}@http"
+
+    def speak_for(self, store: Store, worker: str | None) -> None:
+        """Refuse to act for a worker that another token registered."""
+        refuse_strangers(store, self.token, worker)
+
+    @property
+    def _threads(self) -> Stores:
+        return self.site.readers if self.route.method == "GET" else self.site.writers
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether nobody need say who they are; the store may be away then."""
+        return self.route.public or (self.route.scope is None and is_local(self.request))
+
+    def _authorise(self, store: Store) -> None:
+        if not self._is_open:
+            self.token = authorise(store, self.site.sessions, self.request, self.route.scope, time.monotonic())
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the body may be read before it is known who asks, which saves a turn."""
+        return int(self.request.headers.get("content-length", LARGEST_BODY)) <= _SMALL
+
+    def _prepare(self, store: Store) -> None:
+        """Who asks comes first; what they ask is looked at only then."""
+        self._authorise(store)
+        if self.route.body is not None:
+            self.body = decode(self._data, self.route.body)
+
+    def _prepared_run(self, store: Store) -> Any:
+        if self.route.method == "GET" and not self.route.tends:
+            with store.database.read():  # one moment, and one look at the log's index instead of one per statement
+                return self._run(store)
+        return self._run(store)
+
+    def _run(self, store: Store) -> Any:
+        self._prepare(store)
+        store.actor = self.actor
+        return self.route.run(store, self)
+
+
+def read_query(route: Route, request: Request) -> Any:
+    """The query as the route's type; what may come more than once may also be separated by commas."""
+    given: dict[str, Any] = {}
+    known = {field.name: field for field in msgspec.structs.fields(route.query)} if route.query else {}
+    for name, text in request.query_params.multi_items():
+        if name not in known:
+            allowed = f"known are {', '.join(known)}" if known else "there are none"
+            raise BadInput(f"there is no parameter {name[:50]!r} here: {allowed}")
+        kinds = _kinds(known[name].type)
+        if list in kinds:
+            given.setdefault(name, []).extend(text.split(","))
+        elif name in given:
+            raise BadInput(f"the parameter {name!r} may stand once only")
+        else:
+            given[name] = _value(name, text, kinds)
+    if route.query is None:
+        return None
+    try:
+        query = msgspec.convert(given, route.query)
+    except msgspec.ValidationError as problem:
+        raise BadInput(f"the query makes no sense: {problem}") from None
+    for name in (name for name, value in given.items() if isinstance(value, list)):
+        setattr(query, name, [part for part in getattr(query, name) if part])
+    return query
+
+
+def _kinds(type: Any) -> set[Any]:
+    """The plain types in a parameter's type."""
+    if get_origin(type) is list:
+        return {list}
+    inner = get_args(type)[:1] if get_origin(type) is Annotated else get_args(type)
+    return {type} if not inner else {kind for each in inner for kind in _kinds(each)}
+
+
+def _value(name: str, text: str, kinds: set[Any]) -> str | int | bool:
+    """A parameter's text as its type; `null` is a text like any other, because a queue may be called so."""
+    if int in kinds:
+        if text.isascii() and text.isdigit() and len(text) < 19:
+            return int(text)
+        raise BadInput(f"{name}: {text[:50]!r} is not a whole number")
+    if bool in kinds:
+        if text in ("true", "false"):
+            return text == "true"
+        raise BadInput(f"{name} is true or false, not {text[:50]!r}")
+    return text
+
+
+def decode(body: bytes, type: type[Found]) -> Found:
+    """The body as its type, or what is wrong with it."""
+    refuse_deep(body)
+    try:
+        return msgspec.json.decode(body, type=type)
+    except msgspec.ValidationError as problem:
+        raise BadInput(f"the body makes no sense: {problem}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise BadInput(f"the body is not JSON: {problem}") from None
+    except RecursionError:
+        raise BadInput("the body is nested too deeply") from None

@@ -1,0 +1,31 @@
+-- name: insert
+-- A new access token; of its secret only the hash is kept.
+INSERT INTO token (id, name, scopes, hash, created_by, created_at) VALUES (:id, :name, :scopes, :hash, :created_by, :now)
+
+-- name: get
+-- One token with its hash.
+SELECT $token_columns, hash FROM token WHERE id = :id
+
+-- name: all
+-- Every token, oldest first.
+SELECT $token_columns FROM token ORDER BY created_at, id
+
+-- name: living
+-- Whether a token that was not revoked has this name.
+SELECT id FROM token WHERE name = :name AND revoked_at IS NULL
+
+-- name: used
+-- It was used; looked at by people, so a minute more or less does not matter.
+UPDATE token SET last_used_at = :now WHERE id = :id
+
+-- name: revoke
+-- It opens nothing any more.
+UPDATE token SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id
+
+-- name: bind
+-- The token that registered a worker speaks for it.
+UPDATE worker SET access = :token WHERE id = :worker
+
+-- name: of_worker
+-- The token that registered a worker.
+SELECT access FROM worker WHERE id = :worker

@@ -1,0 +1,272 @@
+"""The live feed over HTTP: a snapshot, then changes; replayed where one left off; bounded for those who do not read."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rota.store.host import host_id
+from tests.http.servers import Server
+from tests.support.eventually import eventually
+from tests.support.work import Crew, add, add_many
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+QUEUE = ["queue_type", "pending", "running", "completed", "avg_time", "eta"]
+WORKER = ["component", "id", "queue_type", "status", "pid", "current_job"]
+JOB = ["id", "path", "status", "error", "results"]
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Iterator[Server]:
+    """A server that keeps streams alive every fifth of a second, and lets little wait."""
+    change = "from rota.http import feed, sse; sse.KEEP_ALIVE = 0.2; feed.MOST_WAITING = 20; feed.MOST_REPLAYED = 30"
+    server = Server(tmp_path, change=change)
+    yield server
+    server.end()
+
+
+def test_a_reader_gets_a_snapshot_of_each_topic_and_then_the_changes(server: Server) -> None:
+    shell = server.shell
+    first, worker = (
+        shell.add("A", "--queue", "tag", "--payload", '{"path": "a.wav"}'),
+        shell.register("w", "--queue", "tag"),
+    )
+    shell.say("claim", first, worker)
+    with server.client().events("queue:*", "worker:*:status", "system:health") as events:
+        found = {document["topic"]: document for document in (next(iter(events)) for _ in range(5))}
+        assert {document["type"] for document in found.values()} == {"snapshot"}
+        topic = f"worker:tag:{worker}:status"
+        assert set(found) == {"queue:tag:status", "queue:status", topic, "system:health", "queue:tag:jobs"}
+        assert list(found["queue:status"]["queue"]) == QUEUE
+        assert list(found[topic]["worker"])[:6] == WORKER
+        assert list(found["queue:tag:jobs"]["job"])[:5] == JOB
+        assert found["queue:status"]["queue"]["queue_type"] is None
+        assert found["queue:tag:jobs"]["job"]["path"] == "a.wav"
+        assert found["system:health"]["health"] == {"status": "healthy", "errors": []}
+
+        shell.say("done", first, "--result", '{"tags": 3}')
+        moved = events.next(topic="queue:tag:jobs")
+        assert (moved["type"], moved["job"]["status"], moved["job"]["was"]) == ("job_update", "done", "active")
+        assert moved["job"]["results"] == {"tags": 3} and moved["actor"]
+        queue = events.next(topic="queue:tag:status")
+        assert (queue["type"], queue["queue"]["completed"], queue["queue"]["running"]) == ("queue_update", 1, 0)
+        assert queue["queue"]["avg_time"] > 0
+        idle = events.next(topic=topic)
+        assert (idle["type"], idle["worker"]["status"], idle["worker"]["current_job"]) == (
+            "worker_update",
+            "idle",
+            None,
+        )
+        shell.say("worker", "deregister", worker)
+        assert events.next(topic=topic)["worker"]["status"] == "stopped"
+
+
+def test_the_slots_of_a_crew_are_told_and_their_trouble_is_the_systems(server: Server) -> None:
+    with server.store() as store:
+        store.slots.scale("main", host_id(), "tag", 2)
+        with server.client().events("worker:tag:*:status", "system:health") as events:
+            assert {events.next(type="snapshot")["topic"] for _ in range(3)} >= {"worker:tag:0:status", "system:health"}
+            crew = Crew(store, 1, "tag")
+            trouble = events.next(topic="system:health")
+            assert trouble["health"] == {"status": "error", "errors": ["queue tag has no live worker"]}
+            store.orchestrators.came_up(crew.workers[0], "worker:tag:0")
+            up = events.next(topic="worker:tag:0:status")["worker"]
+            assert (up["component"], up["id"], up["queue_type"]) == ("worker:tag:0", 0, "tag")
+            assert events.next(topic="system:health")["health"]["status"] == "healthy"
+
+
+def test_only_wanted_topics_are_told(server: Server) -> None:
+    with server.client().events("queue:tag:jobs") as events:
+        for queue in ("scan", "tag", "scan", "tag"):
+            server.shell.add("A", "--queue", queue)
+        assert [next(iter(events))["job"]["id"] for _ in range(2)] == [2, 4]
+
+
+def test_a_change_reaches_a_reader_soon(server: Server) -> None:
+    """The bound is for a quiet machine; on a busy one this shows that nobody waits for a poll of two seconds."""
+    with server.client().events("queue:jobs", "queue:status") as events, server.store() as store:
+        events.next(topic="queue:status")
+        took = []
+        for _ in range(10):
+            began = time.monotonic()
+            id = add(store)
+            assert events.next(topic="queue:jobs")["job"]["id"] == id
+            events.next(topic="queue:status")
+            took.append(time.monotonic() - began)
+        assert sorted(took)[5] < 1
+
+
+def test_a_replay_is_exactly_what_was_missed(server: Server) -> None:
+    client, shell = server.client(), server.shell
+    with client.events("queue:jobs") as events:
+        shell.add("first")
+        seen = [next(iter(events))]
+        last = events.last_id
+    client.post("/api/v1/jobs/bulk", jobs=[{"title": str(n)} for n in range(5)])
+    shell.say("cancel", 3)
+    shell.say("done", 4, "--force")
+    with client.events("queue:jobs") as events:
+        shell.add("last")
+        next(iter(events))
+    whole = []
+    with client.events("queue:jobs", after="0") as events:
+        whole = [next(iter(events)) for _ in range(9)]
+    for step in range(1, 9):
+        while len(seen) < step + 1:
+            with client.events("queue:jobs", after=last) as events:
+                seen.append(next(iter(events)))
+                last = events.last_id
+    assert seen == whole, "one at a time, ended in the middle of a transaction too: none missing, none twice"
+    moves = [(document["job"]["id"], document["job"]["verb"]) for document in whole]
+    assert moves == [(1, "add"), *((n, "add") for n in range(2, 7)), (3, "cancel"), (4, "force"), (7, "add")]
+
+
+def test_what_is_no_longer_known_is_a_resync_and_a_snapshot(hasty: Server) -> None:
+    client, shell = hasty.client(), hasty.shell
+    id = shell.add("A")
+    with client.events("queue:jobs", "queue:status") as events:
+        events.next(topic="queue:status")
+        last = events.last_id
+    for _ in range(35):
+        shell.say("pause"), shell.say("resume")
+    shell.say("claim", id)
+    with client.events("queue:jobs", "queue:status", after=last) as events:
+        moved = events.next(topic="queue:jobs")
+        assert (moved["type"], moved["job"]["verb"]) == ("job_update", "claim"), "events of others do not count"
+    client.post("/api/v1/jobs/bulk", jobs=[{"title": str(n)} for n in range(35)])
+    with client.events("queue:jobs", "queue:status", after=last) as events:
+        assert next(iter(events))["type"] == "resync"
+        assert next(iter(events))["type"] == "snapshot"
+    shell.say("prune", "--older", "1ms")
+    for unknown in (last, "999999"):
+        with client.events("queue:jobs", "queue:status", after=unknown) as events:
+            first = next(iter(events))
+            assert (first["type"], first["topic"]) == ("resync", "*")
+            assert events.next(topic="queue:status")["type"] == "snapshot"
+            assert events.next(topic="queue:jobs")["job"]["id"] == id
+
+
+def test_a_stream_has_no_head(server: Server) -> None:
+    answer = server.client().call("HEAD", "/api/v1/events")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert server.client().call("HEAD", "/api/v1/jobs").status_code == 200
+
+
+@pytest.mark.parametrize("id", ["x", "-1", "1/x", "1/-1", "9" * 30, "x" * 500])
+def test_an_id_that_never_was_is_refused(server: Server, id: str) -> None:
+    assert server.client().call("GET", "/api/v1/events", **{"Last-Event-ID": id}).status_code == 400
+
+
+def test_a_transaction_of_very_many_jobs_is_a_resync_of_its_topic(server: Server) -> None:
+    client = server.client()
+    with client.events("queue:tag:*") as events:
+        client.post("/api/v1/jobs/bulk", jobs=[{"title": str(n), "queue": "tag"} for n in range(500)])
+        assert next(iter(events)) | {"id": "", "timestamp": 0, "at": ""} == {
+            "id": "", "topic": "queue:tag:jobs", "type": "resync", "timestamp": 0, "at": "",
+        }  # fmt: skip
+        assert events.next(topic="queue:tag:status")["queue"]["pending"] == 500
+
+
+def test_states_are_told_at_most_ten_times_a_second(server: Server) -> None:
+    with server.client().events("queue:status") as events, server.store() as store:
+        began = time.monotonic()
+        for _ in range(100):
+            add_many(store, 1)
+        told = 0
+        for document in events:
+            told += 1
+            if document["queue"]["pending"] == 100:
+                break
+        seconds = time.monotonic() - began
+    assert told <= 3 + seconds * 10
+
+
+def test_a_quiet_stream_is_kept_alive(hasty: Server) -> None:
+    with hasty.client().events("queue:tag:jobs") as events:
+        assert events.line() == "retry: 1000"
+        assert [line for line in (events.line() for _ in range(5)) if line] == [": keep-alive", ": keep-alive"]
+
+
+def test_a_reader_whose_token_is_revoked_hears_nothing_more(server: Server) -> None:
+    client = server.client(server.token("short", "read"))
+    with client.events("queue:jobs") as events, server.client().events("queue:jobs") as others:
+        server.shell.add("A")
+        assert next(iter(events))["job"]["id"] == 1
+        (token,) = [each for each in server.shell.ask("token", "list") if each["name"] == "short"]
+        server.shell.say("token", "revoke", token["id"])
+        assert list(events) == [], "its stream ends"
+        server.shell.add("B")
+        assert [next(iter(others))["job"]["id"] for _ in range(2)] == [1, 2], "and no other"
+    client.refused(401, "GET", "/api/v1/events")
+
+
+def test_who_does_not_read_is_told_to_begin_anew_and_delays_nobody(hasty: Server) -> None:
+    host, port = hasty.url.removeprefix("http://").split(":")
+    with socket.socket() as lazy, hasty.client().events("queue:jobs") as events:
+        lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        lazy.connect((host, int(port)))
+        head = "GET /api/v1/events?topics=queue:jobs HTTP/1.1\r\nHost: localhost\r\n"
+        lazy.sendall(f"{head}Authorization: Bearer {hasty.secret}\r\n\r\n".encode())
+        eventually(lambda: "rota_http_event_readers 2.0" in hasty.stranger().call("GET", "/metrics").text)
+        client = hasty.client()
+        before = memory(hasty)
+        for n in range(300):
+            jobs = [{"title": "x" * 900, "payload": {"path": "y" * 4000}} for _ in range(10)]
+            client.post("/api/v1/jobs/bulk", jobs=jobs)
+            for _ in range(10):
+                assert next(iter(events))["job"]["verb"] == "add", n
+        assert memory(hasty) - before < 30_000, "twelve megabytes and more went by"
+        text = b""
+        lazy.settimeout(30)
+        while b'"type":"resync"' not in text[-2_000_000:]:
+            text += lazy.recv(65536)
+
+
+def memory(server: Server) -> int:
+    assert server.process is not None
+    with open(f"/proc/{server.process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+def test_streams_end_when_the_server_does(server: Server) -> None:
+    with server.client().events("queue:status") as events:
+        events.next(type="snapshot")
+        assert server.process is not None
+        server.process.terminate()
+        assert list(events) == []
+    assert server.process.wait(20) == 0
+
+
+def test_the_command_line_follows_the_same_feed(server: Server) -> None:
+    topics = ("queue:*", "worker:*:status", "system:health")
+    words = [word for topic in topics for word in ("--topic", topic)]
+    following = server.shell.start("events", "--follow", "--json", *words)
+    assert following.stdout is not None
+
+    def printed(**wanted: object) -> dict[str, Any]:
+        assert following.stdout is not None
+        while True:
+            document: dict[str, Any] = json.loads(following.stdout.readline())
+            if wanted.items() <= document.items():
+                return document
+
+    with server.client().events(*topics) as events:
+        for topic in ("queue:status", "system:health"):
+            ours, theirs = printed(topic=topic), events.next(topic=topic)
+            assert same(ours) == same(theirs)
+        server.shell.add("A", "--queue", "tag")
+        assert printed(type="job_update") == events.next(type="job_update")
+        for topic in ("queue:tag:status", "queue:status"):
+            assert same(printed(topic=topic)) == same(events.next(topic=topic))
+
+
+def same(document: dict[str, Any]) -> dict[str, Any]:
+    """Without when it was looked at."""
+    return {name: value for name, value in document.items() if name not in ("timestamp", "at")}

@@ -1,0 +1,116 @@
+"""Who may do what: every route with every scope, and workers' tokens that act for their own workers only."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core.access import SCOPES
+from rota.http.app import ROUTES
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from rota.http.route import Route
+    from tests.http.servers import Client, Server
+
+OPEN = {"/healthz", "/readyz", "/metrics", "/api/v1/info"}
+BY_CODE = {"/open"}
+EXAMPLES = {"id": "worker-00000000", "name": "tag"}
+
+
+@pytest.fixture(scope="module")
+def clients(shared: Server) -> dict[str, Client]:
+    return {scope: shared.client(shared.token(scope, scope)) for scope in SCOPES}
+
+
+def path_of(route: Route) -> str:
+    path = route.path.replace("/jobs/{id}", "/jobs/1")
+    return re.sub(r"{(\w+)}", lambda found: EXAMPLES[found[1]], path)
+
+
+def status(client: Client, route: Route) -> int:
+    """The status of a request to this route, the answer itself left unread."""
+    body: dict[str, object] | None = {} if route.body is not None else None
+    with client.http.stream(route.method, path_of(route), json=body) as answer:
+        return answer.status_code
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_a_route_opens_to_its_scope_and_to_no_other(route: Route, shared: Server, clients: dict[str, Client]) -> None:
+    if route.scope is None:
+        assert route.path in OPEN or (route.path in BY_CODE and route.public)
+        assert status(shared.stranger(), route) not in (403, 405, 500)
+        return
+    assert route.scope in SCOPES and not route.public
+    assert status(shared.stranger(), route) == 401
+    assert status(shared.client("rota_00000000_0000"), route) == 401
+    for scope, client in clients.items():
+        found = status(client, route)
+        if scope in (route.scope, "admin"):
+            assert found not in (401, 403, 405, 500), (scope, found)
+        else:
+            assert found == 403, (scope, found)
+
+
+def test_what_is_open_is_open_to_this_machine_alone(shared: Server) -> None:
+    for path in sorted(OPEN):
+        assert shared.stranger().call("GET", path).status_code == 200
+        for header in ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"):
+            assert shared.stranger(**{header: "10.0.0.9"}).refused(401, "GET", path)["code"] == 6
+        assert shared.client(**{"X-Forwarded-For": "10.0.0.9"}).call("GET", path).status_code == 200
+
+
+def test_a_workers_token_acts_for_the_workers_that_it_registered_and_for_no_other(server: Server) -> None:
+    mine = server.client(server.token("mine", "work"))
+    other = server.client(server.token("other", "work"))
+    for _ in range(2):
+        server.shell.add()
+    worker = mine.post("/api/v1/workers", name="loop")["id"]
+    (job,) = mine.post("/api/v1/claims", worker_id=worker)
+    id, token = job["id"], job["claim"]["token"]
+
+    for path, body in (
+        ("/api/v1/claims", {"worker_id": worker}),
+        (f"/api/v1/jobs/{id + 1}/claim", {"worker_id": worker}),
+        (f"/api/v1/jobs/{id}/claim/renew", {"token": token}),
+        (f"/api/v1/jobs/{id}/claim/release", {"token": token}),
+        (f"/api/v1/jobs/{id}/claim/settle", {"token": token, "outcome": "done"}),
+        (f"/api/v1/workers/{worker}/heartbeat", {}),
+    ):
+        assert f"may not act for {worker}" in other.refused(403, "POST", path, body)["detail"]
+    other.refused(403, "DELETE", f"/api/v1/workers/{worker}")
+    assert server.shell.ask("show", id)["status"] == "active", "nothing was changed"
+    assert server.shell.ask("worker", "list")[0]["id"] == worker
+
+    settled = mine.post(f"/api/v1/jobs/{id}/claim/settle", token=token, outcome="done", result={"tags": 3})
+    assert settled["status"] == "done" and settled["result"] == {"tags": 3}
+    other.refused(403, "POST", f"/api/v1/jobs/{id}/claim/settle", {"token": token, "outcome": "done"})
+    assert mine.post(f"/api/v1/jobs/{id}/claim/settle", token=token, outcome="done") == settled, "once more is no error"
+
+
+def test_a_worker_of_the_command_line_is_nobodys_but_an_admins(server: Server) -> None:
+    worker, id = server.shell.register(), server.shell.add()
+    body = {"worker_id": worker}
+    server.client(server.token("w", "work")).refused(403, "POST", f"/api/v1/jobs/{id}/claim", body)
+    claim = server.client().post(f"/api/v1/jobs/{id}/claim", **body)
+    assert claim["worker_id"] == worker
+
+
+def test_every_change_is_told_in_the_name_of_its_token(server: Server) -> None:
+    server.client(server.token("night-shift", "enqueue")).post("/api/v1/jobs", title="A")
+    assert server.shell.ask("events")[-1]["actor"] == "night-shift@http"
+    server.client().post("/api/v1/queues/pause", queue="default", reason="a new model")
+    assert server.shell.ask("queue", "list")[0]["paused_by"] == "local@http"
+
+
+def test_a_revoked_token_opens_nothing_and_a_used_one_says_when(server: Server) -> None:
+    client = server.client(server.token("short", "read"))
+    client.get("/api/v1/jobs")
+    (listed,) = [token for token in server.client().get("/api/v1/tokens") if token["name"] == "short"]
+    server.client().delete(f"/api/v1/tokens/{listed['id']}")
+    assert "needs an access token" in client.refused(401, "GET", "/api/v1/jobs")["detail"]
+    eventually(
+        lambda: next(each["last_used_at"] for each in server.shell.ask("token", "list") if each["name"] == "short")
+    )

@@ -1,0 +1,128 @@
+"""What metrics count: every run and every death once, whenever anybody looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.core.claim import Done, Failed
+from rota.core.meter import BEYOND, BOUNDS, bucket_sql
+from rota.core.times import HOUR, MILLISECOND, SECOND
+from rota.core.worker import Dead
+from rota.store.meters import DEATH, PICKUP, RUN, Mark
+from tests.support.stores import again, rows
+from tests.support.work import Crew, add, add_many, claim, finish
+
+if TYPE_CHECKING:
+    from rota.store.store import Store
+    from tests.support.clock import FakeClock
+
+
+def counted(store: Store, name: str) -> dict[tuple[str, str, int], tuple[int, int]]:
+    found = [meter for meter in store.meters.counted() if meter.name == name]
+    return {(meter.queue, meter.label, meter.bucket): (meter.n, meter.total) for meter in found}
+
+
+def test_runs_are_counted_by_queue_verb_and_duration(store: Store, clock: FakeClock) -> None:
+    first, second = add(store, queue="tag"), add(store, queue="scan")
+    held = claim(store, first)
+    clock.advance(7 * MILLISECOND)
+    store.claims.settle(held, Done())
+    other = claim(store, second)
+    clock.advance(2 * HOUR)
+    store.claims.settle(other, Failed("x"))
+    took = BOUNDS.index(10 * MILLISECOND)
+    assert counted(store, RUN) == {
+        ("tag", "finish", took): (1, 7 * MILLISECOND),
+        ("scan", "fail", BEYOND): (1, 2 * HOUR),
+    }
+    assert counted(store, PICKUP) == {("tag", "", 0): (1, 0), ("scan", "", took): (1, 7 * MILLISECOND)}
+
+
+def test_a_claim_that_lived_at_the_last_count_is_counted_when_it_ends(store: Store, clock: FakeClock) -> None:
+    add_many(store, 5)
+    long = claim(store, 1)
+    for job in (2, 3):
+        finish(store, job)
+    assert sum(n for n, _ in counted(store, RUN).values()) == 2
+    finish(store, 4)
+    assert sum(n for n, _ in counted(store, RUN).values()) == 3
+    clock.advance(SECOND)
+    store.claims.settle(long, Done())
+    for _ in range(3):
+        assert sum(n for n, _ in counted(store, RUN).values()) == 4, "and only once"
+    assert rows(store, "SELECT open_tokens FROM meter_mark") == [("[]",)]
+
+
+def test_two_who_count_at_once_count_once(store: Store) -> None:
+    add_many(store, 10)
+    with again(store) as other:
+        for job in range(1, 11):
+            finish(store, job)
+            if job % 3 == 0:
+                assert counted(other, RUN) == counted(store, RUN)
+        assert sum(n for n, _ in counted(other, RUN).values()) == 10
+
+
+def test_a_stale_count_is_thrown_away(store: Store) -> None:
+    """Somebody else counts between the look and the write."""
+    add_many(store, 2)
+    finish(store, 1)
+    with again(store) as other:
+        meters = store.meters
+        write = meters._write
+
+        def late(old: Mark, new: Mark, found: list[tuple[Any, ...]]) -> None:
+            other.meters.counted()
+            write(old, new, found)
+
+        meters._write = late  # type: ignore[method-assign]
+        meters.counted()
+    assert sum(n for n, _ in counted(store, RUN).values()) == 1
+
+
+def test_pruning_takes_no_count_away_and_a_run_before_the_first_look_counts(store: Store, clock: FakeClock) -> None:
+    for job in add_many(store, 3):
+        finish(store, job)
+    before = counted(store, RUN)
+    clock.advance(HOUR)
+    store.history.prune(older=SECOND)
+    assert counted(store, RUN) == before and sum(n for n, _ in before.values()) == 3
+
+
+def test_deaths_are_counted_by_reason_once_they_are_settled(store: Store, clock: FakeClock) -> None:
+    crew = Crew(store, 3)
+    store.orchestrators.bury(crew.workers[0], Dead("signaled", "x"))
+    clock.advance(2 * SECOND)
+    store.orchestrators.bury(crew.workers[1], Dead("exited", "x"))
+    assert counted(store, DEATH) == {("", "signaled", 0): (1, 0)}
+    clock.advance(2 * SECOND)
+    for _ in range(2):
+        assert counted(store, DEATH) == {("", "signaled", 0): (1, 0), ("", "exited", 0): (1, 0)}
+
+
+def test_what_was_handed_out_and_is_not_held_any_more_was_released(store: Store) -> None:
+    add_many(store, 3)
+    crew = Crew(store)
+    crew.exchange(room=3)
+    crew.exchange(holdings=[], room=0)
+    assert counted(store, RUN) == {("default", "release", 0): (3, 0)}
+
+
+def test_the_last_runs_are_averaged_by_queue(store: Store, clock: FakeClock) -> None:
+    for queue, took in (("tag", 4), ("tag", 2), ("scan", 9)):
+        held = claim(store, add(store, queue=queue))
+        clock.advance(took * SECOND)
+        store.claims.settle(held, Done())
+    assert store.meters.took() == {"tag": (2, 6 * SECOND), "scan": (1, 9 * SECOND)}
+
+
+@given(st.integers(0, 3 * HOUR))
+def test_a_bucket_is_the_first_bound_that_is_not_exceeded(duration: int) -> None:
+    import apsw
+
+    ((bucket,),) = apsw.Connection(":memory:").execute(f"SELECT {bucket_sql(str(duration))}").fetchall()
+    expected = next((place for place, bound in enumerate(BOUNDS) if duration <= bound), BEYOND)
+    assert bucket == expected
