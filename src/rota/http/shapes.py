@@ -185,6 +185,7 @@ class Certify(Request):
     usage: Text | None = None
     last_frame: Text | None = None
     stderr_tail: Text | None = None
+    overdue: Annotated[tuple[Id, ...], Meta(max_length=1000)] = ()
     outcomes: Annotated[list[Outcome], Meta(max_length=10_000)] = []
     checkpoints: Annotated[list[Checkpoint], Meta(max_length=1000)] = []
 
@@ -375,6 +376,8 @@ class Run(Answer):
     claimed_at: Moment
     ended_at: Moment
     renewed_count: int
+    transcript_path: str | None
+    stderr_path: str | None
 
 
 class Worker(Answer):
@@ -436,6 +439,7 @@ class Slot(Answer):
     name: str
     queue: str | None
     crew: str
+    host: str | None
     wanted: bool
     status: Literal["empty", "starting", "up", "backoff", "stopping", "failed"]
     health: str | None
@@ -453,6 +457,7 @@ class Orchestrator(Answer):
     status: Literal["starting", "running", "stopping", "stopped"]
     crew: str
     hostname: str
+    host_id: str
     pid: int
     version: str | None
     started_at: Moment
@@ -469,6 +474,7 @@ class Crew(Answer):
     last_reconcile_at: Moment | None
     pools: dict[str, int]
     slots: list[Slot]
+    orchestrators: list[Orchestrator]
     settings: dict[str, Any]
 
 
