@@ -35,7 +35,7 @@ class Hosts:
         """Where nobody may make namespaces, this fails: it must not pass unseen."""
         folder = self.crew.folder / name
         folder.mkdir()
-        start = f"hostname {name} && exec {ROTA} orchestrator start --app shop:app --pool {pools}"
+        start = f"hostname {name} && exec {ROTA} orchestrator start --app shop:app --no-http --pool {pools}"
         with self.crew.log.open("ab") as log:
             env = environment(**self.crew.env, XDG_RUNTIME_DIR=str(folder))
             words = [*([] if os.geteuid() == 0 else ["unshare", "--map-root-user"]), *UNSHARE, "sh", "-c", start]
@@ -114,9 +114,9 @@ def test_every_host_is_shown_and_any_can_be_scaled(hosts: Hosts) -> None:
     assert page[0] == "orchestrator stopped"
     assert sorted(line.split(",")[0] for line in page[1:3]) == ["running on north", "running on south"]
     shown = json.loads(hosts.status("--json"))["orchestrators"]
-    assert sorted((each["host"], each["crew"]) for each in shown) == [("north", "main"), ("south", "main")]
+    assert sorted((each["hostname"], each["crew"]) for each in shown) == [("north", "main"), ("south", "main")]
     assert len({each["host_id"] for each in shown}) == 2
-    ours = next(each["host_id"] for each in shown if each["host"] == "north")
+    ours = next(each["host_id"] for each in shown if each["hostname"] == "north")
     hosts.crew.call("scale", "tag=0", "--host", ours)
     eventually(lambda: hosts.up() == ["south", "south"], within=60)
     told = hosts.crew.call("scale", "tag=2", "--host", "west", code=3)
