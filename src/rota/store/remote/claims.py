@@ -84,7 +84,8 @@ class RemoteClaims(_Port):
         """For whom a claim is made: a worker, or whoever sits here."""
         if worker is None and person is None:
             person = self._store.actor
-        return {"worker_id": worker, "person": person, "lease": records.seconds(lease)}
+        wanted = self._store.settings.lease if lease is None else lease
+        return {"worker_id": worker, "person": person, "lease": records.seconds(wanted)}
 
     def _tell(self, claim: Claim, verb: str, body: dict[str, Any]) -> Any:
         return self._link.insist("POST", f"/jobs/{claim.job_id}/claim/{verb}", {"token": claim.token, **body})

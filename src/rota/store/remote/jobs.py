@@ -32,11 +32,11 @@ class RemoteJobs(_Port):
     """The port for jobs."""
 
     def add(self, new: NewJob, wait: Duration = 0) -> Job:
-        body = _new(new)
+        body = self._new(new)
         return records.job(_patiently(lambda: self._link.post("/jobs", body, details=True), wait))
 
     def add_many(self, new: Iterable[NewJob], wait: Duration = 0) -> list[int]:
-        bodies = [_new(each) for each in new]
+        bodies = [self._new(each) for each in new]
         ids: list[int] = []
         if bodies:
             ids = _patiently(lambda: self._link.post("/jobs/bulk", {"jobs": bodies}), wait)["ids"]
@@ -103,15 +103,15 @@ class RemoteJobs(_Port):
     def _change(self, id: int, verb: str, body: dict[str, Any]) -> Job:
         return records.job(self._link.post(f"/jobs/{id}/{verb}", body, details=True))
 
-
-def _new(job: NewJob) -> dict[str, Any]:
-    """A job as it is sent: only what was said of it."""
-    told = {name: getattr(job, name) for name in job._fields}
-    told["payload"] = _checked(job.payload, "payload")
-    told["after"] = list(job.after)
-    told["at"] = None if job.at is None else format_instant(job.at)
-    told["timeout"] = records.seconds(job.timeout)
-    return {name: value for name, value in told.items() if value not in (None, [])}
+    def _new(self, job: NewJob) -> dict[str, Any]:
+        """A job as it is sent: what was said of it, and the settings here."""
+        told = {name: getattr(job, name) for name in job._fields}
+        told["payload"] = _checked(job.payload, "payload")
+        told["after"] = list(job.after)
+        told["at"] = None if job.at is None else format_instant(job.at)
+        told["timeout"] = records.seconds(job.timeout)
+        told["max_attempts"] = self._store.settings.max_attempts if job.max_attempts is None else job.max_attempts
+        return {name: value for name, value in told.items() if value not in (None, [])}
 
 
 def _checked(value: object, what: str) -> Raw | None:

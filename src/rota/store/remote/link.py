@@ -156,15 +156,13 @@ class Link:
         """The connection, if it is this process's and the other side has not ended it."""
         kept = self._connection
         if kept is not None and (kept.pid != os.getpid() or kept.is_over or kept.has_ended()):
-            kept.close()
-            kept = None
-        if kept is None:
+            self.close()
+        if self._connection is None:
             try:
-                kept = Connection(self.address)
+                self._connection = Connection(self.address)
             except OSError as problem:
                 raise self._away(problem) from problem
-        self._connection = kept
-        return kept
+        return self._connection
 
     def _away(self, problem: Exception) -> StoreAway:
         return StoreAway(f"{self.address.shown} is out of reach ({_told(problem)}): nothing was changed")
@@ -317,7 +315,8 @@ class Connection:
 def _connect(address: Address) -> Channel:
     """A connection to the first of the host's addresses that answers."""
     problem: OSError = ConnectionRefusedError("the name has no address")
-    for family, kind, protocol, _, place in getaddrinfo(address.host, address.port, 0, SOCK_STREAM):
+    name = address.host.encode()  # a text would be looked at by the codec of international names, and load it
+    for family, kind, protocol, _, place in getaddrinfo(name, address.port, 0, SOCK_STREAM):
         channel = socket(family, kind, protocol)
         try:
             channel.settimeout(CONNECT_WITHIN)

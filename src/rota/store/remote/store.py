@@ -37,7 +37,7 @@ class RemoteStore(_Store):
         self.settings = settings
         self.actor = implicit_name()
         self.shown: dict[str, str] = {}
-        self.database: Database = RemoteDatabase(url, self)  # type: ignore[assignment]
+        self.database: Database = RemoteDatabase(url, self)
 
     @property
     def jobs(self) -> RemoteJobs:

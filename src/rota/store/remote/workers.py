@@ -37,7 +37,8 @@ class RemoteWorkers(_Port):
         access: str | None = None,
         elsewhere: str | None = None,
     ) -> Worker:
-        told = {"name": name, "every": records.seconds(every), "queue": queue, "pid": pid}
+        interval = self._store.settings.heartbeat_interval if every is None else every
+        told = {"name": name, "every": records.seconds(interval), "queue": queue, "pid": pid}
         here = elsewhere or os.uname().nodename
         return self._worker(self._link.post("/workers", {**told, "hostname": here}, details=True))
 
