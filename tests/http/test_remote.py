@@ -279,6 +279,13 @@ def test_people_govern_a_crew_over_http(server: Server) -> None:
     assert "no orchestrator of crew main" in elsewhere.refuse("drain", code=6)
 
 
+def test_a_browser_is_let_in_from_elsewhere(server: Server) -> None:
+    elsewhere = server.shell.exporting(ROTA_DB=server.url, ROTA_TOKEN=server.secret)
+    link = elsewhere.ask("open")["link"]
+    assert link.startswith(f"{server.url}/open?code=")
+    assert server.stranger().call("GET", link).status_code == 303
+
+
 def test_a_change_wakes_who_listens(remote: Store, server: Server) -> None:
     listener = remote.database.listen()
     assert listener.fileno() >= 0

@@ -69,6 +69,8 @@ def _refuse_to_act(store: Store, visit: Visit) -> None:
     wanted = visit.body
     if (wanted.worker_id is None) == (wanted.person is None):
         raise BadInput("say for whom to claim: a worker_id, or a person such as ada@laptop; not both")
+    if wanted.person is not None and not (wanted.person.isprintable() and wanted.person.strip()):
+        raise BadInput(f"{wanted.person!r} is nobody's name: write for example ada@laptop")
     if wanted.person is not None and visit.token is not None and not visit.token.allows(ADMIN):
         raise Denied(f"token {visit.token.name!r} may not claim for a person: register a worker and claim for that")
     visit.speak_for(store, wanted.worker_id)
