@@ -29,7 +29,7 @@ def _follow(
             for document in _documents(connection):
                 last = document["id"]
                 yield document
-        except OSError:  # broken, or silent for longer than its keep-alives allow
+        except (OSError, ValueError):  # broken, or silent for longer than its keep-alives allow
             pass
         finally:
             connection.close()

@@ -112,12 +112,12 @@ class Link:
 
     def stream(self, path: str, last_id: str | None = None, **query: object) -> Connection:
         """A connection of its own whose answer has no end; `pieces` reads it."""
-        connection = Connection(self.address)
+        connection = self._connect()
         try:
             connection.send("GET", with_query(path, query), None, last_id)
             if connection.status != 200:
                 self._answer(connection)
-        except OSError as problem:
+        except (OSError, ValueError) as problem:
             connection.close()
             raise self._away(problem) from problem
         except BaseException:
@@ -158,11 +158,14 @@ class Link:
         if kept is not None and (kept.pid != os.getpid() or kept.is_over or kept.has_ended()):
             self.close()
         if self._connection is None:
-            try:
-                self._connection = Connection(self.address)
-            except OSError as problem:
-                raise self._away(problem) from problem
+            self._connection = self._connect()
         return self._connection
+
+    def _connect(self) -> Connection:
+        try:
+            return Connection(self.address)
+        except OSError as problem:
+            raise self._away(problem) from problem
 
     def _away(self, problem: Exception) -> StoreAway:
         return StoreAway(f"{self.address.shown} is out of reach ({_told(problem)}): nothing was changed")
