@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from rota.core.times import Duration
 
 
+OFF = "off"
+POSTGRES = ("postgresql://", "postgres://")
+
+
 class Settings(Record):
     """All settings, checked. Durations are microseconds here, and texts such as `30s` where people write them."""
 
@@ -44,6 +48,14 @@ class Settings(Record):
     health_history: Duration = 0
     keep_for: Duration = 7 * DAY
     keep_jobs: int = 1_000_000
+    tracking: str | None = None
+
+    @property
+    def tracking_url(self) -> str | None:
+        """Where workers report that they live and what they did, if anywhere."""
+        if self.tracking is not None:
+            return None if self.tracking == OFF else self.tracking
+        return self.db if self.db is not None and self.db.startswith(POSTGRES) else None
 
     @property
     def backoff(self) -> Backoff:
@@ -83,8 +95,10 @@ MEANINGS = {
     "health_history": "how often the health of every slot is written to the event log, such as `1m`; 0 is never",
     "keep_for": "how long `rota prune` keeps final jobs, runs, events and workers that are gone",
     "keep_jobs": "how many final jobs per queue `rota prune` keeps at most",
+    "tracking": "the PostgreSQL database in whose `ai.*` tables workers report, as a URL, or `off`; without it `db`, "
+    "where that is PostgreSQL and has the tables",
 }
-_TEXTS = ("db", "schema")
+_TEXTS = ("db", "schema", "tracking")
 _COUNTS = ("max_attempts", "keep_jobs", "restart_limit", "restart_lifetime", "max_jobs", "max_rss", "capture_limit")
 _ABOVE_NOTHING = (
     "lease", "heartbeat_interval", "poll_interval", "backoff_first", "backoff_most", "restart_backoff",
@@ -129,6 +143,8 @@ def check(settings: Settings) -> Settings:
         raise BadSetting("silent_interval must leave room for a late frame: at least twice frame_interval")
     if settings.backoff_most < settings.backoff_first:
         raise BadSetting("backoff_most must be at least backoff_first")
+    if settings.tracking not in (None, OFF) and not str(settings.tracking).startswith(POSTGRES):
+        raise BadSetting("tracking must be a PostgreSQL URL, such as postgresql://user@host:5432/database, or off")
     if settings.max_attempts < 1:
         raise BadSetting("max_attempts must be at least 1")
     return settings
