@@ -64,6 +64,7 @@ def test_grant_gives_a_role_what_a_worker_needs(shell: Shell, empty: str, role: 
     with psycopg.connect(with_parts(empty, user=role), autocommit=True) as theirs:
         (worker,) = theirs.execute("SELECT ai._worker_start('1', '30 s')").fetchone() or (None,)
         theirs.execute("SELECT ai._worker_heartbeat(%s, 1, 0, NULL)", (worker,))
+        theirs.execute("INSERT INTO ai.vectorizer (source_table) VALUES ('blog')")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             theirs.execute("DELETE FROM ai.vectorizer_worker_process")
 
@@ -85,6 +86,8 @@ def test_status_shows_the_dead_and_each_vectorizers_health_with_a_bar(shell: She
     assert "█████████░ 99%" in lines["blog"] and "model not found" in lines["blog"]
     assert "██████████ 100%" in lines["wiki"]
     assert "never" in lines["mail"]
+    states = {line.split()[1]: line.split()[2] for line in said.split("\n\n")[0].splitlines()[2:]}
+    assert states == {"1.0": "live", "1.1": "dead", "1.2": "dead"}
     assert shell.say("tracking", "status", "--limit", 1).count("1.2") == 0
     assert "and 1 more" in shell.say("tracking", "status", "--limit", 1)
 
@@ -95,6 +98,7 @@ def test_status_as_json_has_everything(shell: Shell, sql: Connection) -> None:
     answer = shell.ask("tracking", "status")
 
     assert (answer["workers"], answer["live"], answer["dead"]) == (3, 1, 2)
+    assert [each["version"] for each in answer["live_workers"]] == ["1.0"]
     assert [each["version"] for each in answer["dead_workers"]] == ["1.1", "1.2"]
     assert answer["dead_workers"][0]["expected_heartbeat_interval"] == 30
     assert answer["dead_workers"][0]["last_heartbeat"].endswith("Z")
