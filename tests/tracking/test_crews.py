@@ -118,7 +118,10 @@ def test_a_killed_workers_job_is_an_error_of_its_life_and_the_next_life_is_anoth
     crew.done(job)
     assert crew.stop() == 0
 
-    query = "SELECT success_count, error_count, last_error_message FROM ai.vectorizer_worker_process ORDER BY started"
+    query = (
+        "SELECT success_count, error_count, split_part(last_error_message, ': ', 2)"
+        " FROM ai.vectorizer_worker_process ORDER BY started"
+    )
     assert sql.execute(query).fetchall() == [(0, 1, "ended by signal 9"), (1, 0, None)]
 
 
@@ -128,6 +131,31 @@ def test_a_job_that_runs_past_its_time_out_is_an_error(start: Start, sql: Connec
     assert late.wait(60).status == "failed"
     eventually(lambda: totals(sql)[1:] == (0, 1), within=60)
     crew.let_go("a")
+
+
+SETTLES = """
+@app.task(queue="tag")
+def embed(n: int, ctx) -> None:
+    import psycopg
+    with psycopg.connect(os.environ["ROTA_DB"].partition("?")[0]) as connection:
+        ctx.settle_in(connection)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.source(queue="tag", task=embed, every="1h", vectorizer=1)
+def texts():
+    yield 1, {"n": 1}
+    yield 2, {"n": 2}
+"""
+
+
+def test_what_a_handler_settled_in_its_own_transaction_counts_though_the_worker_died_before_it_said_so(
+    start: Start, url: str, sql: Connection
+) -> None:
+    crew = start(SETTLES, pools="tag=1", ROTA_DB=f"{url}?schema=own", ROTA_TRACKING="")
+    eventually(lambda: progress(sql) == (2, 0), within=60)
+    assert crew.stop() == 0
+    assert totals(sql)[1:] == (2, 0)
 
 
 def test_what_is_given_back_or_put_off_is_neither_success_nor_error(start: Start, sql: Connection) -> None:

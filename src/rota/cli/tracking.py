@@ -96,7 +96,8 @@ def bar(share: float, filled: str = "█", empty: str = "░") -> str:
 
 
 def _connection(call: Call) -> AbstractContextManager[Connection]:
-    url = call.settings().db
+    settings = call.settings()
+    url = call.db or settings.tracking_url or settings.db
     if url is None or not url.startswith(("postgresql://", "postgres://")):
         raise BadInput("tracking needs a PostgreSQL URL: write for example --db postgresql://user@host:5432/database")
     from rota.tracking.postgres import opened

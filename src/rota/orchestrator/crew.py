@@ -23,7 +23,7 @@ from rota.orchestrator.lease import Lease
 from rota.orchestrator.place import Place
 from rota.orchestrator.rounds import Rounds
 from rota.orchestrator.stopping import Stopping
-from rota.orchestrator.tracked import Tracked, spent_by
+from rota.orchestrator.tracked import Tracked
 from rota.orchestrator.upkeep import Upkeep, now
 from rota.orchestrator.watch import Watch, is_alive_or_all_gone
 from rota.orchestrator.wishes import Wishes
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from rota.store.orchestrators import Process
     from rota.store.slots import Slot
     from rota.store.store import Store
+
+    Written = tuple[tuple[Duration | None, str | None], dict[int, tuple[str, str | None]]]
 
 TOLD_BEFORE_ENDED = SECOND
 
@@ -345,7 +347,7 @@ class Crew:
         strays.end({each.pid for each in self._children()}, child.worker_id)
         death, held = child.death(ended, usage), {each.token for each in child.held}
         last = Report(self._work.take(child.worker_id), checkpoints=self._work.take_checkpoints(held))
-        spent = spent_by(death, child)
+        tokens, crowded = self._tracked.dying(child), len(child.in_hand) > 1
         child.close()
         self._upkeep.forget(child)
         why = f" ({death.reason})" if death.reason != ended.reason else ""
@@ -356,17 +358,16 @@ class Crew:
             del self._places[place.name]
         self._work.holdings.drop(held)
 
-        def written(after: tuple[int | None, str | None] | RotaError) -> None:
-            known = not isinstance(after, RotaError)
-            self._tracked.settled([token for _, token, _ in last.outcomes] if known else [], ())
-            self._tracked.left(child.worker_id, spent if known else ())
+        def write_down(store: Store) -> Written:
+            after = store.orchestrators.record_death(death, last, self._settings.restarts)
+            return after, store.orchestrators.ends(tokens)
+
+        def written(answer: Written | RotaError) -> None:
+            after, ends = (answer, {}) if isinstance(answer, RotaError) else answer
+            self._tracked.left(child.worker_id, ends, crowded)
             self._after_death(place, after, death.stderr_tail or ended.text)
 
-        self._ledger.ask(
-            urgency.DEATH,
-            lambda store: store.orchestrators.record_death(death, last, self._settings.restarts),
-            written,
-        )
+        self._ledger.ask(urgency.DEATH, write_down, written)
 
     def _after_death(self, place: Place, after: tuple[int | None, str | None] | RotaError, last_words: str) -> None:
         self._work.wake()

@@ -5,24 +5,22 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from rota.core import job as jobs
 from rota.core.claim import Done, Failed
-from rota.core.death import DEADLINE, OPERATOR, RECYCLED, TOO_MANY_ERRORS
 from rota.core.record import Record
 from rota.core.source import KIND, vectorizers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from rota.core.claim import Outcome
     from rota.orchestrator.child import Child
     from rota.orchestrator.log import Say
     from rota.settings import Settings
-    from rota.store.deaths import Death
     from rota.store.exchange import Handout
     from rota.tracking.roll import Roll
 
-UNCHARGED = (TOO_MANY_ERRORS, RECYCLED, OPERATOR)
-TIMED_OUT = "ran past its time-out"
+COUNTED = (jobs.FINISH, jobs.FAIL, jobs.DIE)
 
 
 class Ended(Record):
@@ -64,12 +62,22 @@ class Tracked:
             if ended is not None and token not in refused:
                 self._count(ended)
 
-    def left(self, worker: str, spent: Iterable[Ended] = ()) -> None:
-        """A worker's end is written down, and what it had in hand is charged: nothing more will come of it."""
+    def dying(self, child: Child) -> list[int]:
+        """A worker is gone, with jobs in its hand. The claims whose end tells what came of all that it did."""
+        if self._roll is None:
+            return []
+        for held in child.in_hand:
+            self._reported.setdefault(held.token, Ended(child.worker_id, None, source_of(held)))
+        return [token for token, ended in self._reported.items() if ended.worker == child.worker_id]
+
+    def left(self, worker: str, ends: Mapping[int, tuple[str, str | None]], crowded: bool) -> None:
+        """A worker's end is written down. Where it had several jobs in hand, its death is nobody's error."""
         if self._roll is None:
             return
-        for ended in spent:
-            self._count(ended)
+        for token, (verb, error) in ends.items():
+            ended = self._reported.pop(token, None)
+            if ended is not None and verb in COUNTED and not (crowded and verb == jobs.DIE):
+                self._count(ended.but(error=None if verb == jobs.FINISH else error or verb))
         self._reported = {token: ended for token, ended in self._reported.items() if ended.worker != worker}
         self._roll.left(worker)
 
@@ -81,18 +89,6 @@ class Tracked:
 def source_of(held: Handout) -> str | None:
     """The source that a job came from; the job that looks for work in it is no progress of its own."""
     return None if held.kind.startswith(KIND) else held.source
-
-
-def spent_by(death: Death, child: Child) -> list[Ended]:
-    """The jobs in hand that a worker's death is an error of, as the store judges it."""
-    if death.is_peaceful or death.reason in UNCHARGED:
-        return []
-    if death.reason == DEADLINE:
-        overdue = [held for held in child.held if held.token in death.overdue] or list(child.held)[:1]
-        return [Ended(child.worker_id, TIMED_OUT, source_of(held)) for held in overdue]
-    if child.concurrency > 1 and len(child.held) > 1:  # nobody knows which of them it was
-        return []
-    return [Ended(child.worker_id, death.text, source_of(held)) for held in list(child.held)[:1]]
 
 
 def open_roll(settings: Settings, say: Say) -> Roll | None:
