@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from rota.core import job as jobs
@@ -97,17 +96,4 @@ def open_roll(settings: Settings, say: Say) -> Roll | None:
         return None
     from rota.tracking.roll import Roll  # psycopg takes long to import, and most crews need none
 
-    log = logging.getLogger("rota.tracking")
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    log.addHandler(_Said(say))
-    return Roll(settings.tracking_url, settings.heartbeat_interval)
-
-
-class _Said(logging.Handler):
-    def __init__(self, say: Say) -> None:
-        super().__init__()
-        self._say = say
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._say(record.getMessage(), "tracking")
+    return Roll(settings.tracking_url, settings.heartbeat_interval, lambda text: say(text, "tracking"))

@@ -15,6 +15,8 @@ from rota.tracking.parcel import Parcel, clean
 from rota.tracking.tracker import LONGEST, batch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.core.times import Duration
     from rota.tracking.account import Entry
 
@@ -27,7 +29,9 @@ log = logging.getLogger("rota.tracking")
 class Roll:
     """Each worker life is a row. No call waits for the database, and none fails because of it."""
 
-    def __init__(self, url: str, every: Duration) -> None:
+    def __init__(self, url: str, every: Duration, tell: Callable[[str], None]) -> None:
+        """`tell` hears all that `rota.tracking` logs in this process."""
+        _listen(tell)
         pace = Pace(min(every, round(LONGEST * SECOND)))
         self._lines = Lines(url)
         self._account = Account(NAME, pace.every)
@@ -69,3 +73,18 @@ class Roll:
         unsent = self._account.unsent
         if unsent != Parcel():
             log.warning("the crew ended with counts that did not arrive: %s", unsent)
+
+
+class _Told(logging.Handler):
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._tell(record.getMessage())
+
+
+def _listen(tell: Callable[[str], None]) -> None:
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(_Told(tell))
