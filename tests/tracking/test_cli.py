@@ -189,3 +189,14 @@ def test_without_psycopg_it_says_what_to_install(shell: Shell) -> None:
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "rota: PostgreSQL needs psycopg, which is not installed: pip install 'rota[postgres]'\n"
+
+
+def test_the_setting_says_where_to_look_and_db_is_stronger(shell: Shell, empty: str) -> None:
+    shell.say("tracking", "install")
+    told = Shell(shell.folder, ROTA_TRACKING=empty)
+    assert "0 of 0 workers" in told.say("tracking", "status")
+    assert "PostgreSQL URL" in told.refuse("tracking", "status", "--db", "sqlite:///x.db", code=2)
+
+
+def test_a_database_whose_url_names_a_schema_is_looked_at_as_well(shell: Shell, empty: str) -> None:
+    assert "made ai" in shell.say("tracking", "install", "--db", f"{empty}?schema=own")
