@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rota.core.claim import Outcome
     from rota.tracking import Tracker
 
-LAST_WORD = 1.0
+LAST_BEAT = 3.0
 
 
 class Tracked:
@@ -44,7 +44,7 @@ class Tracked:
 
     def __exit__(self, *_: object) -> None:
         if self._tracker is not None:
-            self._tracker.close(LAST_WORD)
+            self._tracker.close(0.0 if self._tracker.state == "untracked" else LAST_BEAT)
 
 
 def _tracker(url: str, every: int) -> Tracker:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MAIN, BESIDE = "main", "beside"
 LAST_WORD = 1.0
+LAST_BEAT = 3.0
 
 
 class Start(Record):
@@ -122,7 +123,7 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
         loop.turn(min(crew.tick(), notify.tick()), crew.stalled)
     answered = ledger.close(LAST_WORD)
     if roll is not None:
-        roll.close(LAST_WORD)
+        roll.close(LAST_BEAT)
     loop.close()
     say("stopped")
     return crew.exit_code if answered else 1

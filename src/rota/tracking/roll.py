@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rota.core.times import SECOND
 from rota.core.version import __version__
 from rota.tracking.account import Account
-from rota.tracking.beating import Beating
+from rota.tracking.beating import UNTRACKED, Beating
 from rota.tracking.lines import Lines
 from rota.tracking.pace import Pace
 from rota.tracking.parcel import Parcel, clean
@@ -67,8 +67,11 @@ class Roll:
             self._beating.wake()
 
     def close(self, timeout: float) -> None:
-        """A last beat of those that are left to report, if the database takes it in time."""
-        self._beating.close(timeout)
+        """A last beat of those that are left to report, if the database takes it in time.
+
+        One that is known to be away is tried once and not waited for.
+        """
+        self._beating.close(0.0 if self.state == UNTRACKED else timeout)
         self._lines.close()
         unsent = self._account.unsent
         if unsent != Parcel():
