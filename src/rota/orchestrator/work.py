@@ -63,7 +63,7 @@ class Work:
     def __init__(
         self,
         ledger: Ledger,
-        deliver: Callable[[Exchange, dict[str, int]], None],
+        deliver: Callable[[Exchange, Sequence[tuple[str, Settled]]], None],
         lost: Callable[[RotaError], None],
         starved: Callable[[], None],
     ) -> None:
@@ -131,22 +131,21 @@ class Work:
         self._checkpoints = []
         self._under_way, self._hungry = True, False
         outcomes = [settled for _, settled in brought]
-        last = {worker: settled[1] for worker, settled in brought}
         room = sum(each.room for each in idle)
         holdings = self.holdings
         self._ledger.ask(
             urgency.WORK,
             lambda store: holdings.exchange(store, outcomes, idle, checkpoints),
-            lambda answer: self._answered(answer, room, last),
+            lambda answer: self._answered(answer, room, brought),
         )
 
-    def _answered(self, answer: Exchange | RotaError, room: int, settled: dict[str, int]) -> None:
+    def _answered(self, answer: Exchange | RotaError, room: int, brought: Sequence[tuple[str, Settled]]) -> None:
         self._under_way = False
         self._carried, self._carried_checkpoints = deque(), []
         if isinstance(answer, RotaError):
             self._lost(answer)
             return
         self._hungry = self._hungry or len(answer.claims) >= max(1, room)
-        self._deliver(answer, settled)
+        self._deliver(answer, brought)
         if len(answer.claims) < room:  # someone stays idle: when will there be more?
             self._starved()

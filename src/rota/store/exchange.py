@@ -70,6 +70,7 @@ class Handout(Record):
     previous_runs: tuple[Run, ...] = ()
     alone: bool = False
     whole: Job | None = None
+    source: str | None = None
 
 
 class Report(Record):
@@ -285,7 +286,7 @@ def _deal_out(
         tokens.setdefault(worker, {})[job] = token
         runs = _runs(tx, job) if last_token is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
-        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None))
+        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None, source))
         if source is not None:
             sources.add(source)
     name = internal_queue(queue.name) if internal else queue.name
