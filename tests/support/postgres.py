@@ -207,3 +207,9 @@ def psql(server: Server, url: str, script: str) -> str:
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()
+
+
+if __name__ == "__main__":
+    # Run a command with the URL of a server as its last word; the server is gone when the command is.
+    with server() as started:
+        sys.exit(subprocess.run([*sys.argv[1:], started.url], check=False).returncode)
