@@ -49,6 +49,7 @@ OVERRIDES = {
     "job.forget many",
     "job.forget_runs many",
     "job.forget_dependencies many",
+    "claim.put_back many",
     "claim.record many",
     "dependency.add many",
     "dependency.count_dependents many",
