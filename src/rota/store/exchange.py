@@ -232,8 +232,6 @@ def _after(idle: list[Idle], claims: Sequence[Handout]) -> list[Idle]:
 
 def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None) -> list[Handout]:
     """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
-    if not queue.is_limited and not queue.is_one_by_one:
-        tx.foresee("claim.pick", queue=queue.name, most=_room(idle, most))
     fillers = tx.execute("claim.pick", queue=internal_queue(queue.name), most=len(idle))
     if fillers:
         dealt = _deal([each.but(room=1) for each in idle], fillers)
@@ -248,7 +246,8 @@ def _hand_out_jobs(
 ) -> list[Handout]:
     if queue.is_one_by_one:
         idle = [each if each.crowd else each.but(room=1) for each in idle if each.crowd or not each.held]
-    want = _room(idle, most)
+    want = sum(each.room for each in idle)
+    want = want if most is None else min(want, most)
     if queue.is_limited:
         allowance = allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, want, tx.now)
         want = allowance.granted
@@ -260,12 +259,6 @@ def _hand_out_jobs(
         spent = allow(queue, 0, len(dealt), tx.now)
         tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=spent.rate_next_at)
     return _deal_out(tx, id, queue, dealt, idle)
-
-
-def _room(idle: Sequence[Idle], most: int | None) -> int:
-    """How many jobs these can be given, at most so many."""
-    room = sum(each.room for each in idle)
-    return room if most is None else min(room, most)
 
 
 def _deal_out(
