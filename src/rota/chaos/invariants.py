@@ -304,7 +304,7 @@ def check(all: Snapshot, replay: Replay) -> list[Violation]:
 def replay_of(all: Snapshot) -> Replay:
     """The log, played against what was broken, for each queue by itself: each has its own pool and its own order."""
     priorities = {id: job.priority for id, job in all.jobs.items()}
-    at_once = SECOND if all.plan.options.store == "postgres" else 0
+    at_once = 5 * SECOND if all.plan.options.store == "postgres" else 0
     whole = Replay(priorities, at_once=at_once)
     for queue in PLANNED:
         whole.add(Replay(priorities, queue, at_once).play(all.events, all.book.faults))
