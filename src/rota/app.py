@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 from rota.core.errors import BadInput
 from rota.core.job import NewJob
 from rota.core.report import MOST_AT_ONCE
-from rota.core.source import KIND, Declared, checked, filler_kind
+from rota.core.source import KIND, Declared, checked, filler_kind, is_vectorizer
 from rota.core.template import Command, parse
 from rota.core.times import SECOND, parse_duration
 from rota.settings import load
@@ -173,7 +173,7 @@ class App:
 
         return declare
 
-    def source(
+    def source(  # noqa: PLR0913 (each is a word that people write or leave out)
         self,
         queue: str = "default",
         *,
@@ -183,12 +183,16 @@ class App:
         low: int = 100,
         batch: int = 1000,
         repeats: int | None = 3,
+        vectorizer: int | str | None = None,
     ) -> Callable[[Callable[[], Iterable[Any]]], Source]:
         """Declare where work is found: keys, or pairs of key and payload, that the function yields become jobs.
 
         It is called in a worker when fewer than `low` of its jobs are ready, and after `every`; at most `batch` new
         keys are taken. `task` runs the jobs. A key that comes again after more than `repeats` repeats is held back.
+        Where workers are tracked, its progress is that of `vectorizer`: an id, or the table that it reads.
         """
+        if vectorizer is not None and not is_vectorizer(vectorizer):
+            raise BadInput(f"vectorizer={vectorizer!r:.80} is neither the id of a vectorizer nor the name of its table")
 
         def declare(find: Callable[[], Iterable[Any]]) -> Source:
             called = name or getattr(find, "__name__", None)
@@ -198,7 +202,7 @@ class App:
                 raise BadInput(f"there is a source {called!r} already: give one of them another name=")
             kind = task if isinstance(task, str) else task.__name__
             declared = Declared(called, queue, kind, parse_duration(every), low, batch, repeats)
-            source = self.sources[called] = Source(self, find, checked(declared))
+            source = self.sources[called] = Source(self, find, checked(declared), vectorizer)
             filler = filler_kind(called)
             self.tasks[filler] = Task(self, source.fill, NewJob(filler, queue, filler))
             return source
@@ -221,6 +225,8 @@ class App:
             told["sources"] = [
                 {field: getattr(source.declared, field) for field in fields} for source in self.sources.values()
             ]
+            named = {name: source.vectorizer for name, source in self.sources.items() if source.vectorizer is not None}
+            told |= {"vectorizers": named} if named else {}
         return told
 
     def template(self, kind: str) -> NewJob:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from rota.core.times import Duration
 
 
+OFF = "off"
+POSTGRES = ("postgresql://", "postgres://")
+
+
 class Settings(Record):
     """All settings, checked. Durations are microseconds here, and texts such as `30s` where people write them."""
 
@@ -49,6 +53,14 @@ class Settings(Record):
     http_key: str | None = None
     keep_for: Duration = 7 * DAY
     keep_jobs: int = 1_000_000
+    tracking: str | None = None
+
+    @property
+    def tracking_url(self) -> str | None:
+        """Where workers report that they live and what they did, if anywhere."""
+        if self.tracking is not None:
+            return None if self.tracking == OFF else self.tracking
+        return self.db if self.db is not None and self.db.startswith(POSTGRES) else None
 
     @property
     def backoff(self) -> Backoff:
@@ -94,8 +106,10 @@ MEANINGS = {
     "http_key": "the key file of `http_cert`",
     "keep_for": "how long `rota prune` keeps final jobs, runs, events and workers that are gone",
     "keep_jobs": "how many final jobs per queue `rota prune` keeps at most",
+    "tracking": "the PostgreSQL database in whose `ai.*` tables workers report, as a URL, or `off`; without it `db`, "
+    "where that is PostgreSQL and has the tables",
 }
-_TEXTS = ("db", "schema", "http_host", "http_hosts", "http_cert", "http_key")
+_TEXTS = ("db", "schema", "tracking", "http_host", "http_hosts", "http_cert", "http_key")
 _COUNTS = (
     "max_attempts",
     "keep_jobs",
@@ -153,6 +167,8 @@ def check(settings: Settings) -> Settings:
         raise BadSetting("http_port must be at most 65535")
     if (settings.http_cert is None) != (settings.http_key is None):
         raise BadSetting("http_cert and http_key go together: give both, or neither")
+    if settings.tracking not in (None, OFF) and not str(settings.tracking).startswith(POSTGRES):
+        raise BadSetting("tracking must be a PostgreSQL URL, such as postgresql://user@host:5432/database, or off")
     if settings.max_attempts < 1:
         raise BadSetting("max_attempts must be at least 1")
     return settings

@@ -279,7 +279,7 @@ def settings(settings: Settings) -> Document:
     from rota.settings import is_duration
 
     shown = {name: getattr(settings, name) for name in settings._fields}
-    shown["db"] = _without_password(settings.db)
+    shown["db"], shown["tracking"] = _without_password(settings.db), _without_password(settings.tracking)
     return {name: value / SECOND if is_duration(name) else value for name, value in shown.items()}
 
 
@@ -366,10 +366,14 @@ def event(event: Event, fact: Fact, topic: str) -> list[Document]:
 def _without_password(url: str | None) -> str | None:
     """The URL of a database as it may be shown."""
     scheme, found, rest = (url or "").partition("://")
-    user, at, place = rest.rpartition("@")
+    if not found:
+        return url
+    place, asked, query = rest.partition("?")
+    user, at, host = place.rpartition("@")
     if scheme in ("http", "https"):  # there the user's part is an access token
-        return f"{scheme}://{place}"
-    return f"{scheme}://{user.partition(':')[0]}@{place}" if found and at else url
+        user = at = ""
+    kept = "&".join(part for part in query.split("&") if not part.startswith("password="))
+    return f"{scheme}://{user.partition(':')[0]}{at}{host}{asked if kept else ''}{kept}"
 
 
 def _at(instant: Instant | None) -> str | None:

@@ -283,3 +283,10 @@ def test_any_number_of_threads_may_be_the_first_to_use_it(tmp_path: Path) -> Non
             thread.join()
         assert len(app.jobs.list()) == 8
         app.close()
+
+
+@pytest.mark.parametrize("vectorizer", [-1, 2**31, True, "", 1.5])
+def test_a_source_whose_vectorizer_is_no_id_and_no_table_is_refused(tmp_path: Path, vectorizer: Any) -> None:
+    app = App(str(tmp_path / "rota.db"))
+    with pytest.raises(errors.BadInput, match="neither the id of a vectorizer nor the name of its table"):
+        app.source(task="tag", vectorizer=vectorizer)

@@ -115,3 +115,25 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_nonsense_in_the_environment_names_where_it_came_from(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match=r"keep_for \(from environment\)"):
         load(environment={"ROTA_KEEP_FOR": "soon"}, start=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("db", "tracking", "url"),
+    [
+        (None, None, None),
+        ("sqlite:///jobs.db", None, None),
+        ("postgresql://host/jobs", None, "postgresql://host/jobs"),
+        ("postgresql://host/jobs", "off", None),
+        ("sqlite:///jobs.db", "postgres://host/app", "postgres://host/app"),
+    ],
+)
+def test_workers_report_to_the_store_s_own_database_unless_told_otherwise(
+    db: str | None, tracking: str | None, url: str | None
+) -> None:
+    assert Settings(db=db, tracking=tracking).tracking_url == url
+
+
+def test_workers_report_to_nothing_but_postgresql_and_a_refusal_does_not_repeat_the_url(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="tracking must be a PostgreSQL URL") as refused:
+        load(environment={"ROTA_TRACKING": "mysql://u:s3cret@host/app"}, start=str(tmp_path))
+    assert "s3cret" not in str(refused.value)

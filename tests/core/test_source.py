@@ -17,6 +17,7 @@ from rota.core.source import (
     held_until,
     is_internal,
     key_hash,
+    vectorizers,
 )
 from rota.core.times import SECOND
 
@@ -91,3 +92,12 @@ def test_rubbish_in_a_hello_frame_declares_nothing(told: object) -> None:
 def test_no_queue_of_a_user_is_internal() -> None:
     assert is_internal("~tag")
     assert not is_internal("tag")
+
+
+@pytest.mark.parametrize("told", [None, [], "files", {"files": -1}, {"files": 2**31}, {"files": True}, {"files": ""}])
+def test_a_vectorizer_that_makes_no_sense_is_left_out_and_never_raises(told: Any) -> None:
+    assert vectorizers({"vectorizers": told}) == {}
+
+
+def test_a_vectorizer_goes_by_its_id_or_by_its_table() -> None:
+    assert vectorizers({"vectorizers": {"a": 7, "b": "note", "c": None}}) == {"a": 7, "b": "note"}

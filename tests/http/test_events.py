@@ -97,8 +97,13 @@ def test_a_change_reaches_a_reader_soon(server: Server) -> None:
         for _ in range(10):
             began = time.monotonic()
             id = add(store)
-            assert events.next(topic="queue:jobs")["job"]["id"] == id
-            events.next(topic="queue:status")
+            told = set()
+            for document in events:  # which of the two comes first is nobody's business
+                told.add(document["topic"])
+                if document["topic"] == "queue:jobs":
+                    assert document["job"]["id"] == id
+                if told == {"queue:jobs", "queue:status"}:
+                    break
             took.append(time.monotonic() - began)
         assert sorted(took)[5] < 1
 

@@ -252,3 +252,7 @@ def test_settings_shown_have_no_password() -> None:
     shown = wire.settings(Settings(db="postgresql://me:secret@db.example/app"))["db"]
     assert shown == "postgresql://me@db.example/app"
     assert wire.settings(Settings(db="/a/b.db"))["db"] == "/a/b.db"
+    tracking = wire.settings(Settings(tracking="postgresql://db.example/app?password=secret&sslmode=require"))[
+        "tracking"
+    ]
+    assert tracking == "postgresql://db.example/app?sslmode=require"

@@ -107,7 +107,9 @@ def test_a_commit_in_doubt_is_resolved_and_no_job_runs_twice(remote: Remote) -> 
     remote.link.fault = None
     remote.near.jobs.wait(jobs, "done", 60 * SECOND)
     assert sorted(crew.ledger(), key=int) == [str(n) for n in range(120)]
-    assert [remote.verbs(job) for job in jobs] == [["finish"]] * 120
+    verbs = [remote.verbs(job) for job in jobs]
+    assert {each[-1] for each in verbs} == {"finish"}
+    assert {verb for each in verbs for verb in each[:-1]} <= {"release"}, "a claim whose answer was lost went back"
     assert remote.link.faults >= 24 and crew.said("trying again until it answers")
     assert crew.deaths() == []
     assert crew.stop() == 0

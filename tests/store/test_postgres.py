@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import time
 from contextlib import ExitStack
@@ -23,14 +24,14 @@ from rota.store.open import open_store
 from rota.store.postgres import listener as listeners
 from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.link import address
-from rota.store.postgres.texts import own_texts
+from rota.store.postgres.texts import KEPT, own_texts
 from rota.store.statements import FOLDER, read_statements
 from tests.support.eventually import eventually
 from tests.support.inflight import in_flight
 from tests.support.processes import line, output, python, say
 from tests.support.stores import again as another
 from tests.support.stores import make_store, rows, url_of
-from tests.support.work import add, add_many, claim, register, status
+from tests.support.work import Crew, add, add_many, claim, register, status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,7 @@ OVERRIDES = {
     "job.forget many",
     "job.forget_runs many",
     "job.forget_dependencies many",
+    "claim.put_back many",
     "claim.record many",
     "dependency.add many",
     "dependency.count_dependents many",
@@ -475,3 +477,29 @@ def test_rows_that_change_often_have_room_and_no_index_on_beats(store: Store) ->
         " WHERE schemaname = current_schema() AND relname = 'worker'",
     )
     assert hot == all_of_them >= 20, "a beat touches no index"
+
+
+def test_what_an_exchange_begins_with_is_planned_once_and_what_it_picks_anew(store: Store) -> None:
+    """A plan that was made for an empty queue would walk all of a full one."""
+    crew = Crew(store, 1, "q")
+    for _ in range(7):
+        add_many(store, 3, queue="q")
+        claims = crew.exchange(room=3).claims
+        crew.exchange([(each.job_id, each.token, Done("1")) for each in claims], room=0)
+    database = store.database
+    assert isinstance(database, PostgresDatabase)
+    seen = database.session.connection.execute(
+        "SELECT statement, generic_plans, custom_plans FROM pg_prepared_statements"
+    )
+    plans = {text: (kept, anew) for text, kept, anew in seen.fetchall()}
+
+    def of(name: str) -> tuple[int, int]:
+        start = re.sub(r"%\([a-z_]+\)s.*", "", database.texts.text(name), flags=re.DOTALL)
+        return next(count for text, count in plans.items() if text.startswith(start))
+
+    for name in KEPT:
+        kept, anew = of(name)
+        assert kept >= 7 and anew == 0, name
+    for name in ("claim.pick", "claim.take_all", "claim.finish"):
+        kept, anew = of(name)
+        assert anew >= 7 and kept == 0, name

@@ -64,6 +64,7 @@ def test_grant_gives_a_role_what_a_worker_needs(shell: Shell, empty: str, role: 
     with psycopg.connect(with_parts(empty, user=role), autocommit=True) as theirs:
         (worker,) = theirs.execute("SELECT ai._worker_start('1', '30 s')").fetchone() or (None,)
         theirs.execute("SELECT ai._worker_heartbeat(%s, 1, 0, NULL)", (worker,))
+        theirs.execute("INSERT INTO ai.vectorizer (source_table) VALUES ('blog')")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             theirs.execute("DELETE FROM ai.vectorizer_worker_process")
 
@@ -85,6 +86,8 @@ def test_status_shows_the_dead_and_each_vectorizers_health_with_a_bar(shell: She
     assert "█████████░ 99%" in lines["blog"] and "model not found" in lines["blog"]
     assert "██████████ 100%" in lines["wiki"]
     assert "never" in lines["mail"]
+    states = {line.split()[1]: line.split()[2] for line in said.split("\n\n")[0].splitlines()[2:]}
+    assert states == {"1.0": "live", "1.1": "dead", "1.2": "dead"}
     assert shell.say("tracking", "status", "--limit", 1).count("1.2") == 0
     assert "and 1 more" in shell.say("tracking", "status", "--limit", 1)
 
@@ -95,6 +98,7 @@ def test_status_as_json_has_everything(shell: Shell, sql: Connection) -> None:
     answer = shell.ask("tracking", "status")
 
     assert (answer["workers"], answer["live"], answer["dead"]) == (3, 1, 2)
+    assert [each["version"] for each in answer["live_workers"]] == ["1.0"]
     assert [each["version"] for each in answer["dead_workers"]] == ["1.1", "1.2"]
     assert answer["dead_workers"][0]["expected_heartbeat_interval"] == 30
     assert answer["dead_workers"][0]["last_heartbeat"].endswith("Z")
@@ -185,3 +189,14 @@ def test_without_psycopg_it_says_what_to_install(shell: Shell) -> None:
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "rota: PostgreSQL needs psycopg, which is not installed: pip install 'rota[postgres]'\n"
+
+
+def test_the_setting_says_where_to_look_and_db_is_stronger(shell: Shell, empty: str) -> None:
+    shell.say("tracking", "install")
+    told = Shell(shell.folder, ROTA_TRACKING=empty)
+    assert "0 of 0 workers" in told.say("tracking", "status")
+    assert "PostgreSQL URL" in told.refuse("tracking", "status", "--db", "sqlite:///x.db", code=2)
+
+
+def test_a_database_whose_url_names_a_schema_is_looked_at_as_well(shell: Shell, empty: str) -> None:
+    assert "made ai" in shell.say("tracking", "install", "--db", f"{empty}?schema=own")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rota.core.times import MILLISECOND, MINUTE, SECOND
 from rota.tracking.pace import Pace
-from rota.tracking.parcel import Doubt, Parcel, Progress
+from rota.tracking.parcel import Parcel, Progress, Sent, arrived
 from rota.tracking.presence import ABSENT, FORBIDDEN, NEEDED, READY, Right, judge
 
 EVERY = 100 * MILLISECOND
@@ -47,12 +47,20 @@ def test_the_newest_message_counts_and_vectorizers_come_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "found", "arrived"),
+    ("before", "found", "expected"),
     [(4, 4, False), (4, 5, True), (None, None, False), (None, 1, True), (4, None, True)],
     ids=["not counted", "counted", "not registered", "registered", "pruned"],
 )
-def test_the_beat_count_tells_whether_a_parcel_arrived(before: int | None, found: int | None, arrived: bool) -> None:
-    assert Doubt("worker", before, Parcel(1)).arrived(found) is arrived
+def test_the_beat_count_tells_whether_a_parcel_arrived(before: int | None, found: int | None, expected: bool) -> None:
+    counts: dict[object, int] = {} if found is None else {"worker": found}
+    assert arrived([Sent("worker", before, Parcel(1))], counts) is expected
+
+
+def test_one_worker_that_is_still_there_tells_for_all_that_went_along() -> None:
+    sent = [Sent("pruned", 7, Parcel(1)), Sent("here", 4, Parcel(2)), Sent("new", None, Parcel(3))]
+    assert not arrived(sent, {"here": 4})
+    assert arrived(sent, {"here": 5, "new": 1})
+    assert arrived(sent, {})
 
 
 def test_the_third_failure_in_a_row_is_the_loss() -> None:

@@ -278,3 +278,14 @@ def test_progress_that_was_refused_counts_once_when_the_link_breaks_right_after(
         sql.execute("DROP TRIGGER breaks ON ai.vectorizer_worker_progress")
         tracked(tracker)
         eventually(lambda: progress(sql) == [(1, 4, 0, None), (2, 5, 0, None)])
+
+
+def test_progress_by_table_is_that_of_the_vectorizer_that_reads_it_or_of_a_new_one(
+    slow: Tracker, sql: Connection
+) -> None:
+    slow.progress("blog", 5)
+    slow.progress("wiki", 2, error="e")
+    slow.progress(1, 1)
+    assert slow.close()
+    assert sorted(progress(sql)) == [(1, 6, 0, None), (2, 2, 1, "e")]
+    assert sql.execute("SELECT source_table FROM ai.vectorizer WHERE id = 2").fetchall() == [("wiki",)]

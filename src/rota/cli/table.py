@@ -354,10 +354,12 @@ _TRACKING = (
     ),
     Command(
         "tracking status",
-        "dead workers, and how each vectorizer is doing",
+        "living and dead workers, and how each vectorizer is doing",
         "tracking:status",
         "rota tracking status --json",
-        options=(Option("--limit", "how many of the dead, the latest first", "N", "count", default="20"),),
+        options=(
+            Option("--limit", "how many of the living and of the dead, the latest first", "N", "count", default="20"),
+        ),
     ),
     Command(
         "tracking prune",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rota.cli.call import Call
-    from rota.tracking.health import DeadWorker, Health, Vectorizer
+    from rota.tracking.health import Health, Vectorizer, Worker
     from rota.tracking.postgres import Connection
 
 _WIDTH = 10
@@ -61,7 +61,7 @@ def uninstall(call: Call) -> int:
 
 
 def status(call: Call) -> int:
-    """Dead workers, and how each vectorizer is doing."""
+    """Living and dead workers, and how each vectorizer is doing."""
     with _connection(call) as connection:
         from rota.tracking.health import read
 
@@ -96,7 +96,8 @@ def bar(share: float, filled: str = "█", empty: str = "░") -> str:
 
 
 def _connection(call: Call) -> AbstractContextManager[Connection]:
-    url = call.settings().db
+    settings = call.settings()
+    url = call.db or settings.tracking_url or settings.db
     if url is None or not url.startswith(("postgresql://", "postgres://")):
         raise BadInput("tracking needs a PostgreSQL URL: write for example --db postgresql://user@host:5432/database")
     from rota.tracking.postgres import opened
@@ -116,21 +117,23 @@ def _ask(question: str) -> None:
 def _workers(call: Call, found: Health) -> list[str]:
     living = found.workers - found.dead
     lines = [f"{living:,} of {found.workers:,} workers live, {found.dead:,} dead (two beats missed)"]
-    if found.latest_dead:
-        heads = ("WORKER", "VERSION", "LAST BEAT", "DONE", "FAILED", "LAST ERROR")
-        rows = [
-            (
-                dead.id,
-                dead.version,
-                f"{_age(dead.last_heartbeat, found.now)} ago",
-                dead.success_count,
-                dead.error_count,
-                dead.last_error_message,
-            )
-            for dead in found.latest_dead
-        ]
+    heads = ("WORKER", "VERSION", "STATE", "LAST BEAT", "DONE", "FAILED", "LAST ERROR")
+    rows = [
+        (
+            each.id,
+            each.version,
+            state,
+            f"{_age(each.last_heartbeat, found.now)} ago",
+            each.success_count,
+            each.error_count,
+            each.last_error_message,
+        )
+        for state, several in (("live", found.latest_live), ("dead", found.latest_dead))
+        for each in several
+    ]
+    if rows:
         lines += columns(call, heads, rows)
-    hidden = found.dead - len(found.latest_dead)
+    hidden = found.workers - len(rows)
     return [*lines, f"and {hidden:,} more"] if hidden else lines
 
 
@@ -177,12 +180,13 @@ def _document(found: Health) -> dict[str, object]:
         "workers": found.workers,
         "live": found.workers - found.dead,
         "dead": found.dead,
-        "dead_workers": [_dead(each) for each in found.latest_dead],
+        "live_workers": [_worker(each) for each in found.latest_live],
+        "dead_workers": [_worker(each) for each in found.latest_dead],
         "vectorizers": [_vectorizer(each) for each in found.vectorizers],
     }
 
 
-def _dead(each: DeadWorker) -> dict[str, object]:
+def _worker(each: Worker) -> dict[str, object]:
     return {
         "id": each.id,
         "version": each.version,

@@ -19,6 +19,7 @@ FILLER = "rota:source:"
 LONGEST_KEY = 1000
 MOST_DECLARED = 1000
 LARGEST_NUMBER = 1_000_000
+LARGEST_ID = 2**31 - 1
 LONGEST_EVERY: Duration = 365 * DAY
 SHORTEST_EVERY: Duration = 100_000
 FIRST_PAUSE: Duration = MINUTE
@@ -100,6 +101,20 @@ def heard(body: dict[str, Any]) -> list[Declared]:
             except BadInput:
                 continue
     return found
+
+
+def vectorizers(body: dict[str, Any]) -> dict[str, int | str]:
+    """The vectorizers that a HELLO frame names, by source: the id, or the table that it reads."""
+    told = body.get("vectorizers")
+    found = told.items() if isinstance(told, dict) and len(told) <= MOST_DECLARED else ()
+    return {name: each for name, each in found if is_vectorizer(each)}
+
+
+def is_vectorizer(value: object) -> bool:
+    """Whether this can stand for a vectorizer."""
+    if isinstance(value, str):
+        return 0 < len(value) <= LONGEST_KEY and "\0" not in value
+    return type(value) is int and 0 <= value <= LARGEST_ID
 
 
 def _fits(each: dict[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from rota.core.times import SECOND, format_duration
 from rota.hooks import answers
 from rota.hooks.beats import Beats
 from rota.hooks.life import Held, Life
+from rota.hooks.tracked import Tracked
 from rota.store.exchange import RUNS_TOLD
 from rota.worker import byhand
 from rota.worker.context import Context, check_names
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Claim, Outcome
     from rota.core.job import Job
-    from rota.settings import Settings
     from rota.store.store import Store
 
     Execute = Callable[[Job, Any], Any]
@@ -64,7 +64,8 @@ def run_worker(
         stack.callback(life.close)
         stack.enter_context(_signals(life.stop))
         life.register(mine)
-        work = Work(life, app.settings, queue, execute, capture_io, context or {})
+        tracked = stack.enter_context(Tracked(app, life.url))
+        work = Work(life, tracked, queue, execute, capture_io, context or {})
         stack.callback(work.leave)
         every = min(app.settings.heartbeat_interval, app.settings.lease // 3) / SECOND
         with Beats(life, beating, every):
@@ -85,14 +86,15 @@ class Work:
     def __init__(
         self,
         life: Life,
-        settings: Settings,
+        tracked: Tracked,
         queue: str | None,
         execute: Execute,
         capture_io: CaptureIO | None,
         context: Mapping[str, Any],
     ) -> None:
         self._life = life
-        self._settings = settings
+        self._tracked = tracked
+        self._settings = tracked.app.settings
         self._queue = queue
         self._execute = execute
         self._capture_io = capture_io
@@ -189,6 +191,7 @@ class Work:
         if self._settle(held, outcome):
             took = format_duration(round((time.monotonic() - began) * SECOND))
             self._life.completed += isinstance(outcome, Done)
+            self._tracked.settled(None if in_hand is None else in_hand.job.source, outcome)
             self._life.say(f"job {claim.job_id} {_told(outcome)} ({took})", claim.run_id)
         self._life.held = None
         return in_hand is not None

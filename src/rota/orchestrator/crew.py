@@ -23,6 +23,7 @@ from rota.orchestrator.lease import Lease
 from rota.orchestrator.place import Place
 from rota.orchestrator.rounds import Rounds
 from rota.orchestrator.stopping import Stopping
+from rota.orchestrator.tracked import Tracked
 from rota.orchestrator.upkeep import Upkeep, now
 from rota.orchestrator.watch import Watch, is_alive_or_all_gone
 from rota.orchestrator.wishes import Wishes
@@ -33,7 +34,7 @@ from rota.store.host import host_id
 from rota.store.sqlite.clock import since_boot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from rota.core.times import Duration, Instant
     from rota.orchestrator.ledger import Ledger
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
     from rota.orchestrator.loop import Loop
     from rota.orchestrator.upkeep import Outlook
     from rota.settings import Settings
-    from rota.store.exchange import Exchange, Handout
+    from rota.store.exchange import Exchange, Handout, Settled
     from rota.store.orchestrators import Process
     from rota.store.slots import Slot
     from rota.store.store import Store
+
+    Written = tuple[tuple[Duration | None, str | None], dict[int, tuple[str, str | None]]]
 
 TOLD_BEFORE_ENDED = SECOND
 
@@ -60,6 +63,7 @@ class Crew:
         environment: Mapping[str, str],
         say: Say,
         news: Callable[[str | None], None] = lambda _: None,
+        tracked: Tracked | None = None,
     ) -> None:
         self._loop = loop
         self._ledger = ledger
@@ -67,12 +71,13 @@ class Crew:
         self._environment = environment
         self._say = say
         self._news: Callable[[str | None], None] | None = news
+        self._tracked = tracked or Tracked()
         self._places: dict[str, Place] = {}
         self._lease = Lease(ledger, self._children, say, self._given_up)
         self._upkeep = Upkeep(ledger, settings, say, self._looked_after)
         self._work = Work(ledger, self._deliver, self._given_up, self._upkeep.wake)
         self._wishes = Wishes(self._places, self._fill, self._end, self._drain, self._answer_wish)
-        self._hearing = Hearing(self._work, self._wishes, self._upkeep, say, self._is_up, self._end)
+        self._hearing = Hearing(self._work, self._wishes, self._upkeep, self._tracked, say, self._is_up, self._end)
         self._rounds = Rounds(self._places, settings, self._upkeep, say, self._end, self._fill)
         self._orphans = Watch(loop, self._orphan_ended)
         self._registered = Watch(loop, self._registered_ended)
@@ -315,6 +320,7 @@ class Crew:
         self._work.wake()
         name, worker, concurrency = place.name, child.worker_id, child.concurrency
         self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name, concurrency))
+        self._tracked.came(worker)
         self._say("is up", *child.names)
         if not place.takes_jobs:
             return
@@ -345,6 +351,7 @@ class Crew:
         strays.end({each.pid for each in self._children()}, child.worker_id)
         death, held = child.death(ended, usage), {each.token for each in child.held}
         last = Report(self._work.take(child.worker_id), checkpoints=self._work.take_checkpoints(held))
+        tokens, crowded = self._tracked.dying(child), len(child.in_hand) > 1
         child.close()
         self._upkeep.forget(child)
         why = f" ({death.reason})" if death.reason != ended.reason else ""
@@ -354,11 +361,17 @@ class Crew:
         if not place.wanted:
             del self._places[place.name]
         self._work.holdings.drop(held)
-        self._ledger.ask(
-            urgency.DEATH,
-            lambda store: store.orchestrators.record_death(death, last, self._settings.restarts),
-            lambda after: self._after_death(place, after, death.stderr_tail or ended.text),
-        )
+
+        def write_down(store: Store) -> Written:
+            after = store.orchestrators.record_death(death, last, self._settings.restarts)
+            return after, store.orchestrators.ends(tokens)
+
+        def written(answer: Written | RotaError) -> None:
+            after, ends = (answer, {}) if isinstance(answer, RotaError) else answer
+            self._tracked.left(child.worker_id, ends, crowded)
+            self._after_death(place, after, death.stderr_tail or ended.text)
+
+        self._ledger.ask(urgency.DEATH, write_down, written)
 
     def _after_death(self, place: Place, after: tuple[int | None, str | None] | RotaError, last_words: str) -> None:
         self._work.wake()
@@ -417,8 +430,10 @@ class Crew:
 
     # work
 
-    def _deliver(self, answer: Exchange, settled: dict[str, int]) -> None:
+    def _deliver(self, answer: Exchange, brought: Sequence[tuple[str, Settled]]) -> None:
         """Hand claims to their workers; those of one that died meanwhile go back with its death."""
+        settled = {worker: token for worker, (_, token, _) in brought}
+        self._tracked.settled((token for _, (_, token, _) in brought), answer.refused)
         for token in answer.refused:
             self._say(
                 "its outcome was refused: the claim was taken, called off or settled by someone else", run=run_id(token)

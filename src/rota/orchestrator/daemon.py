@@ -40,7 +40,7 @@ def start_daemon(settings: Settings, start: Start, log: str) -> Started:
             stderr=descriptor,
             pass_fds=(write,) if start.tie is None else (write, start.tie),
             start_new_session=True,
-            env={**os.environ, "ROTA_DB": settings.db or ""},  # not an argument: it may hold a password
+            env={**os.environ, **_told(settings)},  # not arguments: they may hold a password
         )
     finally:
         os.close(descriptor)
@@ -59,6 +59,10 @@ def start_daemon(settings: Settings, start: Start, log: str) -> Started:
     process.wait()
     *_, last = str(told["problem"]).strip().splitlines() or ["no reason given"]
     return Started(process, told["crew"], last, int(told.get("code", 1)))
+
+
+def _told(settings: Settings) -> dict[str, str]:
+    return {"ROTA_DB": settings.db or "", **({"ROTA_TRACKING": settings.tracking} if settings.tracking else {})}
 
 
 def main() -> None:

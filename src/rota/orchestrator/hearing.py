@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.child import Child
     from rota.orchestrator.log import Say
     from rota.orchestrator.place import Place
+    from rota.orchestrator.tracked import Tracked
     from rota.orchestrator.upkeep import Upkeep
     from rota.orchestrator.wishes import Wishes
     from rota.orchestrator.work import Work
@@ -30,6 +31,7 @@ class Hearing:
         work: Work,
         wishes: Wishes,
         upkeep: Upkeep,
+        tracked: Tracked,
         say: Say,
         is_up: Callable[[Place, Child], None],
         end: Callable[[Child, str, str], None],
@@ -37,6 +39,7 @@ class Hearing:
         self._work = work
         self._wishes = wishes
         self._upkeep = upkeep
+        self._tracked = tracked
         self._say = say
         self._is_up = is_up
         self._end = end
@@ -61,6 +64,7 @@ class Hearing:
                 self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
             case frames.HELLO:
                 self._upkeep.declare(source.heard(body))
+                self._tracked.learn(body)
                 child.concurrency = report.concurrency(body)
                 child.cancels, child.wants_whole = report.kinds(body.get("cancels")), report.kinds(body.get("whole"))
             case _:
@@ -76,7 +80,9 @@ class Hearing:
         at = now()
         child.usual = usual_after(child.usual, at - child.job_started_at)
         child.job_started_at, child.recalled = at, False
-        self._work.report(child.worker_id, (held.job_id, held.token, report.outcome(body)))
+        outcome = report.outcome(body)
+        self._tracked.reported(child.worker_id, held, outcome)
+        self._work.report(child.worker_id, (held.job_id, held.token, outcome))
         if child.report.pop("progress", None) is not None:
             self._upkeep.told(child)
 

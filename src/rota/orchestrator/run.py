@@ -17,6 +17,7 @@ from rota.orchestrator.log import TEXT, Log
 from rota.orchestrator.loop import Loop
 from rota.orchestrator.system import inherit_orphans
 from rota.orchestrator.systemd import Notify
+from rota.orchestrator.tracked import Tracked, open_roll
 from rota.store.open import POSTGRES, open_store
 from rota.store.sqlite.lock import last_holder
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 MAIN, BESIDE = "main", "beside"
 LAST_WORD = 1.0
+LAST_BEAT = 3.0
 
 
 class Start(Record):
@@ -98,7 +100,8 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
         return None if database.startswith(POSTGRES) else last_holder(database)
 
     ledger = Ledger(lambda: open_store(database, settings, told=on_trouble), on_trouble, blocked_by)
-    crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news)
+    roll = open_roll(settings, say)
+    crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news, Tracked(roll))
 
     def stop() -> None:
         notify.stopping()
@@ -121,6 +124,8 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
     while not crew.gone:
         loop.turn(min(crew.tick(), notify.tick()), crew.stalled)
     answered = ledger.close(LAST_WORD)
+    if roll is not None:
+        roll.close(LAST_BEAT)
     loop.close()
     say("stopped")
     return crew.exit_code if answered else 1

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Holdings:
     """What the store has handed out to this orchestrator and not got back; the store thread's own.
 
-    Each committed answer enters it before the next transaction begins. When an answer was lost, the next exchange
-    carries the whole of it, and the store takes back whatever else it believes to be held here.
+    Each committed answer enters it before the next transaction begins. When an answer was lost, an exchange that
+    carries the whole of it comes first, and the store takes back whatever else it believes to be held here.
     """
 
     def __init__(self, id: int) -> None:
@@ -35,13 +35,12 @@ class Holdings:
     def exchange(
         self, store: Store, outcomes: Sequence[Settled], idle: Sequence[Idle], checkpoints: Sequence[Checkpoint]
     ) -> Exchange:
-        """Settle and claim; after a lost answer, ask first how far the store has come."""
-        settled = {token for _, token, _ in outcomes}
-        holdings = None
+        """Settle and claim; after a lost answer, find out first how far the store has come."""
         if not self._is_sure:
-            self._number, holdings = store.orchestrators.number(self._id), frozenset(self._tokens - settled)
+            self._find_out(store)
         self._is_sure = False
-        report = Report(outcomes, idle, checkpoints, holdings, self._served)
+        settled = {token for _, token, _ in outcomes}
+        report = Report(outcomes, idle, checkpoints, served=self._served)
         answer = store.orchestrators.exchange(self._id, self._number, report)
         self._is_sure = True
         self._number = answer.number
@@ -51,6 +50,12 @@ class Holdings:
         served = [claim.queue for claim in answer.claims if claim.worker_id in spare]
         self._served = served[-1] if served else self._served
         return answer
+
+    def _find_out(self, store: Store) -> None:
+        """What nobody here knows of goes back. A step of its own: short, where links break again and again."""
+        number = store.orchestrators.number(self._id)
+        self._number = store.orchestrators.exchange(self._id, number, Report(holdings=frozenset(self._tokens))).number
+        self._is_sure = True
 
     def drop(self, tokens: Iterable[int]) -> None:
         """These went back with the death of their worker."""
@@ -63,7 +68,7 @@ class Work:
     def __init__(
         self,
         ledger: Ledger,
-        deliver: Callable[[Exchange, dict[str, int]], None],
+        deliver: Callable[[Exchange, Sequence[tuple[str, Settled]]], None],
         lost: Callable[[RotaError], None],
         starved: Callable[[], None],
     ) -> None:
@@ -131,22 +136,21 @@ class Work:
         self._checkpoints = []
         self._under_way, self._hungry = True, False
         outcomes = [settled for _, settled in brought]
-        last = {worker: settled[1] for worker, settled in brought}
         room = sum(each.room for each in idle)
         holdings = self.holdings
         self._ledger.ask(
             urgency.WORK,
             lambda store: holdings.exchange(store, outcomes, idle, checkpoints),
-            lambda answer: self._answered(answer, room, last),
+            lambda answer: self._answered(answer, room, brought),
         )
 
-    def _answered(self, answer: Exchange | RotaError, room: int, settled: dict[str, int]) -> None:
+    def _answered(self, answer: Exchange | RotaError, room: int, brought: Sequence[tuple[str, Settled]]) -> None:
         self._under_way = False
         self._carried, self._carried_checkpoints = deque(), []
         if isinstance(answer, RotaError):
             self._lost(answer)
             return
         self._hungry = self._hungry or len(answer.claims) >= max(1, room)
-        self._deliver(answer, settled)
+        self._deliver(answer, brought)
         if len(answer.claims) < room:  # someone stays idle: when will there be more?
             self._starved()

@@ -30,10 +30,13 @@ MOST_REPEATED = 1_000
 class Source:
     """What `app.source` makes of a function. Call it to get the keys that it finds now."""
 
-    def __init__(self, app: App, find: Callable[[], Iterable[Any]], declared: Declared) -> None:
+    def __init__(
+        self, app: App, find: Callable[[], Iterable[Any]], declared: Declared, vectorizer: int | str | None = None
+    ) -> None:
         self._app = app
         self.find = find
         self.declared = declared
+        self.vectorizer = vectorizer
         self.__doc__ = find.__doc__
         self.__name__ = declared.name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.core import job as jobs
-from rota.core.claim import Done, Released, verb_of
+from rota.core.claim import Done, verb_of
 from rota.core.errors import Stale
 from rota.core.orchestrator import LEASE
 from rota.core.queue import DEFAULT, allow
@@ -70,6 +70,7 @@ class Handout(Record):
     previous_runs: tuple[Run, ...] = ()
     alone: bool = False
     whole: Job | None = None
+    source: str | None = None
 
 
 class Report(Record):
@@ -141,10 +142,8 @@ def settle(store: Store, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[
 
 def give_back(store: Store, tx: Transaction, id: int, holdings: Collection[int]) -> None:
     """Release, unspent, what hangs on this orchestrator and is not among its holdings."""
-    for row in tx.execute("orchestrator.held", id=id):
-        job = to_job(row)
-        if job.token not in holdings:
-            ending.end_claim(tx, job, Released(reason="unknown"), store.settings.backoff, store.chance())
+    held = [to_job(row) for row in tx.execute("orchestrator.held", id=id)]
+    ending.put_back(tx, [job for job in held if job.token not in holdings], store.settings.backoff)
 
 
 def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) -> list[int]:
@@ -285,7 +284,7 @@ def _deal_out(
         tokens.setdefault(worker, {})[job] = token
         runs = _runs(tx, job) if last_token is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
-        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None))
+        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None, source))
         if source is not None:
             sources.add(source)
     name = internal_queue(queue.name) if internal else queue.name

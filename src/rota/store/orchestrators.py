@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
 from rota.core import slot as slots
 from rota.core import worker as workers
@@ -14,12 +15,12 @@ from rota.store import exchange as exchanges
 from rota.store import hold, tend
 from rota.store.again import again
 from rota.store.host import host_id
-from rota.store.rows import to_job, to_queue
+from rota.store.rows import to_job, to_queue, to_run
 from rota.store.slots import come_up, move
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.restart import RestartPolicy
     from rota.core.times import Duration, Instant
@@ -195,6 +196,18 @@ class Orchestrators:
             tx.many("claim.checkpoint", last.checkpoints)
             exchanges.settle(self._store, tx, last.outcomes)
             return record(self._store, tx, death, policy)
+
+    def ends(self, tokens: Sequence[int]) -> dict[int, tuple[str, str | None]]:
+        """How these claims ended, as far as they did: the move, and the error if there was one."""
+        found = {}
+        for token in tokens:
+            row = self._store.database.execute("claim.run", {"token": token})
+            run = to_run(row[0]) if row else None
+            if run is not None:
+                found[token] = (run.verb, run.error)
+            elif self._store.database.execute("source.settled_by", {"token": token}):
+                found[token] = (jobs.FINISH, None)
+        return found
 
     @again
     def exchange(self, id: int, number: int, report: Report) -> Exchange:

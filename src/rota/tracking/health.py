@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rota.tracking.postgres import Connection
 
 
-class DeadWorker(Record):
-    """A worker that missed two of its beats."""
+class Worker(Record):
+    """A worker's row; it is dead when it missed two of its beats."""
 
     id: str
     version: str
@@ -53,18 +53,24 @@ class Health(Record):
     now: datetime
     workers: int
     dead: int
-    latest_dead: tuple[DeadWorker, ...]
+    latest_live: tuple[Worker, ...]
+    latest_dead: tuple[Worker, ...]
     vectorizers: tuple[Vectorizer, ...]
 
 
 def read(connection: Connection, limit: int) -> Health:
-    """How all is; of the dead workers the latest `limit`."""
+    """How all is; of the living and of the dead workers the latest `limit` each."""
     row = connection.execute(statement("health.workers")).fetchone()
     workers, dead = cast("tuple[int, int]", row)
-    latest = connection.execute(statement("health.dead"), {"limit": limit}).fetchall()
+    live, latest = (
+        connection.execute(statement("health.list"), {"limit": limit, "dead": is_dead}).fetchall()
+        for is_dead in (False, True)
+    )
     vectorizers = connection.execute(statement("health.vectorizers")).fetchall()
     (now,) = cast("tuple[datetime]", connection.execute(statement("health.now")).fetchone())
-    return Health(now, workers, dead, tuple(map(_dead, latest)), tuple(map(_vectorizer, vectorizers)))
+    return Health(
+        now, workers, dead, tuple(map(_worker, live)), tuple(map(_worker, latest)), tuple(map(_vectorizer, vectorizers))
+    )
 
 
 def prune(connection: Connection, older: Duration) -> int:
@@ -72,8 +78,8 @@ def prune(connection: Connection, older: Duration) -> int:
     return connection.execute(statement("health.prune"), {"older": timedelta(microseconds=older)}).rowcount
 
 
-def _dead(row: tuple[Any, ...]) -> DeadWorker:
-    return DeadWorker(*row)
+def _worker(row: tuple[Any, ...]) -> Worker:
+    return Worker(*row)
 
 
 def _vectorizer(row: tuple[Any, ...]) -> Vectorizer:

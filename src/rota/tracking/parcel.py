@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rota.core.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 LONGEST_MESSAGE = 10_000
 
 
 class Progress(Record):
-    """What was done for one vectorizer. `successes` is None where no call was a success; `beside` came with errors."""
+    """What was done for one vectorizer. `successes` is None where no call was a success; `beside` came with errors.
 
-    vectorizer: int
+    The vectorizer goes by its id, or by the table that it reads until the database has told its id.
+    """
+
+    vectorizer: int | str
     successes: int | None = None
     beside: int = 0
     errors: int = 0
@@ -44,26 +52,28 @@ class Parcel(Record):
             self.successes + newer.successes,
             self.errors + newer.errors,
             self.message if newer.message is None else newer.message,
-            tuple(by_vectorizer[vectorizer] for vectorizer in sorted(by_vectorizer)),
+            tuple(by_vectorizer[vectorizer] for vectorizer in sorted(by_vectorizer, key=_order)),
         )
 
 
-class Doubt(Record):
-    """A parcel whose commit was not answered. `before` is the beat count it was sent on; None with a registration."""
+class Sent(Record):
+    """What one worker's beat carried. `before` is the beat count it was sent on; None with a registration."""
 
     worker: object
     before: int | None
     parcel: Parcel
 
-    def arrived(self, found: int | None) -> bool:
-        """Whether it was committed, by the worker's beat count now (None: there is no such worker).
 
-        Only the tracker itself beats its worker, so the count has moved exactly if the parcel arrived. A row that was
-        there before and is gone was pruned: then nothing is sent again, because progress might be counted twice.
-        """
-        if self.before is None:
-            return found is not None
-        return found is None or found > self.before
+def arrived(sent: Sequence[Sent], found: Mapping[object, int]) -> bool:
+    """Whether a transaction whose commit was not answered arrived, by the beat counts that its workers have now.
+
+    Only the account itself beats its workers, so the counts have moved exactly if it arrived; all of them, or none.
+    Rows that were there before and are gone were pruned: then nothing is sent again, or progress might count twice.
+    """
+    for each in sent:
+        if each.worker in found:
+            return each.before is None or found[each.worker] > each.before
+    return any(each.before is not None for each in sent)
 
 
 def clean(message: str | None) -> str | None:
@@ -72,3 +82,7 @@ def clean(message: str | None) -> str | None:
         return None
     text = message.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 1]}…"
+
+
+def _order(vectorizer: int | str) -> tuple[bool, int | str]:
+    return isinstance(vectorizer, str), vectorizer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput, Conflict, NotFound, RotaError, StoreError
 from rota.store.postgres.driver import psycopg
-from rota.store.postgres.link import SCHEMES, in_one_line
+from rota.store.postgres.link import SCHEMES, in_one_line, without_schema
 from rota.store.statements import read_statements
 
 if TYPE_CHECKING:
@@ -31,9 +31,13 @@ _DEFAULTS = {
 
 
 def check_url(url: str) -> str:
-    """Refuse what is no PostgreSQL URL. The message never repeats it: it may hold a password."""
+    """Refuse what is no PostgreSQL URL. The message never repeats it: it may hold a password.
+
+    The schema that a store's URL may name is left out: the tracking tables have their own.
+    """
     if not url.startswith(SCHEMES):
         raise BadInput("tracking needs a PostgreSQL URL: write for example postgresql://user@host:5432/database")
+    url = without_schema(url)
     try:
         ports = str(psycopg.conninfo.conninfo_to_dict(url).get("port") or "5432").split(",")
     except psycopg.Error:

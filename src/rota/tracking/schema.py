@@ -75,7 +75,8 @@ def install(connection: Connection, role: str | None = None) -> Installed:
         made, kept = _make_tables(connection)
         dropped = _make_functions(connection, made, kept)
         if role is not None:
-            for grant in ("grant_schema", "grant_read", "grant_write", "grant_call"):
+            registers = ("grant_register",) if _relations(connection)["vectorizer"] == MARK else ()
+            for grant in ("grant_schema", "grant_read", *registers, "grant_write", "grant_call"):
                 connection.execute(composed(f"schema.{grant}", role=psycopg.sql.Identifier(role)))
     return Installed(tuple(made), tuple(kept), tuple(dropped))
 

@@ -44,7 +44,7 @@ class Address(Record):
 
 def address(url: str, schema: str | None = None) -> Address:
     """Read a URL. `?schema=name` in it is stronger than `schema`. Messages never repeat it: it may hold a password."""
-    known = check_url(_without_schema(url))
+    known = check_url(without_schema(url))
     name = check_schema(_option(url) or schema or DEFAULT_SCHEMA)
     given = psycopg.conninfo.conninfo_to_dict(known)
     shown = "{user}{host}{port}/{dbname}".format(
@@ -148,7 +148,7 @@ def _option(url: str) -> str | None:
     return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True)).get("schema")
 
 
-def _without_schema(url: str) -> str:
+def without_schema(url: str) -> str:
     if "schema=" not in url:
         return url
     parts = urlsplit(url)
@@ -158,5 +158,5 @@ def _without_schema(url: str) -> str:
 
 def with_schema(url: str, schema: str) -> str:
     """The same URL, with this schema instead of any that it names."""
-    plain = _without_schema(url)
+    plain = without_schema(url)
     return f"{plain}{'&' if '?' in plain else '?'}schema={schema}"

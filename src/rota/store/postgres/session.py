@@ -30,6 +30,7 @@ LOCK_TIMEOUT = "30s"
 IDLE_TIMEOUT = "10s"
 _GATE = 0x726F7461  # "rota"
 CLOCK = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+_KEEP, _ANEW = (f"SELECT set_config('plan_cache_mode', 'force_{kind}_plan', true)" for kind in ("generic", "custom"))
 _forsaken: list[Connection] = []
 
 
@@ -60,6 +61,7 @@ class Session:
         self._pipeline: AbstractContextManager[object] | None = None
         self._foreseen: dict[tuple[object, ...], Cursor] = {}
         self._is_ringing = False
+        self._keeps = False
         self._settings = set_local(settings_for(where.schema))
         gate = f"{_GATE}, {zlib.crc32(where.schema.encode()) - (1 << 31)}"
         write = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {self._settings}"
@@ -75,7 +77,7 @@ class Session:
             (self.began,) = cursor.fetchone() or (0,)
             self._pipeline = self.connection.pipeline()
             self._pipeline.__enter__()
-            self.in_transaction = True
+            self.in_transaction, self._keeps = True, False
 
     def commit(self) -> None:
         self.in_transaction = False
@@ -109,19 +111,22 @@ class Session:
         except psycopg.Error:  # the server undoes what its client does not end
             self._give_up_link()
 
-    def run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
-        """A statement of a transaction, whose answer is waited for if it has one; or one that is a transaction."""
+    def run(self, text: str, params: Mapping[str, Any], keep: bool = False) -> list[Row]:
+        """A statement of a transaction, whose answer is waited for if it has one; or one that is a transaction.
+
+        `keep`: its plan is the same whatever the values, and is kept.
+        """
         with self._explained():
             if not self.in_transaction:
                 return self._run_alone(text, params)
             foreseen = self._foreseen.pop((text, *params.items()), None) if self._foreseen else None
-            cursor = foreseen or self._send(text, params)
+            cursor = foreseen or self._send(text, params, keep)
             return cursor.fetchall() if answers(text) else []
 
-    def foresee(self, text: str, params: Mapping[str, Any]) -> None:
+    def foresee(self, text: str, params: Mapping[str, Any], keep: bool = False) -> None:
         """Send a statement of a transaction without waiting; running the same takes its answer."""
         with self._explained():
-            self._foreseen[text, *params.items()] = self._send(text, params)
+            self._foreseen[text, *params.items()] = self._send(text, params, keep)
 
     def script(self, statements: list[str]) -> None:
         """Statements without parameters, in a transaction."""
@@ -171,8 +176,12 @@ class Session:
             _forsaken.append(self._handle)
             self._handle = None
 
-    def _send(self, text: str, params: Mapping[str, Any]) -> Cursor:
-        return self.connection.execute(text.encode(), params, prepare=self.is_direct)
+    def _send(self, text: str, params: Mapping[str, Any], keep: bool = False) -> Cursor:
+        connection = self.connection
+        if keep != self._keeps and self.is_direct and self.in_transaction:
+            self._keeps = keep
+            connection.execute(_KEEP if keep else _ANEW, prepare=True)
+        return connection.execute(text.encode(), params, prepare=self.is_direct)
 
     def _run_alone(self, text: str, params: Mapping[str, Any]) -> list[Row]:
         """One statement as a transaction of its own, in one exchange of messages."""

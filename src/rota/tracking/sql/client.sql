@@ -8,14 +8,18 @@ SELECT pg_catalog.set_config('lock_timeout', '5s', true),
        pg_catalog.pg_advisory_xact_lock(%(key)s)
 
 -- name: count
--- How many beats of this worker have arrived; no row means that it is not registered.
-SELECT heartbeat_count FROM ai.vectorizer_worker_process WHERE id = %(worker)s
+-- How many beats of these workers have arrived; no row means that it is not registered.
+SELECT id, heartbeat_count FROM ai.vectorizer_worker_process WHERE id = ANY (%(workers)s::uuid[])
 
 -- name: start
-SELECT ai._worker_start(%(version)s, %(every)s)
+-- Register so many workers.
+SELECT ai._worker_start(%(version)s, %(every)s) FROM pg_catalog.generate_series(1, %(times)s)
 
 -- name: beat
-SELECT ai._worker_heartbeat(%(worker)s, %(successes)s, %(errors)s, %(message)s)
+-- One beat of each worker.
+SELECT ai._worker_heartbeat(worker, successes, errors, message)
+FROM unnest(%(workers)s::uuid[], %(successes)s, %(errors)s, %(messages)s::text[])
+     AS beat (worker, successes, errors, message)
 
 -- name: progress
 SELECT ai._worker_progress(%(worker)s, %(vectorizer)s, %(successes)s, %(message)s)
@@ -23,6 +27,17 @@ SELECT ai._worker_progress(%(worker)s, %(vectorizer)s, %(successes)s, %(message)
 -- name: more_errors
 -- An error call counts one error, so as many calls as there are errors.
 SELECT ai._worker_progress(%(worker)s, %(vectorizer)s, 0, %(message)s) FROM pg_catalog.generate_series(1, %(times)s)
+
+-- name: vectorizer
+-- The vectorizer that reads this table; the first, if there are several.
+SELECT id FROM ai.vectorizer WHERE source_table::text = %(table)s ORDER BY id LIMIT 1
+
+-- name: is_ours
+-- Whether `rota tracking install` made the table of vectorizers, so that a row of ours has a place in it.
+SELECT pg_catalog.obj_description('ai.vectorizer'::pg_catalog.regclass, 'pg_class') = %(mark)s
+
+-- name: make_vectorizer
+INSERT INTO ai.vectorizer (source_table) VALUES (%(table)s) RETURNING id
 
 -- name: rights
 -- What is there and what this role may do with it; the catalogue shows both to everybody, information_schema does not.

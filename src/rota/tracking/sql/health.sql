@@ -5,12 +5,12 @@
 SELECT count(*), count(*) FILTER (WHERE last_heartbeat < clock_timestamp() - expected_heartbeat_interval * 2)
 FROM ai.vectorizer_worker_process
 
--- name: dead
--- Workers that missed two beats, the latest to die first.
+-- name: list
+-- Workers that live, or those that missed two beats; the latest to beat first.
 SELECT id::text, version, started, expected_heartbeat_interval, last_heartbeat, heartbeat_count,
        success_count, error_count, last_error_at, last_error_message
 FROM ai.vectorizer_worker_process
-WHERE last_heartbeat < clock_timestamp() - expected_heartbeat_interval * 2
+WHERE (last_heartbeat < clock_timestamp() - expected_heartbeat_interval * 2) = %(dead)s
 ORDER BY last_heartbeat DESC, id
 LIMIT %(limit)s
 

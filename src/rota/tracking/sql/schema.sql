@@ -65,6 +65,10 @@ GRANT USAGE ON SCHEMA ai TO {role}
 -- name: grant_read
 GRANT SELECT ON ai.vectorizer TO {role}
 
+-- name: grant_register
+-- Only in a table of ours is a row of a worker's own at its place.
+GRANT INSERT ON ai.vectorizer TO {role}
+
 -- name: grant_write
 GRANT SELECT, INSERT, UPDATE ON ai.vectorizer_worker_process, ai.vectorizer_worker_progress TO {role}
 
