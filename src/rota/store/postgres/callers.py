@@ -122,8 +122,7 @@ class LentSession(Session):
                     break
             self._kept, _, (number,), (self.began,) = answers
             self._check(number)
-            self._pipeline = self.connection.pipeline()
-            self._pipeline.__enter__()
+            self._begin_pipeline()
             self.in_transaction = True
 
     def commit(self) -> None:
