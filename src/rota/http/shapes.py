@@ -151,68 +151,11 @@ class Settle(Request):
     note: Text | None = None
 
 
-class Outcome(Settle, kw_only=True):
-    """What became of a claim on this job."""
-
-    job_id: Id
-
-
-class Checkpoint(Request):
-    """What a handler wants its next attempt to know."""
-
-    job_id: Id
-    token: Id
-    value: Any
-
-
-class IdleWorker(Request):
-    """A worker with room for so many more jobs, besides those it holds."""
-
-    worker_id: WorkerId
-    queue: QueueName
-    room: Annotated[int, Meta(ge=0, le=1000)] = 1
-    held: Annotated[int, Meta(ge=0, le=1000)] = 0
-
-
 class RenewLease(Request):
     """An orchestrator lives, and has carried out the wishes up to this one."""
 
     answered_wish: Id = 0
     status: Literal["starting", "running", "stopping"] = "running"
-
-
-class Exchange(Request):
-    """What an orchestrator brings: `number` is its last exchange's; `holdings`, after a lost answer, are all it has."""
-
-    number: Id
-    outcomes: Annotated[list[Outcome], Meta(max_length=10_000)] = []
-    idle: Annotated[list[IdleWorker], Meta(max_length=1000)] = []
-    checkpoints: Annotated[list[Checkpoint], Meta(max_length=1000)] = []
-    holdings: Annotated[list[Id], Meta(max_length=100_000)] | None = None
-    served: Word = ""
-
-
-class Certify(Request):
-    """How a watched worker ended, and what it had reported that no exchange has carried."""
-
-    worker_id: WorkerId
-    slot: Word
-    reason: Literal[
-        "exited", "signaled", "startup_timeout", "heartbeat_timeout", "recovery_timeout", "invalid_frames", "deadline",
-        "recycled", "setup_failed", "too_many_errors", "killed_by_operator", "lost",
-    ]  # fmt: skip
-    text: Text
-    exit_code: Annotated[int, Meta(ge=0, le=255)] | None = None
-    signal: Annotated[int, Meta(ge=1, le=128)] | None = None
-    asked: bool = False
-    cut: bool = False
-    sent_by: Text | None = None
-    usage: Text | None = None
-    last_frame: Text | None = None
-    stderr_tail: Text | None = None
-    overdue: Annotated[tuple[Id, ...], Meta(max_length=1000)] = ()
-    outcomes: Annotated[list[Outcome], Meta(max_length=10_000)] = []
-    checkpoints: Annotated[list[Checkpoint], Meta(max_length=1000)] = []
 
 
 class NewWorker(Request):
@@ -602,33 +545,6 @@ class Lease(Answer):
 
     lease_expires_at: Moment
     wish: int
-
-
-class Handout(Answer):
-    """A claim as its worker gets it, with what the handler needs."""
-
-    job_id: int
-    token: int
-    worker_id: str
-    queue: str
-    kind: str | None
-    title: str
-    payload: Any
-    priority: int
-    attempt: int
-    max_attempts: int
-    timeout: float | None
-    checkpoint: Any
-    fenced: bool
-    previous_runs: list[Run]
-
-
-class Exchanged(Answer):
-    """The claims made, the tokens whose outcome was refused, and the number of this exchange."""
-
-    claims: list[Handout]
-    refused: list[int]
-    number: int
 
 
 class Certified(Answer):

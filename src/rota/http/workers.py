@@ -51,14 +51,14 @@ def certificate(store: Store, visit: Visit) -> Document:
 
 def heartbeat(store: Store, visit: Visit) -> Document:
     id = visit.path["id"]
-    visit.speak_for(store, id if _is_known(store, id) else None)
+    visit.speak_for(store, id if store.workers.is_known(id) else None)
     metrics = _told(visit.body)
     return {"id": id, "advice": store.workers.heartbeat(id, metrics)}
 
 
 def deregister(store: Store, visit: Visit) -> Document:
     id = visit.path["id"]
-    visit.speak_for(store, id if _is_known(store, id) else None)
+    visit.speak_for(store, id if store.workers.is_known(id) else None)
     return {"id": id, "released": store.workers.deregister(id)}
 
 
@@ -71,13 +71,6 @@ def _told(body: Struct) -> dict[str, object]:
     """What was said, without what was not."""
     told = {name: getattr(body, name) for name in body.__struct_fields__}
     return {name: _told(each) if isinstance(each, Struct) else each for name, each in told.items() if each is not None}
-
-
-def _is_known(store: Store, id: str) -> bool:
-    try:
-        return bool(store.workers.get(id))
-    except NotFound:  # the store tells it to register again
-        return False
 
 
 def _document(visit: Visit, worker: Worker, shown: str) -> Document:
