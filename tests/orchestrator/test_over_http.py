@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from rota.core.job import NewJob
 from rota.core.source import Declared
 from rota.core.times import MINUTE
+from tests.support.crews import kill
 from tests.support.eventually import eventually
 from tests.support.far import Far
 from tests.support.shell import ROTA, environment
@@ -25,6 +27,13 @@ SOURCE = """
 @app.source(queue="tag", task=tag, name="numbers", every="200ms")
 def numbers():
     yield from ()
+"""
+SLOW = """
+
+@app.task(queue="tag", max_attempts=1000)
+def slow(n: int) -> int:
+    time.sleep(0.02)
+    return n
 """
 
 
@@ -165,6 +174,38 @@ def far_refused(folder: Path, env: dict[str, str]) -> str:
     told = subprocess.run(words, check=False, cwd=folder, env=env, capture_output=True, text=True, timeout=30)
     assert told.returncode == 1, told
     return told.stderr
+
+
+def test_two_hosts_through_a_storm_of_kills_commit_every_job_once(far: Far) -> None:
+    """Workers are killed one by one, a whole host vanishes and comes back, and the API is killed; by a fixed seed."""
+    random = Random(7)
+    hosts = [far.host(name, SLOW) for name in ("one", "two")]
+    for host in hosts:
+        far.start(host.name)
+    eventually(lambda: far.up(4), within=30)
+    ids = [far.add("slow", n=n) for n in range(600)]
+    steps = ["worker"] * 12 + ["api", "host", "api"]
+    random.shuffle(steps)
+    for step in steps:
+        done = far.app.queues.counts()["tag"]["done"]
+        host = random.choice(hosts)
+        if step == "worker" and far.workers(host):
+            kill(random.choice(far.workers(host)), signal.SIGKILL)
+        elif step == "host":
+            far.vanish(host)
+            far.start(host.name)
+        elif step == "api":
+            far.kill_api()
+            far.server.start()
+        eventually(lambda: far.app.queues.counts()["tag"]["done"] >= min(done + 10, len(ids)), within=40)  # noqa: B023
+    far.done(*ids)
+    for id in ids:
+        verbs = [run.verb for run in far.app.store.claims.runs(id)]
+        assert verbs.count("finish") == 1 and verbs[-1] == "finish", (id, verbs)
+    for host in hosts:
+        eventually(lambda: far.workers(host), within=20)  # noqa: B023
+        assert far.stop(host) == 0, host.said("")[-5:]
+    assert far.app.workers.list() == [] and far.app.queues.counts()["tag"]["active"] == 0
 
 
 def test_commands_run_over_the_api_and_what_they_write_stays_on_their_host(far: Far) -> None:
