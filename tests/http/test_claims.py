@@ -18,6 +18,10 @@ from tests.support.work import Crew
 
 if TYPE_CHECKING:
     from tests.http.servers import Client, Server
+ON_BOTH = (
+    "test_a_job_that_comes_while_somebody_waits_is_taken_at_once",
+    "test_many_who_wait_get_one_job_each_and_none_twice",
+)
 
 
 def take(client: Client, worker: str, wait: float = 0, **more: object) -> list[dict[str, Any]]:

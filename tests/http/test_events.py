@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 QUEUE = ["queue_type", "pending", "running", "completed", "avg_time", "eta"]
 WORKER = ["component", "id", "queue_type", "status", "pid", "current_job"]
 JOB = ["id", "path", "status", "error", "results"]
+ON_BOTH = (
+    "test_a_reader_gets_a_snapshot_of_each_topic_and_then_the_changes",
+    "test_a_replay_is_exactly_what_was_missed",
+    "test_a_reader_whose_token_is_revoked_hears_nothing_more",
+)
 
 
 @pytest.fixture

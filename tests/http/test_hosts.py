@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from tests.http.servers import Server
 
 DEATH = {"slot": "worker:tag:0", "reason": "signaled", "text": "ended by signal 9"}
+ON_BOTH = (
+    "test_a_host_works_with_the_scope_work_alone",
+    "test_an_unstarted_job_goes_back_without_a_run_and_a_time_out_keeps_its_reason",
+    "test_nobody_elses_orchestrator_worker_slot_or_claim",
+    "test_a_crew_on_a_host_belongs_to_the_token_that_began_it_until_that_is_revoked",
+    "test_whoever_comes_after_a_dead_one_takes_over_what_it_left",
+    "test_the_bell_rings_for_work_and_ends_with_its_token",
+)
 
 
 class Host:
