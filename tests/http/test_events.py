@@ -133,6 +133,8 @@ def test_a_replay_is_exactly_what_was_missed(server: Server) -> None:
             with client.events("queue:jobs", after=last) as events:
                 seen.append(next(iter(events)))
                 last = events.last_id
+    if "ROTA_DB" in shell.env:  # there an id tells from where it was read on
+        seen, whole = [[{**each, "id": None} for each in told] for told in (seen, whole)]
     assert seen == whole, "one at a time, ended in the middle of a transaction too: none missing, none twice"
     moves = [(document["job"]["id"], document["job"]["verb"]) for document in whole]
     assert moves == [(1, "add"), *((n, "add") for n in range(2, 7)), (3, "cancel"), (4, "force"), (7, "add")]

@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 Samples = dict[tuple[str, ...], float]
-ON_BOTH = (
-    "test_they_tell_what_happened",
-    "test_every_process_tells_the_same_and_counts_nothing_twice",
-)
+ON_BOTH = ("test_they_tell_what_happened",)
 
 
 def text(server: Server) -> str:

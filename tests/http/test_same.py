@@ -39,7 +39,6 @@ READS: dict[str, list[str | int]] = {
 ON_BOTH = (
     "test_the_verbs_answer_what_the_command_line_prints",
     "test_the_other_verbs_do_what_they_say",
-    "test_an_error_has_the_command_lines_code_and_changes_nothing",
 )
 
 

@@ -54,6 +54,9 @@ def test_two_hosts_share_the_work_and_leave_nothing(far: Far) -> None:
     (holder,) = eventually(lambda: [host for host in (one, two) if host.held_by("x")])
     worker = far.app.workers.get(str(far.app.jobs.get(held).worker_id))
     assert worker.hostname == holder.name and worker.slot is not None
+    for pid in (far.orchestrator(holder), *far.workers(holder)):
+        with open(f"/proc/{pid}/maps") as maps:
+            assert not [line for line in maps if "apsw" in line or "psycopg" in line], "it needs no driver"
     (holder.folder / "go-x").touch()
     far.done(held)
     assert far.stop(one) == 0 == far.stop(two)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
     from rota.wire import Document
 
-LONGEST_ID = 100
+LONGEST_ID = 2000
 
 
 async def follow(visit: Visit) -> Stream:

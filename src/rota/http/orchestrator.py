@@ -1,4 +1,4 @@
-"""The orchestrator over HTTP: how it is, and what people wish of it."""
+"""The orchestrator over HTTP: how it is, what people wish of it, and what keeps its store in order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rota import wire
 from rota.core.access import ADMIN, READ
 from rota.core.errors import Refused
+from rota.core.times import SECOND
 from rota.http import shapes
 from rota.http.route import Route
 from rota.store.host import host_id
@@ -29,6 +30,12 @@ def reconcile(store: Store, visit: Visit) -> Document:
     return wire.reconciled(store.reconcile(visit.body.plan))
 
 
+def prune(store: Store, visit: Visit) -> Document:
+    older = None if visit.body.older is None else round(visit.body.older * SECOND)
+    gone = store.history.prune(older, visit.body.keep)
+    return {name: getattr(gone, name) for name in gone._fields}
+
+
 def drain(store: Store, visit: Visit) -> Document:
     host = visit.body.host
     asked = store.orchestrators.drain(visit.body.crew, store.orchestrators.host_named(host) if host else host_id())
@@ -48,6 +55,15 @@ ROUTES = (
         "make the store true, or plan it",
         shapes.Reconciled,
         shapes.Reconcile,
+    ),
+    Route(
+        "POST",
+        "/api/v1/prune",
+        prune,
+        ADMIN,
+        "forget what is old",
+        shapes.Pruned,
+        shapes.Prune,
     ),
     Route(
         "POST",

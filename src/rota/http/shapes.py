@@ -21,7 +21,7 @@ Word = Annotated[str, Meta(max_length=200)]
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 Text = Annotated[str, Meta(max_length=16_384)]
 Path = Annotated[str, Meta(min_length=1, max_length=4096)]
-Cursor = Annotated[str, Meta(max_length=100)]
+Cursor = Annotated[str, Meta(max_length=2000)]
 WorkerId = Annotated[str, Meta(min_length=1, max_length=100)]
 JobStatus = Literal["blocked", "scheduled", "ready", "active", "done", "failed", "cancelled"]
 Scope = Literal["read", "enqueue", "work", "admin"]
@@ -233,6 +233,13 @@ class Reconcile(Request):
     plan: bool = False
 
 
+class Prune(Request):
+    """Forget what ended more than `older` seconds ago, and per queue all but the newest `keep` final jobs."""
+
+    older: Annotated[float, Meta(ge=0, le=3_153_600_000)] | None = None
+    keep: Whole | None = None
+
+
 class Drain(Request):
     """Let a crew finish what it holds, and end: on this host, or on the one named."""
 
@@ -279,7 +286,7 @@ class Topics(Request):
 class LogFilter(Topics):
     """Which facts of the log to list: the newest, or those after a cursor."""
 
-    after: Annotated[str, Meta(max_length=100)] | None = None
+    after: Cursor | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
@@ -511,6 +518,14 @@ class Reconciled(Answer):
     orphaned_jobs_recovered: int
     orphaned_claims_released: int
     stale_states_fixed: int
+
+
+class Pruned(Answer):
+    """How much was forgotten."""
+
+    jobs: int
+    events: int
+    workers: int
 
 
 class Token(Answer):

@@ -1,4 +1,4 @@
-"""Queues, slots, sources, events and tokens over the API."""
+"""Queues, slots, sources, events, history and tokens over the API."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from rota.core.errors import Refused
 from rota.core.queue import Queue
 from rota.core.source import Source
 from rota.store.events import Event, Events
+from rota.store.history import History, Pruned
 from rota.store.queues import Queues, QueueStatus
 from rota.store.remote import records
 from rota.store.remote.carried import heard
@@ -18,9 +19,10 @@ from rota.store.tokens import Tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rota.core.source import Declared
+    from rota.core.times import Duration
     from rota.store.remote.records import Document
 
     class _Queues(Queues, Port): ...
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
     class _Events(Events, Port): ...
 
     class _Tokens(Tokens, Port): ...
+
+    class _History(History, Port): ...
 else:
-    _Queues = _Slots = _Sources = _Events = _Tokens = Port
+    _Queues = _Slots = _Sources = _Events = _Tokens = _History = Port
 
 
 class RemoteQueues(_Queues):
@@ -134,6 +138,15 @@ class RemoteEvents(_Events):
     def _raw(self, **query: object) -> list[Event]:
         found = self._link.get("/events/raw", **query)
         return [Event(told["cursor"], records.at(told["at"]) or 0, told["actor"], told["facts"]) for told in found]
+
+
+class RemoteHistory(_History):
+    """The port for retention."""
+
+    def prune(
+        self, older: Duration | None = None, most: int | None = None, told: Callable[[int], None] | None = None
+    ) -> Pruned:
+        return Pruned(**self._link.post("/prune", {"older": records.seconds(older), "keep": most}))
 
 
 class RemoteTokens(_Tokens):

@@ -76,7 +76,7 @@ class RemoteStore(_Store):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in ("queues", "slots", "sources", "events", "tokens"):
+        if name in ("queues", "slots", "sources", "events", "history", "tokens"):
             from rota.store.remote import nouns
 
             return getattr(nouns, f"Remote{name.capitalize()}")(self)
