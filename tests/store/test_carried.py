@@ -15,11 +15,12 @@ from rota.core.restart import RestartPolicy
 from rota.core.slot import History
 from rota.core.times import SECOND
 from rota.http import carried
+from rota.http.asked import Request
 from rota.http.derived import derived
-from rota.http.shapes import Answer, Request
+from rota.http.shapes import Answer
+from rota.store.crews import Home, Outlook, Process, Wish
 from rota.store.deaths import Death
 from rota.store.exchange import Exchange, Handout, Idle, Report
-from rota.store.orchestrators import Home, Outlook, Process, Wish
 from rota.store.remote.carried import DEEPEST, KNOWN, LARGEST, fields, heard, parcels, told
 from rota.store.slots import Slot
 from tests.core.jobs import a_job

@@ -11,6 +11,7 @@ from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.jsontext import Raw as Json
 from rota.core.times import SECOND
 from rota.http import shapes
+from rota.http.asked import Request
 from rota.http.derived import (
     DeathTold,
     HandoutTold,
@@ -23,7 +24,8 @@ from rota.http.derived import (
     SlotName,
     SlotTold,
 )
-from rota.http.shapes import Answer, Id, QueueName, Request, Seconds, Text, Word, WorkerId
+from rota.http.shapes import Answer
+from rota.http.words import Id, QueueName, Seconds, Text, Word, WorkerId
 from rota.store.payload import encode as encode_payload
 
 

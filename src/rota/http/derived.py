@@ -10,18 +10,20 @@ from msgspec import Meta
 from rota.core import death
 from rota.core.record import Record
 from rota.core.times import SECOND
-from rota.http import shapes
-from rota.http.shapes import Answer, Id, QueueName, Request, Text, Whole, WorkerId
+from rota.http import shapes, words
+from rota.http.asked import Request
+from rota.http.shapes import Answer
+from rota.http.words import Id, QueueName, Text, Whole, WorkerId
+from rota.store.crews import Home, Outlook, Process
 from rota.store.deaths import Death
 from rota.store.exchange import Handout, Idle
-from rota.store.orchestrators import Home, Outlook, Process
 from rota.store.remote.carried import KNOWN, fields
 from rota.store.slots import Slot
 
 Pid = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 SlotName = Annotated[str, Meta(min_length=1, max_length=100)]
 _PLAIN: dict[str, Any] = {
-    "int": int, "str": str, "bool": bool, "Instant": shapes.Moment, "Duration": float, "Run": shapes.Run,
+    "int": int, "str": str, "bool": bool, "Instant": words.Moment, "Duration": float, "Run": shapes.Run,
     "Job": shapes.Job,
 }  # fmt: skip
 _BOUNDED: dict[str, Any] = {"int": Whole, "str": Text, "bool": bool, "Duration": Annotated[float, Meta(ge=0, le=1e9)]}

@@ -10,7 +10,7 @@ from rota import wire
 from rota.core.access import WORK
 from rota.core.jsontext import encode
 from rota.core.times import format_instant
-from rota.http import carried, derived, shapes
+from rota.http import asked, carried, derived, replies
 from rota.http.own import own, refuse_foreign_slots, refuse_foreign_workers, report_of
 from rota.http.ringing import Ringing
 from rota.http.route import SSE, Route
@@ -71,7 +71,7 @@ def _whole(job: Job) -> Document:
 
 _OF = "/api/v1/orchestrators/{id}"
 ROUTES = (
-    Route("POST", f"{_OF}/lease", renew, WORK, "renew its lease", shapes.Lease, shapes.RenewLease),
+    Route("POST", f"{_OF}/lease", renew, WORK, "renew its lease", replies.Lease, asked.RenewLease),
     Route(
         "POST", f"{_OF}/exchange", exchange, WORK, "settle and claim in one step", carried.Exchanged, carried.Exchange
     ),

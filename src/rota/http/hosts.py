@@ -11,11 +11,11 @@ from rota.core.errors import Conflict
 from rota.core.restart import RestartPolicy
 from rota.core.times import SECOND
 from rota.core.worker import Dead
-from rota.http import carried, derived, shapes
+from rota.http import carried, derived, replies
 from rota.http.own import own, refuse_foreign_crew, refuse_foreign_slots, refuse_foreign_workers, report_of
 from rota.http.route import Route
+from rota.store.crews import Home, Process
 from rota.store.deaths import Death
-from rota.store.orchestrators import Home, Process
 from rota.store.remote.carried import heard, told
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ ROUTES = (
     Route("POST", f"{_OF}/slots", slots, WORK, "take its slots", list[derived.SlotTold], carried.Pools),
     Route("POST", f"{_OF}/workers", hire, WORK, "a worker's process was started", carried.Joined, carried.Hire),
     Route(
-        "POST", f"{_OF}/certificates", certify, WORK, "record a death that it saw", shapes.Certified, carried.Certify
+        "POST", f"{_OF}/certificates", certify, WORK, "record a death that it saw", replies.Certified, carried.Certify
     ),
     Route("POST", f"{_OF}/burials", bury, WORK, "a worker that nobody watched is gone", carried.Joined, carried.Bury),
     Route("POST", f"{_OF}/ends", ends, WORK, "how claims ended", list[carried.ClaimEnd], carried.Tokens),

@@ -8,7 +8,7 @@ from rota import wire
 from rota.core.access import ADMIN, READ
 from rota.core.errors import Refused
 from rota.core.times import SECOND
-from rota.http import shapes
+from rota.http import asked, replies, shapes
 from rota.http.route import Route
 from rota.store.host import host_id
 
@@ -53,8 +53,8 @@ ROUTES = (
         reconcile,
         ADMIN,
         "make the store true, or plan it",
-        shapes.Reconciled,
-        shapes.Reconcile,
+        replies.Reconciled,
+        asked.Reconcile,
     ),
     Route(
         "POST",
@@ -62,8 +62,8 @@ ROUTES = (
         prune,
         ADMIN,
         "forget what is old",
-        shapes.Pruned,
-        shapes.Prune,
+        replies.Pruned,
+        asked.Prune,
     ),
     Route(
         "POST",
@@ -71,7 +71,7 @@ ROUTES = (
         drain,
         ADMIN,
         "let the crew finish what it holds, and end",
-        shapes.Draining,
-        shapes.Drain,
+        replies.Draining,
+        asked.Drain,
     ),
 )

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rota.core.access import AccessToken
     from rota.http.carried import Reported
     from rota.http.visit import Visit
+    from rota.store.crews import Home
     from rota.store.exchange import Settled
-    from rota.store.orchestrators import Home
     from rota.store.store import Store
 
 

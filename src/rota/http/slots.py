@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rota import wire
 from rota.core.access import ADMIN, READ
 from rota.core.errors import NotFound
-from rota.http import carried, shapes
+from rota.http import asked, carried, replies, shapes
 from rota.http.route import Route
 from rota.store.remote.carried import told
 
@@ -51,10 +51,10 @@ ROUTES = (
         READ,
         "every slot with its restarts",
         list[carried.SlotWithDetails],
-        query=shapes.Details,
+        query=asked.Details,
     ),
-    Route("GET", "/api/v1/slots/{name}/why", why, READ, "why it is as it is, in one sentence", shapes.WhySlot),
+    Route("GET", "/api/v1/slots/{name}/why", why, READ, "why it is as it is, in one sentence", replies.WhySlot),
     Route(
-        "POST", "/api/v1/slots/{name}/reset", reset, ADMIN, "clear its restarts and fill it", shapes.Slot, shapes.Reset
+        "POST", "/api/v1/slots/{name}/reset", reset, ADMIN, "clear its restarts and fill it", shapes.Slot, asked.Reset
     ),
 )

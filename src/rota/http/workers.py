@@ -10,7 +10,7 @@ from rota import wire
 from rota.core.access import ADMIN, READ, WORK
 from rota.core.errors import NotFound
 from rota.core.times import SECOND
-from rota.http import shapes
+from rota.http import asked, replies, shapes
 from rota.http.jobs import job_document
 from rota.http.route import Route
 
@@ -86,7 +86,7 @@ ROUTES = (
         READ,
         "the living workers",
         list[shapes.Worker],
-        query=shapes.WorkerFilter,
+        query=asked.WorkerFilter,
     ),
     Route(
         "POST",
@@ -95,14 +95,14 @@ ROUTES = (
         WORK,
         "begin a worker's life",
         shapes.Worker,
-        shapes.NewWorker,
-        shapes.Details,
+        asked.NewWorker,
+        asked.Details,
     ),
-    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", shapes.Worker, query=shapes.Details),
-    Route("GET", "/api/v1/workers/{id}/jobs", held, READ, "what it holds", list[shapes.Job], query=shapes.Details),
-    Route("DELETE", "/api/v1/workers/{id}", deregister, WORK, "end its life; what it holds goes back", shapes.Left),
+    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", shapes.Worker, query=asked.Details),
+    Route("GET", "/api/v1/workers/{id}/jobs", held, READ, "what it holds", list[shapes.Job], query=asked.Details),
+    Route("DELETE", "/api/v1/workers/{id}", deregister, WORK, "end its life; what it holds goes back", replies.Left),
     Route("GET", "/api/v1/workers/{id}/certificate", certificate, READ, "how it died", shapes.Certificate),
-    Route("POST", "/api/v1/workers/{id}/heartbeat", heartbeat, WORK, "a sign of life", shapes.Advice, shapes.Beat),
+    Route("POST", "/api/v1/workers/{id}/heartbeat", heartbeat, WORK, "a sign of life", replies.Advice, asked.Beat),
     Route(
         "POST",
         "/api/v1/workers/{id}/stop",
@@ -110,7 +110,7 @@ ROUTES = (
         ADMIN,
         "ask it to finish and leave",
         shapes.Worker,
-        shapes.Empty,
-        shapes.Details,
+        asked.Empty,
+        asked.Details,
     ),
 )

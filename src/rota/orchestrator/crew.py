@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from rota.orchestrator.log import Say
     from rota.orchestrator.loop import Loop
     from rota.settings import Settings
+    from rota.store.crews import Outlook, Process
     from rota.store.exchange import Exchange, Handout, Settled
-    from rota.store.orchestrators import Outlook, Process
     from rota.store.slots import Slot
     from rota.store.store import Store
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.ledger import Ledger
     from rota.orchestrator.log import Say
     from rota.settings import Settings
-    from rota.store.orchestrators import Outlook
+    from rota.store.crews import Outlook
     from rota.store.store import Store
 
 RECONCILE_EVERY = MINUTE

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
 from rota.core import slot as slots
 from rota.core import worker as workers
 from rota.core.errors import BadInput, NotFound, Stale
 from rota.core.orchestrator import LEASE
-from rota.core.record import Record
 from rota.store import exchange as exchanges
 from rota.store import hold, tend
 from rota.store.again import again
+from rota.store.crews import Home, Live, Outlook, Process, Wish, here
 from rota.store.host import host_id
 from rota.store.rows import to_job, to_queue, to_run
 from rota.store.slots import come_up, move
@@ -26,65 +24,7 @@ if TYPE_CHECKING:
     from rota.core.times import Duration, Instant
     from rota.store.deaths import Death
     from rota.store.exchange import Exchange, Report
-    from rota.store.slots import Slot
     from rota.store.store import Store
-
-
-class Home(Record):
-    """Where an orchestrator runs; `access` is the token that speaks for it, where it reaches the store over HTTP."""
-
-    host: str
-    hostname: str
-    pid: int
-    version: str | None
-    access: str | None = None
-
-
-class Wish(Record):
-    """What people wish of an orchestrator, numbered so that it can answer, and what such a wish may touch."""
-
-    number: int
-    slots: list[Slot]
-    held: frozenset[int]
-    to_stop: frozenset[str]
-    paused: frozenset[str]
-    desired: str | None
-
-
-class Process(Record):
-    """A worker's process on this host, as the store knows it: enough to tell it from a later one of the same number."""
-
-    worker_id: str
-    pid: int
-    pid_start: int | None
-    slot: str | None = None
-
-
-class Outlook(Record):
-    """What a look at the store found: a new wish, and when something is next due.
-
-    Where it was asked for, also the processes that registered on this host, and the orphans that still count as alive.
-    """
-
-    wish: Wish | None
-    due: Duration | None
-    processes: list[Process] | None = None
-    orphans: list[Process] | None = None
-
-
-class Live(Record):
-    """An orchestrator that is not gone."""
-
-    id: int
-    status: str
-    crew: str
-    host: str
-    hostname: str
-    pid: int
-    started_at: Instant
-    last_reconcile_at: Instant | None
-    answered_wish: int
-    version: str | None
 
 
 class Orchestrators:
@@ -358,10 +298,3 @@ class Orchestrators:
             tx.execute("slot.empty", orchestrator=id, now=tx.now)
             if tx.execute("orchestrator.end", id=id):
                 tx.tell("orchestrator", "end", str(id))
-
-
-def here() -> Home:
-    """This process."""
-    from rota.core.version import __version__
-
-    return Home(host_id(), os.uname().nodename, os.getpid(), __version__)

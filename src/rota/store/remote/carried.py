@@ -13,9 +13,9 @@ from rota.core.report import Kinds
 from rota.core.restart import RestartPolicy
 from rota.core.slot import History
 from rota.core.times import SECOND, format_instant, instant_of
+from rota.store.crews import Home, Outlook, Process, Wish
 from rota.store.deaths import Death
 from rota.store.exchange import Exchange, Handout, Idle
-from rota.store.orchestrators import Home, Outlook, Process, Wish
 from rota.store.remote import records
 from rota.store.slots import Slot
 

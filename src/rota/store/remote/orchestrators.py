@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from rota.core.jsontext import Raw
 from rota.core.times import SECOND
+from rota.store.crews import Live, Outlook, Process, here
 from rota.store.exchange import Exchange, Handout, Report
 from rota.store.host import host_id
-from rota.store.orchestrators import Live, Orchestrators, Outlook, Process, here
+from rota.store.orchestrators import Orchestrators
 from rota.store.remote import records
 from rota.store.remote.carried import heard, parcels, told
 from rota.store.remote.port import Port
