@@ -45,14 +45,14 @@ def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None 
     with open_store(settings.db, settings, told=told) as store:
         if store.link is not None:
             raise BadInput("this serves a database, and an HTTP API was named: do it where the database is")
-        path = store.database.path
+        database, beside = store.database.url, store.database.beside
         _refuse_open_door(store, settings)
         token, _ = local_token(store)
-    settings = settings.but(db=path)
+    settings = settings.but(db=database)
     with _bound(settings) as listening:
-        api = create(path, settings, hosts_of(settings))
+        api = create(database, settings, hosts_of(settings))
         url = _url(settings, listening)
-        with address_file(path, url):
+        with address_file(beside, url):
             told(f"rota answers at {url}")
             if frame_fd is None:
                 code = api.new_code(token.id, time.monotonic())

@@ -22,9 +22,9 @@ from rota.core.slot import HTTP
 from rota.core.times import SECOND
 from rota.orchestrator.handout import SPAN
 from rota.orchestrator.system import open_process
+from rota.store.crews import Process
 from rota.store.deaths import Death
 from rota.store.host import is_stopped, process_start
-from rota.store.orchestrators import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
