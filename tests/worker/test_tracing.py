@@ -52,8 +52,8 @@ def outer(n: int) -> None:
 async def inner(n: int) -> None:
     if n == 2:
         raise ValueError(n)
-
-
+"""
+LOADED = """
 @app.task(queue="tag")
 def loaded() -> list[str]:
     import sys
@@ -98,9 +98,7 @@ def test_every_run_is_a_span_in_the_trace_of_whoever_added_its_job(crew: Crew) -
 def test_nothing_of_it_is_loaded_unless_asked_for(tmp_path: Path) -> None:
     crew = Crew(tmp_path)
     try:
-        crew.teach(
-            SPANS.partition('@app.task(queue="tag")\ndef loaded')[2].join(['@app.task(queue="tag")\ndef loaded', ""])
-        )
+        crew.teach(LOADED)
         crew.start("tag=1")
         assert crew.done(crew.add("loaded"))[0].result == []
     finally:
