@@ -85,6 +85,7 @@ def job_details(job: Job) -> Document:
         "source": job.source,
         "transcript_path": job.transcript_path,
         "stderr_path": job.stderr_path,
+        "trace": job.trace,
     }
 
 

@@ -28,7 +28,7 @@ from tests.core.jobs import a_job
 RUN = Run(1, 2, "worker-00000000", 3, 4, 5, "fail", "death", "e", "n", 6, "/t", "/s")
 HANDOUT = Handout(
     1, 2, "worker-00000000", "tag", "kind", "title", '{"a":1}', -3, 4, 5, 6_500_000, "[1]", True, "key", (RUN,), True,
-    a_job(payload_json='{"a":1}', timeout=2 * SECOND, key="k"), "source",
+    a_job(payload_json='{"a":1}', timeout=2 * SECOND, key="k", trace="t"), "source", "trace",
 )  # fmt: skip
 PROCESS = Process("worker-00000000", 7, 8, "worker:tag:0")
 SLOT = Slot("worker:tag:0", "tag", 0, "main", "h", "up", "w", True, 9, History((1, 2), 3, 4, "r", 5), "late")

@@ -21,6 +21,7 @@ from rota.http.words import (
     Seconds,
     Text,
     Title,
+    Trace,
     Whole,
     Word,
     WorkerId,
@@ -46,6 +47,7 @@ class NewJob(Request):
     limit_key: Key | None = None
     max_attempts: Count | None = None
     timeout: Seconds | None = None
+    trace: Trace | None = None
 
 
 class Details(Request):

@@ -37,6 +37,7 @@ class JobDetails(Answer):
     source: str | None
     transcript_path: str | None
     stderr_path: str | None
+    trace: str | None
 
 
 class Job(Answer):

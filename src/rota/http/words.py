@@ -19,6 +19,9 @@ Key = Annotated[str, Meta(min_length=1, max_length=200)]
 Text = Annotated[str, Meta(max_length=16_384)]
 Path = Annotated[str, Meta(min_length=1, max_length=4096)]
 Cursor = Annotated[str, Meta(max_length=2000)]
+Trace = Annotated[
+    str, Meta(pattern="^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$", description="W3C traceparent")
+]
 WorkerId = Annotated[str, Meta(min_length=1, max_length=100)]
 JobStatus = Literal["blocked", "scheduled", "ready", "active", "done", "failed", "cancelled"]
 Scope = Literal["read", "enqueue", "work", "admin"]

@@ -308,6 +308,8 @@ def _seldom(claim: Handout) -> dict[str, object]:
         job["checkpoint"] = claim.checkpoint_json
     if claim.key is not None:
         job["key"] = claim.key
+    if claim.trace is not None:
+        job["trace"] = claim.trace
     if claim.fenced:
         job["fence"] = "end"
     if claim.whole is not None:

@@ -71,6 +71,7 @@ class Handout(Record):
     alone: bool = False
     whole: Job | None = None
     source: str | None = None
+    trace: str | None = None
 
 
 class Report(Record):
@@ -283,13 +284,12 @@ def _deal_out(
     sources: set[str] = set()
     fenced = queue.fence == "end"
     for (worker, row), token in zip(dealt, drawn, strict=True):
-        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, source, key, alone, _ = (
-            row
-        )
+        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, *more = row
+        source, key, trace, alone, _ = more
         tokens.setdefault(worker, {})[job] = token
         runs = _runs(tx, job) if last_token is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
-        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None, source))
+        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None, source, trace))
         if source is not None:
             sources.add(source)
     name = internal_queue(queue.name) if internal else queue.name
