@@ -94,4 +94,10 @@ CREW = (
         (Argument("SLOT", "the slot"),),
         (Option("--forget", "remove the slot with its history"),),
     ),
+    Command(
+        "top",
+        "watch it live on the whole terminal: queues, slots, jobs, deaths; ? shows the keys",
+        "top:top",
+        "rota top",
+    ),
 )

@@ -1,0 +1,86 @@
+"""One look at the store: all that the screens show, read together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.attention import notices
+from rota.core import job as jobs
+from rota.core.record import Record
+from rota.core.slot import HTTP
+from rota.core.system import Place, health
+
+if TYPE_CHECKING:
+    from rota.attention import Notice
+    from rota.core.claim import Run
+    from rota.core.job import Job
+    from rota.core.times import Duration, Instant
+    from rota.core.worker import Worker
+    from rota.store.orchestrators import Live
+    from rota.store.queues import QueueStatus
+    from rota.store.slots import Slot
+    from rota.store.store import Store
+    from rota.store.workers import Certificate
+
+MOST_JOBS = 200
+MOST_DEATHS = 50
+IN_HAND, FAILED, NEWEST = "in hand", "failed", "newest"
+SELECTIONS = (IN_HAND, FAILED, NEWEST)
+_STATUS = {IN_HAND: jobs.ACTIVE, FAILED: jobs.FAILED, NEWEST: None}
+
+
+class Look(Record):
+    """How things stood at `now`, on the store's clock. `held` are the jobs in hand, `listed` those to be listed."""
+
+    now: Instant
+    where: str
+    health: str
+    notices: list[Notice]
+    queues: list[QueueStatus]
+    took: dict[str, tuple[int, Duration]]
+    slots: list[Slot]
+    workers: list[Worker]
+    held: list[Job]
+    listed: list[Job]
+    deaths: list[tuple[str, Certificate]]
+    live: list[Live]
+    hosts: dict[str, str]
+
+
+class Page(Record):
+    """One job with its runs, and why it is as it is."""
+
+    now: Instant
+    job: Job
+    runs: list[Run]
+    why: str
+
+
+def look(store: Store, selection: str = IN_HAND) -> Look:
+    """All of it, as of one moment."""
+    with store.database.read():
+        every, live = store.slots.all(), store.orchestrators.live()
+        held = store.jobs.list(jobs.ACTIVE, limit=MOST_JOBS)
+        running = {(each.crew, each.host) for each in live}
+        places = [Place(slot.name, slot.queue, slot.status, (slot.crew, slot.host) in running) for slot in every]
+        return Look(
+            now=store.now(),
+            where=store.database.path,
+            health=health(place for place, slot in zip(places, every, strict=True) if slot.wanted)[0],
+            notices=notices(store),
+            queues=store.queues.list(),
+            took=store.meters.took(),
+            slots=every,
+            workers=[worker for worker in store.workers.list() if worker.queue != HTTP],
+            held=held,
+            listed=held if selection == IN_HAND else store.jobs.list(_STATUS[selection], limit=MOST_JOBS),
+            deaths=store.workers.deaths(MOST_DEATHS),
+            live=live,
+            hosts=store.orchestrators.hosts(),
+        )
+
+
+def page(store: Store, id: int) -> Page:
+    """One job, as of one moment."""
+    with store.database.read():
+        return Page(store.now(), store.jobs.get(id), store.claims.runs(id), store.jobs.why(id))

@@ -1,0 +1,229 @@
+"""The first screen: what needs attention, queues, slots, jobs and deaths, with a chart of the last minutes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.binding import Binding
+from textual.containers import Container, Vertical
+from textual.screen import Screen
+
+from rota.top import acts, rows
+from rota.top.look import SELECTIONS
+from rota.top.pages import head_line, pace_lines
+from rota.top.pane import Foot, Pane, Text
+from rota.top.screens import Prompt
+from rota.top.sheets import DeathSheet, JobSheet, OutputSheet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import ClassVar
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from rota.core.times import Instant
+    from rota.top.app import Top
+    from rota.top.rows import Row
+
+ATTENTION, QUEUES, SLOTS, JOBS, DEATHS = "attention", "queues", "slots", "jobs", "deaths"
+PANES = (ATTENTION, QUEUES, SLOTS, JOBS, DEATHS)
+LOWER = (SLOTS, JOBS, DEATHS)
+KEYS = " ? help  ⏎ open  p pause  r resume  s scale  x reset  c cancel  o output  / filter"
+
+
+class Overview(Screen[None]):
+    """The panes. Where not all fit, the one below the queues is the one chosen last."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "next(1)", show=False),
+        Binding("shift+tab", "next(-1)", show=False),
+        Binding("a", f"go('{ATTENTION}')", show=False),
+        *(Binding(str(n), f"go('{name}')", show=False) for n, name in enumerate(PANES) if n),
+        Binding("enter", "open", show=False),
+        Binding("escape", "clear", show=False),
+        Binding("slash", "filter", show=False),
+        Binding("v", "select", show=False),
+        Binding("o", "output", show=False),
+        Binding("w", "why", show=False),
+        Binding("p", "pause", show=False),
+        Binding("r", "resume", show=False),
+        Binding("s", "scale", show=False),
+        Binding("x", "reset", show=False),
+        Binding("c", "cancel", show=False),
+        Binding("t", "retry", show=False),
+    ]
+    AUTO_FOCUS = f"#{QUEUES}"
+    app: Top
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._filter = ""
+        self._current = SLOTS
+
+    def compose(self) -> ComposeResult:
+        yield Text("head")
+        yield Text("pace")
+        yield Pane("Needs attention", rows.ATTENTION, "", ATTENTION)
+        yield Pane("Queues", rows.QUEUES, "no queues; one comes to be with its first job: rota add 'Title'", QUEUES)
+        with Container(id="lower"):
+            yield Pane("Slots", rows.SLOTS, "no slots; a crew begins with: rota orchestrator start --app …", SLOTS)
+            with Vertical(id="right"):
+                yield Pane("Jobs", rows.JOBS, "none", JOBS)
+                yield Pane("Deaths", rows.DEATHS, "no worker has died", DEATHS)
+        yield Foot(KEYS)
+
+    def on_mount(self) -> None:
+        self._turn_to(SLOTS)
+
+    def on_resize(self) -> None:
+        self.tick(self.app.now)
+
+    def tick(self, now: Instant) -> None:
+        """Show how things stand at this moment."""
+        width, look, pace = self.size.width, self.app.look, self.app.pace
+        filtered = f"filter: {self._filter}" if self._filter else ""
+        self.query_one("#head", Text).show(head_line(look, self.app.trouble(), filtered, width))
+        if look is None:
+            return
+        self.query_one("#pace", Text).show(*pace_lines(pace, now, width, 3 if self.has_class("-tall") else 1))
+        self._show(ATTENTION, rows.attention_rows(look, now))
+        self._show(QUEUES, rows.queue_rows(look, pace, now))
+        self._show(SLOTS, rows.slot_rows(look, now))
+        self._show(JOBS, rows.job_rows(look, now), self.app.reader.selection)
+        self._show(DEATHS, rows.death_rows(look, now))
+        self._pane(ATTENTION).display = bool(self._pane(ATTENTION).rows)
+
+    def told(self, answer: object, now: Instant) -> None:
+        """A look at the store is there."""
+        self.tick(now)
+
+    def _show(self, name: str, found: Iterable[Row], note: str = "") -> None:
+        self._pane(name).show(rows.matching(found, self._filter), note)
+
+    def _pane(self, name: str) -> Pane:
+        return self.query_one(f"#{name}", Pane)
+
+    @property
+    def _chosen(self) -> Row | None:
+        return self.focused.selected if isinstance(self.focused, Pane) else None
+
+    def _turn_to(self, name: str) -> None:
+        """Let this be the pane that is shown where only one fits."""
+        self._current = name
+        for each in LOWER:
+            self._pane(each).set_class(each == name, "-current")
+        self.query_one("#right").set_class(name != SLOTS, "-current")
+
+    def action_go(self, name: str) -> None:
+        if name in LOWER:
+            self._turn_to(name)
+        self._pane(name).focus()
+
+    def action_next(self, by: int) -> None:
+        shown = [name for name in PANES if name != ATTENTION or self._pane(name).display]
+        here = self.focused.id if isinstance(self.focused, Pane) and self.focused.id in shown else shown[-1]
+        self.action_go(shown[(shown.index(here or QUEUES) + by) % len(shown)])
+
+    def action_clear(self) -> None:
+        self._set_filter("")
+        self.query_one(Foot).rest()
+
+    def action_filter(self) -> None:
+        before = self._filter
+        prompt = Prompt("filter:", before, self._set_filter)
+        self.app.push_screen(prompt, lambda text: self._set_filter(before if text is None else text))
+
+    def _set_filter(self, text: str) -> None:
+        self._filter = text.strip()
+        self.tick(self.app.now)
+
+    def action_select(self) -> None:
+        at = SELECTIONS.index(self.app.reader.selection)
+        self.app.reader.select(SELECTIONS[(at + 1) % len(SELECTIONS)])
+        self.action_go(JOBS)
+
+    def action_open(self) -> None:
+        row, look = self._chosen, self.app.look
+        if row is None or look is None:
+            return
+        death = next((death for id, death in look.deaths if id == row.key), None)
+        if death is not None:
+            self.app.push_screen(DeathSheet(row.key, death))
+        elif row.job is not None:
+            self.app.push_screen(JobSheet(row.job))
+        elif row.slot is not None:
+            self.action_why()
+        elif row.queue is not None:
+            self._set_filter(row.queue)
+
+    def action_output(self) -> None:
+        if (id := self._job("shows what its run writes")) is not None:
+            self.app.push_screen(OutputSheet(id))
+
+    def action_why(self) -> None:
+        job, slot = (self._chosen.job, self._chosen.slot) if self._chosen else (None, None)
+        if job is not None:
+            self.app.act(lambda store: store.jobs.why(job))
+        elif slot is not None:
+            self.app.act(lambda store: store.slots.why(slot))
+        else:
+            self.app.say("w says why a job or a slot is as it is: choose one first")
+
+    def action_pause(self) -> None:
+        if (queue := self._queue("pauses")) is not None:
+            self.app.act(lambda store: acts.pause(store, queue))
+
+    def action_resume(self) -> None:
+        if (queue := self._queue("resumes")) is not None:
+            self.app.act(lambda store: acts.resume(store, queue))
+
+    def action_reset(self) -> None:
+        slot = self._chosen.slot if self._chosen else None
+        if slot is None:
+            self.app.say("x resets a slot: choose one first")
+        else:
+            self.app.act(lambda store: acts.reset(store, slot))
+
+    def action_cancel(self) -> None:
+        if (id := self._job("cancels it")) is not None:
+            self.app.cancel(id)
+
+    def action_retry(self) -> None:
+        if (id := self._job("tries it again")) is not None:
+            self.app.act(lambda store: acts.retry(store, id))
+
+    def action_scale(self) -> None:
+        queue, look = self._queue("scales"), self.app.look
+        if queue is None or look is None:
+            return
+        row = self._chosen
+        found = rows.places(look, queue, row.slot if row else None)
+        if len(found) != 1:
+            self.app.say(rows.no_place(queue, found))
+            return
+        ((crew, host), size), name = found[0], look.hosts.get(found[0][0][1], found[0][0][1])
+        label = f"scale {queue} of crew {crew} on {name}, now {size}, to:"
+        self.app.push_screen(Prompt(label), lambda text: self._scale(queue, crew, host, text))
+
+    def _scale(self, queue: str, crew: str, host: str, text: str | None) -> None:
+        if text is None or not text.strip():
+            return
+        if not (text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 6):
+            self.app.say(f"{text!r} is not a number of workers: write for example 4; 0 is none", bad=True)
+            return
+        self.app.act(lambda store: acts.scale(store, queue, crew, host, int(text)))
+
+    def _queue(self, does: str) -> str | None:
+        row = self._chosen
+        if row is None or row.queue is None:
+            self.app.say(f"this {does} a queue: choose one, or a slot or job of it, first")
+            return None
+        return row.queue
+
+    def _job(self, does: str) -> int | None:
+        row = self._chosen
+        if row is None or row.job is None:
+            self.app.say(f"there is no job on this line: choose one with a job, and this {does}")
+            return None
+        return row.job
