@@ -73,7 +73,7 @@ def look(store: Store, selection: str = IN_HAND) -> Look:
             slots=every,
             workers=[worker for worker in store.workers.list() if worker.queue != HTTP],
             held=held,
-            listed=held if selection == IN_HAND else store.jobs.list(_STATUS[selection], limit=MOST_JOBS),
+            listed=[] if selection == IN_HAND else store.jobs.list(_STATUS[selection], limit=MOST_JOBS),
             deaths=store.workers.deaths(MOST_DEATHS),
             live=live,
             hosts=store.orchestrators.hosts(),

@@ -9,7 +9,7 @@ from textual.containers import Container, Vertical
 from textual.screen import Screen
 
 from rota.top import acts, rows
-from rota.top.look import SELECTIONS
+from rota.top.look import IN_HAND, SELECTIONS
 from rota.top.pages import head_line, pace_lines
 from rota.top.pane import Foot, Pane, Text
 from rota.top.screens import Prompt
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
     from rota.core.times import Instant
     from rota.top.app import Top
+    from rota.top.look import Look
     from rota.top.rows import Row
 
 ATTENTION, QUEUES, SLOTS, JOBS, DEATHS = "attention", "queues", "slots", "jobs", "deaths"
 PANES = (ATTENTION, QUEUES, SLOTS, JOBS, DEATHS)
 LOWER = (SLOTS, JOBS, DEATHS)
-KEYS = " ? help  ⏎ open  p pause  r resume  s scale  x reset  c cancel  o output  / filter"
+KEYS = " ? help  ⏎ open  l logs  / filter  p pause  r resume  s scale  x reset  c cancel"
 
 
 class Overview(Screen[None]):
@@ -44,7 +45,7 @@ class Overview(Screen[None]):
         Binding("escape", "clear", show=False),
         Binding("slash", "filter", show=False),
         Binding("v", "select", show=False),
-        Binding("o", "output", show=False),
+        Binding("l", "output", show=False),
         Binding("w", "why", show=False),
         Binding("p", "pause", show=False),
         Binding("r", "resume", show=False),
@@ -65,12 +66,12 @@ class Overview(Screen[None]):
         yield Text("head")
         yield Text("pace")
         yield Pane("Needs attention", rows.ATTENTION, "", ATTENTION)
-        yield Pane("Queues", rows.QUEUES, "no queues; one comes to be with its first job: rota add 'Title'", QUEUES)
+        yield Pane("1 Queues", rows.QUEUES, "no queues; one comes to be with its first job: rota add 'Title'", QUEUES)
         with Container(id="lower"):
-            yield Pane("Slots", rows.SLOTS, "no slots; a crew begins with: rota orchestrator start --app …", SLOTS)
+            yield Pane("2 Slots", rows.SLOTS, "no slots; a crew begins with: rota orchestrator start --app …", SLOTS)
             with Vertical(id="right"):
-                yield Pane("Jobs", rows.JOBS, "none", JOBS)
-                yield Pane("Deaths", rows.DEATHS, "no worker has died", DEATHS)
+                yield Pane("3 Jobs", rows.HELD, "none", JOBS)
+                yield Pane("4 Deaths", rows.DEATHS, "no worker has died", DEATHS)
         yield Foot(KEYS)
 
     def on_mount(self) -> None:
@@ -90,13 +91,21 @@ class Overview(Screen[None]):
         self._show(ATTENTION, rows.attention_rows(look, now))
         self._show(QUEUES, rows.queue_rows(look, pace, now))
         self._show(SLOTS, rows.slot_rows(look, now))
-        self._show(JOBS, rows.job_rows(look, now), self.app.reader.selection)
+        self._show_jobs(look, now)
         self._show(DEATHS, rows.death_rows(look, now))
         self._pane(ATTENTION).display = bool(self._pane(ATTENTION).rows)
 
     def told(self, answer: object, now: Instant) -> None:
         """A look at the store is there."""
         self.tick(now)
+
+    def _show_jobs(self, look: Look, now: Instant) -> None:
+        selection = self.app.reader.selection
+        is_held = selection == IN_HAND
+        found = rows.held_rows(look, now) if is_held else rows.listed_rows(look, now)
+        self._pane(JOBS).show(
+            rows.matching(found, self._filter), f"{selection}, v for others", rows.HELD if is_held else rows.LISTED
+        )
 
     def _show(self, name: str, found: Iterable[Row], note: str = "") -> None:
         self._pane(name).show(rows.matching(found, self._filter), note)

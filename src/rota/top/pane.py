@@ -103,10 +103,11 @@ class Pane(Moving):
     def _heads(self) -> int:
         return HEADS if self._has_heads else 1
 
-    def show(self, rows: list[Row], note: str = "") -> None:
+    def show(self, rows: list[Row], note: str = "", columns: Sequence[Column] | None = None) -> None:
         """Show these, drawing nothing anew when they are the same."""
         if rows == self._rows and note == self.note:
             return
+        self._columns = columns or self._columns
         key = self.selected.key if self.selected else None
         is_longer = len(rows) != len(self._rows)
         self._rows, self.note = rows, note
@@ -135,9 +136,7 @@ class Pane(Moving):
         if y == 0:
             return self._title_line(width)
         if not self._rows:
-            return _strip(
-                [(self._empty if y == self._heads - (not self._has_heads) or y == 1 else "", STYLES[DIM])], width
-            )
+            return _strip([(f" {self._empty}" if y == 1 else "", STYLES[DIM])], width)
         shown = self._widths(width)
         if y < self._heads:
             return _strip(

@@ -54,7 +54,7 @@ class Row(Record):
     job: int | None = None
 
 
-ATTENTION = (Column("", 4), Column("", 12, 28), Column("", 20, grows=True), Column("", 6, right=True))
+ATTENTION = (Column("", 5), Column("", 6, 28), Column("", 20, grows=True), Column("", 6, right=True))
 QUEUES = (
     Column("QUEUE", 12, 32),
     Column("READY", 6, right=True),
@@ -66,7 +66,8 @@ QUEUES = (
     Column("OLDEST", 6, right=True),
     Column("ETA", 6, right=True),
     Column("", _SPARK, from_width=120),
-    Column("STATE", 7, grows=True),
+    Column("STATE", 7),
+    Column("", 16, grows=True, from_width=100),
 )
 SLOTS = (
     Column("SLOT", 14, 30),
@@ -74,17 +75,24 @@ SLOTS = (
     Column("FOR", 6, right=True),
     Column("JOB", 6, 10, right=True),
     Column("DOES", 16, grows=True),
-    Column("RESTARTS", 8, right=True),
+    Column("RESTARTS", 9, right=True),
     Column("HOST", 8, 16, from_width=110),
 )
-JOBS = (
+HELD = (
     Column("JOB", 6, 10, right=True),
-    Column("STATE", 8),
     Column("FOR", 6, right=True),
     Column("TRY", 4, right=True),
-    Column("QUEUE", 8, 16),
+    Column("TITLE", 24, grows=True),
     Column("WHO", 14, 24),
-    Column("TITLE", 16, grows=True),
+    Column("QUEUE", 8, 16, from_width=90),
+)
+LISTED = (
+    Column("JOB", 6, 10, right=True),
+    Column("STATE", 9),
+    Column("AGO", 6, right=True),
+    Column("TRY", 4, right=True),
+    Column("TITLE", 24, grows=True),
+    Column("QUEUE", 8, 16),
 )
 DEATHS = (
     Column("AGO", 6, right=True),
@@ -135,23 +143,23 @@ def _queue_row(status: QueueStatus, look: Look, pace: Pace, now: Instant) -> Row
         (ago(status.oldest_ready_at, now), PLAIN),
         (span(round(left * SECOND)) if left and able else "", PLAIN),
         (bars(pace.series(DONE, now, _SPARK, name))[0], BUSY),
-        _state(status),
+        *_state(status),
     )
     return Row(name, cells, queue=name)
 
 
-def _state(status: QueueStatus) -> Cell:
+def _state(status: QueueStatus) -> tuple[Cell, Cell]:
+    """Whether jobs may be claimed from a queue, in a word, and why not."""
     queue = status.queue
     if queue.paused_by == BREAKER:
-        return f"breaker: {queue.pause_reason}", BAD
+        return (BREAKER, BAD), (queue.pause_reason or "", PLAIN)
     if status.paused_by is not None:
         because = f": {queue.pause_reason}" if queue.pause_reason else ""
-        return f"paused by {status.paused_by}{because}", WARN
+        return (workers.PAUSED, WARN), (f"by {status.paused_by}{because}", PLAIN)
     if queue.max_depth is not None and sum(status.counts[state] for state in jobs.WAITING) >= queue.max_depth:
-        return "full", WARN
-    if queue.breaker is not None and queue.failures:
-        return f"open, {queue.failures} of {queue.breaker} failures", WARN
-    return "open", GOOD
+        return ("full", WARN), (f"at most {queue.max_depth} may wait", PLAIN)
+    failed = f"{queue.failures} of {queue.breaker} failures" if queue.breaker is not None and queue.failures else ""
+    return ("open", GOOD), (failed, WARN)
 
 
 def slot_rows(look: Look, now: Instant) -> Iterator[Row]:
@@ -197,7 +205,8 @@ def _slot_row(slot: Slot, worker: Worker | None, job: Job | None, status: str, h
         does = "nobody fills it" if status == slots.EMPTY else "", DIM
     else:
         does = "", PLAIN
-    restarts = f"{len(history.restarts)} / {history.lifetime}" if history.lifetime else ""
+    lately = f" ({len(history.restarts)} now)" if history.restarts else ""
+    restarts = f"{history.lifetime}{lately}" if history.lifetime else ""
     cells = _cells(
         (slot.name, PLAIN),
         (status, _TONES.get(status, PLAIN)),
@@ -210,23 +219,39 @@ def _slot_row(slot: Slot, worker: Worker | None, job: Job | None, status: str, h
     return Row(slot.name, cells, slot.queue, slot.name, worker.current_job if worker else None)
 
 
-def job_rows(look: Look, now: Instant) -> Iterator[Row]:
-    """Jobs: who has each, and for how long; those in hand first, the longest held at their top."""
+def held_rows(look: Look, now: Instant) -> Iterator[Row]:
+    """The jobs in hand: who has each, and for how long; the longest first."""
     filled = {slot.worker: slot.name for slot in look.slots if slot.worker}
-    for job in sorted(look.listed, key=lambda job: (job.claimed_at or 0) if job.status == jobs.ACTIVE else -job.id):
+    for job in sorted(look.held, key=lambda job: job.claimed_at or 0):
+        slot = filled.get(job.worker_id or "")
+        cells = _cells(
+            (str(job.id), PLAIN),
+            (ago(job.claimed_at, now), PLAIN),
+            _attempt(job.attempts + 1, job),
+            (job.title, PLAIN),
+            (slot or job.worker_id or "", PLAIN),
+            (job.queue, PLAIN),
+        )
+        yield Row(str(job.id), cells, job.queue, slot, job.id)
+
+
+def listed_rows(look: Look, now: Instant) -> Iterator[Row]:
+    """Jobs as they were asked for, the newest first."""
+    for job in look.listed:
         is_active = job.status == jobs.ACTIVE
-        slot = filled.get(job.worker_id) if is_active and job.worker_id else None
-        attempt = job.attempts + is_active
         cells = _cells(
             (str(job.id), PLAIN),
             (job.status, _TONES.get(job.status, PLAIN)),
             (ago(job.claimed_at if is_active else job.finished_at or job.created_at, now), PLAIN),
-            (f"{attempt}/{job.max_attempts}", WARN if attempt > 1 else DIM),
-            (job.queue, PLAIN),
-            (slot or job.worker_id or "" if is_active else "", PLAIN),
+            _attempt(job.attempts + is_active, job),
             (f"{job.title}: {job.error}" if job.error and not is_active else job.title, PLAIN),
+            (job.queue, PLAIN),
         )
-        yield Row(str(job.id), cells, job.queue, slot, job.id)
+        yield Row(str(job.id), cells, job.queue, None, job.id)
+
+
+def _attempt(number: int, job: Job) -> Cell:
+    return f"{number}/{job.max_attempts}", WARN if number > 1 else DIM
 
 
 def death_rows(look: Look, now: Instant) -> Iterator[Row]:

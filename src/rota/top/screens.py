@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 KEYS = {
     "Move": {
-        "tab, 1 2 3 4, a": "next pane; queues, slots, jobs, deaths, attention",
-        "↑ ↓ or k j, page keys, g G": "move in a pane",
-        "enter": "open the job; of a queue, show it alone; of a death, its certificate",
+        "tab  1 2 3 4  a": "to the next pane; queues, slots, jobs, deaths; attention",
+        "↑↓ kj  g G": "in a pane, also by page; to its first or last line",
+        "enter": "open: a job, a certificate; of a queue, all of its own",
         "escape": "back; end the filter",
     },
     "Look": {
         "/": "filter all panes by a text",
-        "v": "which jobs are listed: in hand, failed, newest",
-        "o": "follow the output of the job; e switches to what it wrote to stderr",
-        "w": "why the job or slot is as it is",
+        "v": "list other jobs: in hand, failed, newest",
+        "l": "follow what a job writes; there e is for stderr and back",
+        "w": "why a job or a slot is as it is",
     },
     "Act on the chosen line": {
-        "p  r": "pause, resume its queue",
+        "p  r": "pause or resume its queue",
         "s": "scale its queue",
         "x": "reset its slot",
         "c": "cancel its job; asks once",
-        "t": "try its job again, once it is over",
+        "t": "try its job again, once that is over",
     },
-    "": {"?": "this", "q": "leave"},
 }
+_WIDEST = 17
 
 
 class Ask(ModalScreen[bool]):
@@ -93,11 +93,12 @@ class Help(ModalScreen[None]):
         yield Lines("help")
 
     def on_mount(self) -> None:
-        lines: list[Line] = [((" rota top", BUSY),)]
+        lines: list[Line] = []
         for title, keys in KEYS.items():
-            lines += [(), ((f" {title}", DIM),)] if title else [()]
-            lines += [((f"   {key:<27} ", PLAIN), (does, DIM)) for key, does in keys.items()]
-        self.query_one(Lines).show(lines)
+            lines.append(((f" {title}", BUSY),))
+            lines += [((f"  {key:<{_WIDEST}}", PLAIN), (does, DIM)) for key, does in keys.items()]
+            lines.append(())
+        self.query_one(Lines).show([*lines, ((f"  {'q':<{_WIDEST}}", PLAIN), ("leave", DIM))])
 
     def on_key(self, event: Key) -> None:
         event.stop()

@@ -77,9 +77,9 @@ class JobSheet(Sheet):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "cancel", show=False),
         Binding("t", "retry", show=False),
-        Binding("o", "output", show=False),
+        Binding("l", "output", show=False),
     ]
-    KEYS = " esc back  o output  c cancel  t try again  ↑↓ scroll  ? help  q quit"
+    KEYS = " esc back  l logs  c cancel  t try again  ↑↓ scroll  ? help  q quit"
 
     def __init__(self, id: int) -> None:
         super().__init__(f"Job {id}")
