@@ -9,13 +9,16 @@ import time
 from rota.cli.call import write
 from rota.core.errors import BadInput
 from rota.core.ids import printable
-from rota.output import STDERR, TRANSCRIPT, Output, missing, path_of
+from rota.store.captures import Output, missing, path_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.cli.call import Call
-    from rota.output import Put
     from rota.store.store import Store
+
+    Put = Callable[[bytes], None]
 
 LOOK_AGAIN = 0.2
 
@@ -24,7 +27,7 @@ def logs(call: Call) -> int:
     """The captured output of a job's newest run, or of the one named."""
     if call.json and call["follow"]:
         raise BadInput("--follow prints the output as it comes, which is no JSON: leave one of them out")
-    stream = STDERR if call["stderr"] else TRANSCRIPT
+    stream = "stderr" if call["stderr"] else "transcript"
     with call.store() as store:
         captured = store.claims.captured(call["id"], call["run"])
         if call["follow"]:

@@ -10,10 +10,10 @@ from textual.binding import Binding
 from textual.message import Message
 
 from rota.core.errors import RotaError
+from rota.core.pace import Pace
 from rota.core.times import SECOND
 from rota.top import acts
 from rota.top.overview import Overview
-from rota.top.pace import Pace
 from rota.top.pane import Foot
 from rota.top.reader import AT_LEAST_EVERY, Away, Reader, Seen
 from rota.top.rows import BAD, GOOD, WARN
@@ -60,7 +60,7 @@ class Top(App[None]):
         self.open_store = open_store
         self.reader = Reader(open_store, lambda what: self.post_message(Told(what)))
         self.look: Look | None = None
-        self.pace = Pace(0)
+        self.pace = Pace()
         self._away: str | None = None
         self._told_at = time.monotonic()
 
@@ -89,11 +89,10 @@ class Top(App[None]):
             case Away(reason):
                 self._away = reason
                 self._tick()
-            case Seen(look, events, since, answer):
-                if since is not None:
-                    self.pace = Pace(since)
-                self.pace.note(events)
-                self.pace.forget(look.now)
+            case Seen(look, events, is_first, answer):
+                self.pace = Pace() if is_first else self.pace
+                for event in events:
+                    self.pace.note(event.at, event.facts)
                 self.look, self._away, self._told_at = look, None, time.monotonic()
                 if isinstance(self.screen, Overview | Sheet):
                     self.screen.told(answer, self.now)

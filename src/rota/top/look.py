@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.attention import notices
 from rota.core import job as jobs
+from rota.core.pace import STEP, STEPS
 from rota.core.record import Record
 from rota.core.slot import HTTP
 from rota.core.system import Place, health
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rota.core.job import Job
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
+    from rota.store.events import Event
     from rota.store.orchestrators import Live
     from rota.store.queues import QueueStatus
     from rota.store.slots import Slot
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_JOBS = 200
 MOST_DEATHS = 50
+_PAGES_OF_THE_PAST = 8
 IN_HAND, FAILED, NEWEST = "in hand", "failed", "newest"
 SELECTIONS = (IN_HAND, FAILED, NEWEST)
 _STATUS = {IN_HAND: jobs.ACTIVE, FAILED: jobs.FAILED, NEWEST: None}
@@ -84,3 +87,15 @@ def page(store: Store, id: int) -> Page:
     """One job, as of one moment."""
     with store.database.read():
         return Page(store.now(), store.jobs.get(id), store.claims.runs(id), store.jobs.why(id))
+
+
+def lately(store: Store) -> list[Event]:
+    """What the log tells of the last minutes, or of as much of them as is quickly read."""
+    oldest = store.now() - STEPS * STEP
+    found = page = store.events.newest()
+    for _ in range(_PAGES_OF_THE_PAST):
+        if not page or page[0].at <= oldest:
+            break
+        page = store.events.newest(page[0].cursor)
+        found = page + found
+    return found

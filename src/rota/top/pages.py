@@ -13,8 +13,8 @@ from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core import system
 from rota.core.ids import printable
-from rota.core.times import format_duration, format_instant
-from rota.top.pace import DONE, FAILED
+from rota.core.pace import RATE_OVER, STEP, STEPS
+from rota.core.times import SECOND, format_duration, format_instant
 from rota.top.rows import BAD, BUSY, DIM, GOOD, PLAIN, WARN
 from rota.top.words import ago, bars, rate
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.claim import Run
+    from rota.core.pace import Pace
     from rota.core.times import Instant
     from rota.store.workers import Certificate
     from rota.top.look import Look, Page
-    from rota.top.pace import Pace
     from rota.top.rows import Cell
 
     Line = tuple[Cell, ...]
@@ -65,9 +65,10 @@ def head_line(look: Look | None, trouble: str | None, filtered: str, width: int)
 
 def pace_lines(pace: Pace, now: Instant, width: int, height: int) -> list[Line]:
     """Two charts beside each other, so many lines high, with how fast it goes now."""
-    room = max(4, (width - 2 * _BESIDE) // 2)
-    done, failed = pace.series(DONE, now, room), pace.series(FAILED, now, room)
-    rates = f"{rate(pace.rate(DONE, now)):<7}", f"{rate(pace.rate(FAILED, now)):<7}"
+    room = min(STEPS, max(4, (width - 2 * _BESIDE) // 2))
+    done, failed = pace.finished(now, room), pace.failed(now, room)
+    failing = sum(pace.failed(now, RATE_OVER)) / (RATE_OVER * STEP / SECOND)
+    rates = f"{rate(sum(pace.rates(now).values())):<7}", f"{rate(failing):<7}"
     lines: list[Line] = []
     for n, (left, right) in enumerate(zip(bars(done, height), bars(failed, height), strict=True)):
         is_last = n == height - 1

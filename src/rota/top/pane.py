@@ -163,13 +163,13 @@ class Pane(Moving):
         return widths(self._columns, needed, width - 2)
 
     def _row_line(self, row: Row, shown: list[int], width: int, is_selected: bool) -> Strip:
-        more = REVERSE if is_selected else Style()
-        pieces: list[tuple[str, Style]] = [("▸" if is_selected else " ", more)]
+        styles = dict.fromkeys(STYLES, REVERSE) if is_selected else STYLES
+        pieces: list[tuple[str, Style]] = [("▸" if is_selected else " ", styles[PLAIN])]
         for (text, tone), column, place in zip(row.cells, self._columns, shown, strict=True):
             if place:
                 gap = " " * GAP if len(pieces) > 1 else ""
-                pieces += [(gap, more), (fitted(text, place, column.right), STYLES[tone] + more)]
-        pieces.append((" " * width, more))
+                pieces += [(gap, styles[PLAIN]), (fitted(text, place, column.right), styles[tone])]
+        pieces.append((" " * width, styles[PLAIN]))
         return _strip(pieces, width)
 
 

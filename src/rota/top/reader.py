@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import RotaError
 from rota.core.record import Record
-from rota.top.look import IN_HAND, look
-from rota.top.pace import KEPT
+from rota.top.look import IN_HAND, lately, look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.times import Instant
     from rota.store.events import Event
     from rota.store.port import Listener
     from rota.store.store import Store
@@ -31,18 +29,17 @@ AT_MOST_EVERY = 0.5  # while much happens
 AT_LEAST_EVERY = 5.0  # while nothing does
 LONGEST = 3 * AT_LEAST_EVERY  # however large the store is
 RETRY = 1.0
-_PAGES_OF_THE_PAST = 8
 
 
 class Seen(Record):
     """What a look found, with the events since the one before; `answer` is what the open screen asked for.
 
-    `since`: in the first look at an opened store, from when on its events are all told; None in later ones.
+    `is_first`: of a store that was just opened; the events are then those of the last minutes.
     """
 
     look: Look
     events: list[Event]
-    since: Instant | None
+    is_first: bool
     answer: Any = None
 
 
@@ -96,27 +93,27 @@ class Reader(threading.Thread):
         listener = store.database.listen(events=True)
         try:
             with store.database.read():
-                cursor, (since, news) = store.events.last(), _lately(store)
-            asked, due = True, 0.0
-            first: Instant | None = since
+                cursor, news = store.events.last(), lately(store)
+            is_first, asked, due = True, True, 0.0
             while not self._ended:
                 while page := store.events.after(cursor):
                     news, cursor = news + page, page[-1].cursor
                 if news or asked or time.monotonic() >= due:
-                    took = self._look(store, news, first)
-                    news, first, due = [], None, time.monotonic() + min(LONGEST, max(AT_LEAST_EVERY, 100 * took))
+                    took = self._look(store, news, is_first)
+                    news, is_first = [], False
+                    due = time.monotonic() + min(LONGEST, max(AT_LEAST_EVERY, 100 * took))
                     self._pause(max(AT_MOST_EVERY, 10 * took))
                 asked = self._wait(listener, due - time.monotonic())
         finally:
             listener.close()
 
-    def _look(self, store: Store, news: list[Event], since: Instant | None) -> float:
+    def _look(self, store: Store, news: list[Event], is_first: bool) -> float:
         """Look and tell; how long it took, so that a large store is looked at less often."""
         began, question = time.monotonic(), self._question
         found = look(store, self.selection)
         answer = question(store) if question else None
         took = time.monotonic() - began
-        self._tell(Seen(found, news, since, answer))
+        self._tell(Seen(found, news, is_first, answer))
         return took
 
     def _pause(self, seconds: float) -> None:
@@ -139,15 +136,3 @@ class Reader(threading.Thread):
             os.read(self._woken, 65536)
             return True
         return False
-
-
-def _lately(store: Store) -> tuple[Instant, list[Event]]:
-    """What the log tells of the last minutes, read from its end, and from when on that is all."""
-    oldest = store.now() - KEPT
-    found = page = store.events.newest()
-    for _ in range(_PAGES_OF_THE_PAST):
-        if not page or page[0].at <= oldest:
-            return oldest, found
-        page = store.events.newest(page[0].cursor)
-        found = page + found
-    return found[0].at, found

@@ -15,20 +15,19 @@ from rota.core.source import is_internal
 from rota.core.system import average, eta
 from rota.core.times import SECOND
 from rota.top.layout import Column
-from rota.top.pace import DONE
 from rota.top.words import ago, bars, count, rate, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rota.core.job import Job
+    from rota.core.pace import Pace
     from rota.core.times import Instant
     from rota.core.worker import Worker
     from rota.store.queues import QueueStatus
     from rota.store.slots import Slot
     from rota.store.workers import Certificate
     from rota.top.look import Look
-    from rota.top.pace import Pace
 
     Cell = tuple[str, str]
     Place = tuple[str, str]
@@ -121,12 +120,13 @@ def attention_rows(look: Look, now: Instant) -> Iterator[Row]:
 
 def queue_rows(look: Look, pace: Pace, now: Instant) -> Iterator[Row]:
     """Each queue: how much waits, how fast it goes, how long it will take."""
+    rates = pace.rates(now)
     for status in look.queues:
         if not is_internal(status.queue.name):
-            yield _queue_row(status, look, pace, now)
+            yield _queue_row(status, look, pace, rates, now)
 
 
-def _queue_row(status: QueueStatus, look: Look, pace: Pace, now: Instant) -> Row:
+def _queue_row(status: QueueStatus, look: Look, pace: Pace, rates: Mapping[str, float], now: Instant) -> Row:
     name, counts = status.queue.name, status.counts
     able = sum(worker.queue in (None, name) for worker in look.workers)
     pending = sum(counts[state] for state in jobs.WAITING)
@@ -139,10 +139,10 @@ def _queue_row(status: QueueStatus, look: Look, pace: Pace, now: Instant) -> Row
         _number(waiting, PLAIN),
         _number(counts[jobs.FAILED], BAD),
         _number(counts[jobs.DONE], PLAIN),
-        (rate(pace.rate(DONE, now, name)), PLAIN),
+        (rate(rates.get(name, 0)), PLAIN),
         (ago(status.oldest_ready_at, now), PLAIN),
         (span(round(left * SECOND)) if left and able else "", PLAIN),
-        (bars(pace.series(DONE, now, _SPARK, name))[0], BUSY),
+        (bars(pace.finished(now, _SPARK, name))[0], BUSY),
         *_state(status),
     )
     return Row(name, cells, queue=name)

@@ -12,7 +12,7 @@ from textual.worker import get_current_worker
 
 from rota.core.errors import RotaError
 from rota.core.ids import printable
-from rota.output import LARGEST_TEXT, STDERR, TRANSCRIPT, Output, missing, path_of
+from rota.store.captures import LARGEST_TEXT, Output, missing, path_of
 from rota.top import acts
 from rota.top.look import page
 from rota.top.pages import death_lines, job_lines
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rota.top.look import Page
     from rota.top.pages import Line
 
+TRANSCRIPT, STDERR = "transcript", "stderr"
 LOOK_AGAIN = 0.3
 
 
