@@ -26,19 +26,18 @@ class Column(Record):
 def widths(columns: Sequence[Column], needed: Sequence[int], room: int) -> list[int]:
     """How wide each column is, 0 for one that is not shown. `needed`: what the widest cell of each would take.
 
-    What does not fit at its least is cut from the right, so that the first columns are always there.
+    Where not even the least of all fit, those at the right are left out; the first is always there.
     """
-    found = [
-        0 if room < column.from_width else max(column.least, min(need, max(column.least, column.most)))
-        for column, need in zip(columns, needed, strict=True)
-    ]
-    for n in reversed(range(len(found))):
-        over = _taken(found) - room
-        if over > 0 and found[n] and not columns[n].grows:
-            found[n] = max(columns[n].least, found[n] - over)
+    found = [column.least if room >= column.from_width else 0 for column in columns]
     for n in reversed(range(1, len(found))):
-        if _taken(found) > room and found[n]:
+        if _taken(found) > room:
             found[n] = 0
+    for n, (column, need) in enumerate(zip(columns, needed, strict=True)):
+        if found[n] and not column.grows:
+            found[n] += max(0, min(need, column.most) - column.least)
+    for n in reversed(range(len(found))):
+        if found[n]:
+            found[n] = max(columns[n].least, found[n] - max(0, _taken(found) - room))
     for n, column in enumerate(columns):
         if column.grows and found[n]:
             found[n] += max(0, room - _taken(found))

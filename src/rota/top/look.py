@@ -33,7 +33,7 @@ _STATUS = {IN_HAND: jobs.ACTIVE, FAILED: jobs.FAILED, NEWEST: None}
 
 
 class Look(Record):
-    """How things stood at `now`, on the store's clock. `held` are the jobs in hand, `listed` those to be listed."""
+    """How things stood at `now`, on the store's clock. `held` are the jobs in hand, `listed` those of the `selection`."""
 
     now: Instant
     where: str
@@ -45,6 +45,7 @@ class Look(Record):
     workers: list[Worker]
     held: list[Job]
     listed: list[Job]
+    selection: str
     deaths: list[tuple[str, Certificate]]
     live: list[Live]
     hosts: dict[str, str]
@@ -77,6 +78,7 @@ def look(store: Store, selection: str = IN_HAND) -> Look:
             workers=[worker for worker in store.workers.list() if worker.queue != HTTP],
             held=held,
             listed=[] if selection == IN_HAND else store.jobs.list(_STATUS[selection], limit=MOST_JOBS),
+            selection=selection,
             deaths=store.workers.deaths(MOST_DEATHS),
             live=live,
             hosts=store.orchestrators.hosts(),

@@ -78,7 +78,7 @@ class Overview(Screen[None]):
         self._turn_to(SLOTS)
 
     def on_resize(self) -> None:
-        self.tick(self.app.now)
+        self.call_after_refresh(self._tick)
 
     def tick(self, now: Instant) -> None:
         """Show how things stand at this moment."""
@@ -95,20 +95,25 @@ class Overview(Screen[None]):
         self._show(DEATHS, rows.death_rows(look, now))
         self._pane(ATTENTION).display = bool(self._pane(ATTENTION).rows)
 
+    def _tick(self) -> None:
+        self.tick(self.app.now)
+
     def told(self, answer: object, now: Instant) -> None:
         """A look at the store is there."""
         self.tick(now)
 
     def _show_jobs(self, look: Look, now: Instant) -> None:
-        selection = self.app.reader.selection
-        is_held = selection == IN_HAND
+        pane, is_held = self._pane(JOBS), look.selection == IN_HAND
         found = rows.held_rows(look, now) if is_held else rows.listed_rows(look, now)
-        self._pane(JOBS).show(
-            rows.matching(found, self._filter), f"{selection}, v for others", rows.HELD if is_held else rows.LISTED
-        )
+        if pane.is_on_screen:
+            note = f"{look.selection}, v for others"
+            pane.show(rows.matching(found, self._filter), note, rows.HELD if is_held else rows.LISTED)
 
-    def _show(self, name: str, found: Iterable[Row], note: str = "") -> None:
-        self._pane(name).show(rows.matching(found, self._filter), note)
+    def _show(self, name: str, found: Iterable[Row]) -> None:
+        """Show these if the pane is in sight; attention comes in sight by having some."""
+        pane = self._pane(name)
+        if name == ATTENTION or pane.is_on_screen:
+            pane.show(rows.matching(found, self._filter))
 
     def _pane(self, name: str) -> Pane:
         return self.query_one(f"#{name}", Pane)
@@ -128,6 +133,7 @@ class Overview(Screen[None]):
         if name in LOWER:
             self._turn_to(name)
         self._pane(name).focus()
+        self.call_after_refresh(self._tick)
 
     def action_next(self, by: int) -> None:
         shown = [name for name in PANES if name != ATTENTION or self._pane(name).display]

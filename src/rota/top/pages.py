@@ -92,7 +92,7 @@ def pace_lines(pace: Pace, now: Instant, width: int, height: int) -> list[Line]:
 def job_lines(page: Page, now: Instant, width: int) -> list[Line]:
     """All about a job: why it is as it is, its fields, its runs, and what it carries."""
     job = page.job
-    lines: list[Line] = [*_wrapped(page.why, width, PLAIN), ()]
+    lines: list[Line] = [*wrapped(page.why, width, PLAIN), ()]
     lines += [_field(name, value, tone) for name, value, tone in _fields(page, now) if value]
     if page.runs:
         lines += [(), (("Runs", BUSY),), *(_run(run) for run in page.runs)]
@@ -116,7 +116,7 @@ def death_lines(death: Certificate, now: Instant, width: int) -> list[Line]:
         ("sent by", death.sent_by),
         ("job", death.job),
     )
-    lines: list[Line] = [*_wrapped(death.text or death.reason, width, BAD), ()]
+    lines: list[Line] = [*wrapped(death.text or death.reason, width, BAD), ()]
     lines += [_field(name, str(value), PLAIN) for name, value in fields if value not in (None, "")]
     for name, text in (("Usage", death.usage_json), ("Last frame", death.last_frame), ("Stderr", death.stderr_tail)):
         if text:
@@ -166,13 +166,13 @@ def _json(text: str, width: int) -> list[Line]:
 
 
 def _text(text: str, width: int) -> list[Line]:
-    found = [line for part in text.splitlines() for line in _wrapped(part, width - 1, PLAIN)]
+    found = [line for part in text.splitlines() for line in wrapped(part, width - 1, PLAIN)]
     hidden = len(found) - MOST_LINES
     lines: list[Line] = [((" ", PLAIN), *line) for line in found[:MOST_LINES]]
     return [*lines, ((f" … and {hidden} more lines", DIM),)] if hidden > 0 else lines
 
 
-def _wrapped(text: str, width: int, tone: str) -> list[Line]:
+def wrapped(text: str, width: int, tone: str) -> list[Line]:
     """A line of text as lines that fit; its own indentation is kept."""
     clean = printable(text)
     indent = " " * (len(clean) - len(clean.lstrip()))

@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -108,12 +109,23 @@ class Pane(Moving):
         if rows == self._rows and note == self.note:
             return
         self._columns = columns or self._columns
+        before, was_note, was_at = self._rows, self.note, (self._place, self._top)
         key = self.selected.key if self.selected else None
-        is_longer = len(rows) != len(self._rows)
         self._rows, self.note = rows, note
         self._place = next((n for n, row in enumerate(rows) if row.key == key), min(self._place, len(rows) - 1))
         self._keep_in_sight()
-        self.refresh(layout=is_longer and self.styles.is_auto_height)
+        if len(rows) != len(before):
+            self.refresh(layout=self.styles.is_auto_height)
+        elif note != was_note or (self._place, self._top) != was_at or self._needed(rows) != self._needed(before):
+            self.refresh()
+        else:
+            self._refresh_changed(before)
+
+    def _refresh_changed(self, before: list[Row]) -> None:
+        """Draw only the lines that differ: most of a screen that nobody touches stands still."""
+        for n, row in enumerate(self._rows[self._top : self._top + self.page]):
+            if row != before[self._top + n]:
+                self.refresh(Region(0, self._heads + n, self.size.width, 1))
 
     def action_move(self, by: int) -> None:
         self._place = max(0, min(len(self._rows) - 1, self._place + by))
@@ -159,8 +171,14 @@ class Pane(Moving):
         )
 
     def _widths(self, width: int) -> list[int]:
-        needed = [max((cell_len(row.cells[n][0]) for row in self._rows), default=0) for n in range(len(self._columns))]
-        return widths(self._columns, needed, width - 2)
+        return widths(self._columns, self._needed(self._rows), width - 2)
+
+    def _needed(self, rows: list[Row]) -> list[int]:
+        """What the widest cell of each column takes, as far as that matters."""
+        return [
+            column.least if column.most <= column.least else max((cell_len(row.cells[n][0]) for row in rows), default=0)
+            for n, column in enumerate(self._columns)
+        ]
 
     def _row_line(self, row: Row, shown: list[int], width: int, is_selected: bool) -> Strip:
         styles = dict.fromkeys(STYLES, REVERSE) if is_selected else STYLES

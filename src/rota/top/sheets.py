@@ -10,12 +10,12 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
-from rota.core.errors import RotaError
+from rota.core.errors import NotFound, RotaError
 from rota.core.ids import printable
 from rota.store.captures import LARGEST_TEXT, Output, missing, path_of
 from rota.top import acts
 from rota.top.look import page
-from rota.top.pages import death_lines, job_lines
+from rota.top.pages import death_lines, job_lines, wrapped
 from rota.top.pane import Foot, Lines, Text
 from rota.top.rows import BAD, BUSY, DIM, PLAIN
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rota.top.pages import Line
 
 TRANSCRIPT, STDERR = "transcript", "stderr"
-LOOK_AGAIN = 0.3
+LOOK_AGAIN, LOOK_AGAIN_LATER = 0.3, 1.0
 
 
 class Sheet(Screen[None]):
@@ -172,26 +172,30 @@ class OutputSheet(Sheet):
     def _read(self, stream: str) -> None:
         """On a thread: show what is there and what is added, until this is closed or the run is over."""
         worker, tail = get_current_worker(), Tail(self._job, stream)
-        is_live, problem = True, ""
+        is_live = True
         while is_live and not worker.is_cancelled:
             try:
                 with self.app.open_store() as store:
                     while is_live and not worker.is_cancelled:
                         is_live, problem = tail.read(store)
-                        self._put(tail, problem or ("live" if is_live else "over"), bool(problem))
+                        self._put(tail, "live" if is_live else "over", problem)
                         time.sleep(LOOK_AGAIN)
+            except NotFound as trouble:  # it has not run yet, or is gone
+                self._put(tail, "nothing yet", str(trouble))
+                time.sleep(LOOK_AGAIN_LATER)
             except (RotaError, OSError) as trouble:
-                self._put(tail, str(trouble), True)
-                time.sleep(1.0)
+                self._put(tail, "away", str(trouble))
+                time.sleep(LOOK_AGAIN_LATER)
 
-    def _put(self, tail: Tail, state: str, is_bad: bool) -> None:
-        lines = tail.lines()
-        self.app.call_later(self._show, lines, f"{tail.stream} of {tail.run or 'no run'}: {state}", is_bad)
+    def _put(self, tail: Tail, state: str, problem: str) -> None:
+        """From the thread: show what was read, and what is in the way."""
+        about = f"{tail.stream} of {tail.run}: {state}" if tail.run else f"{tail.stream}: {state}"
+        self.app.call_later(self._show, tail.lines(), about, problem)
 
-    def _show(self, lines: list[Line], about: str, is_bad: bool) -> None:
+    def _show(self, lines: list[Line], about: str, problem: str) -> None:
         if self.is_mounted:
-            self.entitle(about, BAD if is_bad else DIM)
-            self.write(lines)
+            self.entitle(about)
+            self.write([*lines, *wrapped(problem, self.size.width - 2, BAD)] if problem else lines)
 
 
 class Tail:
@@ -229,4 +233,5 @@ class Tail:
         self._text = (self._text + self._decoder.decode(data))[-LARGEST_TEXT:]
 
     def lines(self) -> list[Line]:
-        return [((printable(line), PLAIN),) for line in self._text.replace("\r\n", "\n").split("\n")]
+        text = self._text.replace("\r\n", "\n")
+        return [((printable(line), PLAIN),) for line in text.removesuffix("\n").split("\n")] if text else []

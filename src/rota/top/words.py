@@ -39,7 +39,7 @@ def count(number: int) -> str:
         return str(number)
     for size, letter in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if number >= size:
-            return f"{number / size:.1f}{letter}" if number < 100 * size else f"{number // size}{letter}"
+            return f"{number * 10 // size / 10}{letter}" if number < 100 * size else f"{number // size}{letter}"
     raise AssertionError(number)
 
 
