@@ -13,8 +13,16 @@ from rota.top.words import ago, bars, count, rate, span
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [(0, "0"), (9999, "9999"), (10_000, "10.0k"), (65_536, "65.5k"), (123_456, "123k"), (1_250_000, "1.2M"), (5 * 10**9, "5.0G")],
-)  # fmt: skip
+    [
+        (0, "0"),
+        (9999, "9999"),
+        (10_000, "10.0k"),
+        (65_536, "65.5k"),
+        (123_456, "123k"),
+        (1_250_000, "1.2M"),
+        (5 * 10**9, "5.0G"),
+    ],
+)
 def test_a_count_takes_at_most_five_places(number: int, text: str) -> None:
     assert count(number) == text
 
@@ -26,8 +34,16 @@ def test_no_count_is_longer_or_fails(number: int) -> None:
 
 @pytest.mark.parametrize(
     ("per_second", "text"),
-    [(0, "–"), (0.01, "0.6/m"), (0.0949, "5.7/m"), (0.1, "0.1/s"), (9.94, "9.9/s"), (12.4, "12/s"), (12_345.0, "12.3k/s")],
-)  # fmt: skip
+    [
+        (0, "–"),
+        (0.01, "0.6/m"),
+        (0.0949, "5.7/m"),
+        (0.1, "0.1/s"),
+        (9.94, "9.9/s"),
+        (12.4, "12/s"),
+        (12_345.0, "12.3k/s"),
+    ],
+)
 def test_a_rate_is_per_second_or_per_minute_when_that_is_little(per_second: float, text: str) -> None:
     assert rate(per_second) == text
 
@@ -55,10 +71,12 @@ def test_a_chart_has_its_height_and_a_place_for_every_value(values: list[int], h
 
 
 columns = st.lists(
-    st.builds(Column, st.just("X"), st.integers(1, 20), st.integers(0, 40), st.booleans(), st.booleans(), st.integers(0, 150)),
+    st.builds(
+        Column, st.just("X"), st.integers(1, 20), st.integers(0, 40), st.booleans(), st.booleans(), st.integers(0, 150)
+    ),
     min_size=1,
     max_size=8,
-)  # fmt: skip
+)
 
 
 @given(columns, st.lists(st.integers(0, 100), min_size=8, max_size=8), st.integers(20, 200))

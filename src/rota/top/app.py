@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -53,7 +55,7 @@ class Top(App[None]):
     ]
 
     def __init__(self, open_store: Callable[[], Store]) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (132, "-wide")]
         self.VERTICAL_BREAKPOINTS = [(0, "-short"), (40, "-tall")]
@@ -77,6 +79,9 @@ class Top(App[None]):
         return f"the store has not answered for {silent:.0f}s" if silent > SILENT else None
 
     def on_mount(self) -> None:
+        if not self.is_headless:  # however it is ended, the terminal is left as it was
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(number, self.exit)
         self.push_screen(Overview())
         self.reader.start()
         self.set_interval(1.0, self._tick)

@@ -60,7 +60,7 @@ class Overview(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._filter = ""
-        self._current = SLOTS
+        self._here = QUEUES
 
     def compose(self) -> ComposeResult:
         yield Text("head")
@@ -94,6 +94,8 @@ class Overview(Screen[None]):
         self._show_jobs(look, now)
         self._show(DEATHS, rows.death_rows(look, now))
         self._pane(ATTENTION).display = bool(self._pane(ATTENTION).rows)
+        if self._here == ATTENTION and not self._pane(ATTENTION).display:
+            self.action_go(QUEUES)
 
     def _tick(self) -> None:
         self.tick(self.app.now)
@@ -105,14 +107,14 @@ class Overview(Screen[None]):
     def _show_jobs(self, look: Look, now: Instant) -> None:
         pane, is_held = self._pane(JOBS), look.selection == IN_HAND
         found = rows.held_rows(look, now) if is_held else rows.listed_rows(look, now)
-        if pane.is_on_screen:
+        if pane.is_on_screen or self._here == JOBS:
             note = f"{look.selection}, v for others"
             pane.show(rows.matching(found, self._filter), note, rows.HELD if is_held else rows.LISTED)
 
     def _show(self, name: str, found: Iterable[Row]) -> None:
         """Show these if the pane is in sight; attention comes in sight by having some."""
         pane = self._pane(name)
-        if name == ATTENTION or pane.is_on_screen:
+        if pane.is_on_screen or name in (ATTENTION, self._here):
             pane.show(rows.matching(found, self._filter))
 
     def _pane(self, name: str) -> Pane:
@@ -120,11 +122,11 @@ class Overview(Screen[None]):
 
     @property
     def _chosen(self) -> Row | None:
-        return self.focused.selected if isinstance(self.focused, Pane) else None
+        """What keys act on. A pane that comes in sight has the focus a moment later, but keys may come before."""
+        return self._pane(self._here).selected
 
     def _turn_to(self, name: str) -> None:
         """Let this be the pane that is shown where only one fits."""
-        self._current = name
         for each in LOWER:
             self._pane(each).set_class(each == name, "-current")
         self.query_one("#right").set_class(name != SLOTS, "-current")
@@ -132,13 +134,14 @@ class Overview(Screen[None]):
     def action_go(self, name: str) -> None:
         if name in LOWER:
             self._turn_to(name)
+        self._here = name
         self._pane(name).focus()
+        self._tick()
         self.call_after_refresh(self._tick)
 
     def action_next(self, by: int) -> None:
         shown = [name for name in PANES if name != ATTENTION or self._pane(name).display]
-        here = self.focused.id if isinstance(self.focused, Pane) and self.focused.id in shown else shown[-1]
-        self.action_go(shown[(shown.index(here or QUEUES) + by) % len(shown)])
+        self.action_go(shown[(shown.index(self._here) + by) % len(shown)])
 
     def action_clear(self) -> None:
         self._set_filter("")

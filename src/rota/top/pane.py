@@ -156,7 +156,7 @@ class Pane(Moving):
             )
         at = self._top + y - self._heads
         if at >= len(self._rows):
-            return Strip.blank(width)
+            return _strip([], width)
         return self._row_line(self._rows[at], shown, width, at == self._place and self.has_focus)
 
     def _title_line(self, width: int) -> Strip:
@@ -262,7 +262,7 @@ class Lines(Moving):
     def render_line(self, y: int) -> Strip:
         at = self._top + y
         if at >= len(self._lines):
-            return Strip.blank(self.size.width)
+            return _strip([], self.size.width)
         return _strip([(text, STYLES[tone]) for text, tone in self._lines[at]], self.size.width)
 
 
@@ -274,4 +274,4 @@ def _line(texts: Sequence[str], columns: Sequence[Column], shown: Sequence[int])
 
 
 def _strip(pieces: Sequence[tuple[str, Style]], width: int) -> Strip:
-    return Strip([Segment(text, style) for text, style in pieces if text]).adjust_cell_length(width)
+    return Strip([Segment(text, style) for text, style in pieces if text]).adjust_cell_length(width, STYLES[PLAIN])
