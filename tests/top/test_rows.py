@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.core.claim import Done
+from rota.core.claim import Done, Snoozed
+from rota.core.job import NewJob
 from rota.core.pace import Pace
 from rota.core.restart import RestartPolicy
 from rota.core.slot import History
+from rota.core.source import Declared
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.store.deaths import Death
 from rota.store.exchange import Report
 from rota.store.host import host_id
 from rota.store.slots import move, remember
+from rota.store.sources import Found
 from rota.top import pages, rows
 from rota.top.look import FAILED, NEWEST, look, page
 from tests.support.clock import FakeClock
@@ -45,9 +48,9 @@ def texts(found: Iterable[Row]) -> list[list[str]]:
 
 
 def queue(store: Store, name: str = "default") -> dict[str, str]:
-    """The line of one queue, by its heads; what stands behind its state is `about`."""
+    """The line of one queue, by its heads, and `about` its state."""
     found = look(store)
-    heads = [column.head or ("chart" if column.least == 16 and not column.grows else "about") for column in rows.QUEUES]
+    heads = [column.head or "about" for column in rows.QUEUES]
     pace = Pace()
     for event in store.events.after("0"):
         pace.note(event.at, event.facts)
@@ -76,7 +79,23 @@ def test_a_queue_tells_how_much_waits_how_fast_it_goes_and_how_long_it_will_take
     assert (told["OLDEST"], told["STATE"]) == ("3s", "open")
     assert told["RATE"] == "0.5/s"
     assert told["ETA"] == "6s"
-    assert told["chart"].strip("█ ") == ""
+    assert told["LATELY"].strip("█ ") == ""
+
+
+def test_what_a_source_had_done_counts_and_its_pace_says_how_long_the_rest_takes(
+    store: Store, clock: FakeClock
+) -> None:
+    store.sources.declare([Declared("files", "tag", "tag", 30 * SECOND, 100, 1000, 3)])
+    crew = Crew(store, queue="tag")
+    (filler,) = crew.exchange().claims
+    keys = [Found(str(n), "1") for n in range(40)]
+    store.sources.fill("files", (filler.job_id, filler.token), keys, NewJob("tag", "tag", "tag"), True)
+    crew.exchange([(filler.job_id, filler.token, Snoozed(HOUR))], room=0)
+    claims = crew.exchange(room=30).claims
+    crew.exchange([(claim.job_id, claim.token, Done("1")) for claim in claims], room=0)
+    clock.advance(4 * SECOND)
+    told = queue(store, "tag")
+    assert (told["READY"], told["DONE"], told["RATE"], told["ETA"]) == ("10", "30", "1.0/s", "10s")
 
 
 def test_a_queue_that_lets_nothing_through_says_why(store: Store) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rota.attention import Notice
     from rota.core.claim import Run
     from rota.core.job import Job
+    from rota.core.source import Source
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
     from rota.store.events import Event
@@ -33,7 +34,7 @@ _STATUS = {IN_HAND: jobs.ACTIVE, FAILED: jobs.FAILED, NEWEST: None}
 
 
 class Look(Record):
-    """How things stood at `now`, on the store's clock. `held` are the jobs in hand, `listed` those of the `selection`."""
+    """How things stood at `now`, on the store's clock; `held` are the jobs in hand, `listed` those of `selection`."""
 
     now: Instant
     where: str
@@ -41,6 +42,7 @@ class Look(Record):
     notices: list[Notice]
     queues: list[QueueStatus]
     took: dict[str, tuple[int, Duration]]
+    sources: list[Source]
     slots: list[Slot]
     workers: list[Worker]
     held: list[Job]
@@ -74,6 +76,7 @@ def look(store: Store, selection: str = IN_HAND) -> Look:
             notices=notices(store),
             queues=store.queues.list(),
             took=store.meters.took(),
+            sources=store.sources.all(),
             slots=every,
             workers=[worker for worker in store.workers.list() if worker.queue != HTTP],
             held=held,

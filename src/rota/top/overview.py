@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ATTENTION, QUEUES, SLOTS, JOBS, DEATHS = "attention", "queues", "slots", "jobs", "deaths"
 PANES = (ATTENTION, QUEUES, SLOTS, JOBS, DEATHS)
 LOWER = (SLOTS, JOBS, DEATHS)
+HIGH = 32  # from so many lines on the charts have three
 KEYS = " ? help  ⏎ open  l logs  / filter  p pause  r resume  s scale  x reset  c cancel"
 
 
@@ -87,7 +88,7 @@ class Overview(Screen[None]):
         self.query_one("#head", Text).show(head_line(look, self.app.trouble(), filtered, width))
         if look is None:
             return
-        self.query_one("#pace", Text).show(*pace_lines(pace, now, width, 3 if self.has_class("-tall") else 1))
+        self.query_one("#pace", Text).show(*pace_lines(pace, now, width, 3 if self.size.height >= HIGH else 1))
         self._show(ATTENTION, rows.attention_rows(look, now))
         self._show(QUEUES, rows.queue_rows(look, pace, now))
         self._show(SLOTS, rows.slot_rows(look, now))

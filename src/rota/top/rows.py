@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rota.core.job import Job
     from rota.core.pace import Pace
-    from rota.core.times import Instant
+    from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
     from rota.store.queues import QueueStatus
     from rota.store.slots import Slot
@@ -64,7 +64,7 @@ QUEUES = (
     Column("RATE", 6, right=True),
     Column("OLDEST", 6, right=True),
     Column("ETA", 6, right=True),
-    Column("", _SPARK, from_width=120),
+    Column("LATELY", _SPARK, from_width=120),
     Column("STATE", 7),
     Column("", 16, grows=True, from_width=100),
 )
@@ -130,7 +130,7 @@ def _queue_row(status: QueueStatus, look: Look, pace: Pace, rates: Mapping[str, 
     name, counts = status.queue.name, status.counts
     able = sum(worker.queue in (None, name) for worker in look.workers)
     pending = sum(counts[state] for state in jobs.WAITING)
-    left = eta(pending, average(*look.took.get(name, (0, 0))), able)
+    done = counts[jobs.DONE] + sum(source.success_count for source in look.sources if source.queue == name)
     waiting = counts[jobs.BLOCKED] + counts[jobs.SCHEDULED]
     cells = _cells(
         (name, PLAIN),
@@ -138,14 +138,23 @@ def _queue_row(status: QueueStatus, look: Look, pace: Pace, rates: Mapping[str, 
         _number(counts[jobs.ACTIVE], BUSY),
         _number(waiting, PLAIN),
         _number(counts[jobs.FAILED], BAD),
-        _number(counts[jobs.DONE], PLAIN),
+        _number(done, PLAIN),
         (rate(rates.get(name, 0)), PLAIN),
         (ago(status.oldest_ready_at, now), PLAIN),
-        (span(round(left * SECOND)) if left and able else "", PLAIN),
+        (_left(pending, look.took.get(name), able, rates.get(name, 0)), PLAIN),
         (bars(pace.finished(now, _SPARK, name))[0], BUSY),
         *_state(status),
     )
     return Row(name, cells, queue=name)
+
+
+def _left(pending: int, took: tuple[int, Duration] | None, able: int, rate: float) -> str:
+    """How long what waits will take: by what runs took, or by the pace where jobs are gone once they are done."""
+    if took is not None and able:
+        seconds = eta(pending, average(*took), able)
+    else:
+        seconds = pending / rate if rate else 0.0
+    return span(round(seconds * SECOND)) if seconds else ""
 
 
 def _state(status: QueueStatus) -> tuple[Cell, Cell]:
