@@ -18,10 +18,11 @@ from rota.store.exchange import Report
 from rota.store.host import host_id
 from rota.store.slots import move, remember
 from rota.store.sources import Found
-from rota.top import pages, rows
+from rota.top import acts, pages, rows
 from rota.top.look import FAILED, NEWEST, look, page
 from tests.support.clock import FakeClock
 from tests.support.stores import STORES, make_store
+from tests.support.stores import rows as sql
 from tests.support.work import Crew, add, add_many, claim, fail, finish, register
 
 if TYPE_CHECKING:
@@ -175,6 +176,31 @@ def test_jobs_in_hand_are_told_longest_first_with_who_has_them(store: Store, clo
     ]
 
 
+def test_of_a_window_only_what_is_begun_is_in_hand(store: Store) -> None:
+    crew = Crew(store, workers=2)
+    ids = add_many(store, 8)
+    for claimed in crew.exchange(room=4).claims:
+        assert claimed.job_id in ids
+    found = look(store)
+    assert len(found.held) == 8
+    firsts = {worker: min(job.id for job in found.held if job.worker_id == worker) for worker in crew.workers}
+    assert {row.job for row in rows.held_rows(found, found.now)} == set(firsts.values())
+    assert {row.key: row.job for row in rows.slot_rows(found, found.now)} == firsts
+
+
+def test_all_that_a_worker_of_coroutines_or_a_loop_holds_is_in_hand(store: Store) -> None:
+    crew = Crew(store)
+    sql(store, "UPDATE worker SET concurrency = 3")
+    add_many(store, 4)
+    crew.exchange(room=4)
+    loop = register(store, "loop", queue="other")
+    for job in add_many(store, 2, queue="other"):
+        claim(store, job, loop)
+    found = look(store)
+    assert [row.job for row in rows.held_rows(found, found.now)] == [1, 2, 3, 5, 6]
+    assert "job 0 and 2 more" in [line[4] for line in texts(rows.slot_rows(found, found.now))]
+
+
 def test_failed_and_newest_jobs_are_listed_newest_first(store: Store, clock: FakeClock) -> None:
     good, bad = add(store, "good"), add(store, "bad")
     finish(store, good)
@@ -215,17 +241,17 @@ def test_what_needs_attention_names_what_a_key_may_act_on(store: Store) -> None:
 
 
 def test_where_a_queue_is_scaled_is_clear_or_it_is_said_why_not(store: Store) -> None:
-    assert rows.places(look(store), "tag", None) == []
-    assert "no crew is running" in rows.no_place("tag", [])
+    assert acts.places(look(store), "tag", None) == []
+    assert "no crew is running" in acts.no_place("tag", [])
     store.orchestrators.join()
-    assert rows.places(look(store), "tag", None) == [(("main", host_id()), 0)]
+    assert acts.places(look(store), "tag", None) == [(("main", host_id()), 0)]
     store.slots.take("main", host_id(), {"tag": 2})
-    assert rows.places(look(store), "tag", None) == [(("main", host_id()), 2)]
+    assert acts.places(look(store), "tag", None) == [(("main", host_id()), 2)]
     store.slots.take("night", host_id(), {"tag": 1})
-    both = rows.places(look(store), "tag", None)
+    both = acts.places(look(store), "tag", None)
     assert [place for place, _ in both] == [("main", host_id()), ("night", host_id())]
-    assert "several crews could serve tag" in rows.no_place("tag", both)
-    assert rows.places(look(store), "tag", "worker:tag:2") == [(("night", host_id()), 1)]
+    assert "several crews could serve tag" in acts.no_place("tag", both)
+    assert acts.places(look(store), "tag", "worker:tag:2") == [(("night", host_id()), 1)]
 
 
 def test_a_filter_matches_any_cell_in_any_case(store: Store) -> None:

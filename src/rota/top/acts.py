@@ -8,6 +8,9 @@ from rota.store.heed import until_heeded
 
 if TYPE_CHECKING:
     from rota.store.store import Store
+    from rota.top.look import Look
+
+    Place = tuple[str, str]
 
 
 def pause(store: Store, queue: str) -> str:
@@ -45,3 +48,23 @@ def cancel(store: Store, id: int) -> str:
 def retry(store: Store, id: int) -> str:
     store.jobs.retry(id)
     return f"job {id} is tried again"
+
+
+def places(look: Look, queue: str, slot: str | None) -> list[tuple[Place, int]]:
+    """Where a queue can be scaled, by crew and host, and how many slots it has there.
+
+    The crew of the slot, if one is chosen; else those that have slots of the queue, else those that run.
+    """
+    wanted = [each for each in look.slots if each.queue == queue and each.wanted]
+    found = [each for each in wanted if each.name == slot] or wanted
+    crews = {(each.crew, each.host) for each in found} or {(each.crew, each.host) for each in look.live}
+    return [(place, sum((each.crew, each.host) == place for each in wanted)) for place in sorted(crews)]
+
+
+def no_place(queue: str, found: list[tuple[Place, int]]) -> str:
+    """Why it is not clear where to scale a queue."""
+    if not found:
+        return "no crew is running: `rota orchestrator start` begins one"
+    return (
+        f"several crews could serve {queue}: choose one of its slots, or use `rota scale {queue}=N --crew … --host …`"
+    )

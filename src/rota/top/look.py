@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
     from rota.store.workers import Certificate
 
-MOST_JOBS = 200
+MOST_HELD, MOST_JOBS = 1000, 200
 MOST_DEATHS = 50
 _PAGES_OF_THE_PAST = 8
 IN_HAND, FAILED, NEWEST = "in hand", "failed", "newest"
@@ -34,7 +34,7 @@ _STATUS = {IN_HAND: jobs.ACTIVE, FAILED: jobs.FAILED, NEWEST: None}
 
 
 class Look(Record):
-    """How things stood at `now`, on the store's clock; `held` are the jobs in hand, `listed` those of `selection`."""
+    """How things stood at `now`, on the store's clock; `held` are the active jobs, `listed` those of `selection`."""
 
     now: Instant
     where: str
@@ -66,7 +66,6 @@ def look(store: Store, selection: str = IN_HAND) -> Look:
     """All of it, as of one moment."""
     with store.database.read():
         every, live = store.slots.all(), store.orchestrators.live()
-        held = store.jobs.list(jobs.ACTIVE, limit=MOST_JOBS)
         running = {(each.crew, each.host) for each in live}
         places = [Place(slot.name, slot.queue, slot.status, (slot.crew, slot.host) in running) for slot in every]
         return Look(
@@ -79,7 +78,7 @@ def look(store: Store, selection: str = IN_HAND) -> Look:
             sources=store.sources.all(),
             slots=every,
             workers=[worker for worker in store.workers.list() if worker.queue != HTTP],
-            held=held,
+            held=store.jobs.held(MOST_HELD),
             listed=[] if selection == IN_HAND else store.jobs.list(_STATUS[selection], limit=MOST_JOBS),
             selection=selection,
             deaths=store.workers.deaths(MOST_DEATHS),

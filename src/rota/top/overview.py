@@ -217,9 +217,9 @@ class Overview(Screen[None]):
         if queue is None or look is None:
             return
         row = self._chosen
-        found = rows.places(look, queue, row.slot if row else None)
+        found = acts.places(look, queue, row.slot if row else None)
         if len(found) != 1:
-            self.app.say(rows.no_place(queue, found))
+            self.app.say(acts.no_place(queue, found))
             return
         ((crew, host), size), name = found[0], look.hosts.get(found[0][0][1], found[0][0][1])
         label = f"scale {queue} of crew {crew} on {name}, now {size}, to:"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rota.core.job import Job
     from rota.core.pace import Pace
+    from rota.core.slot import History
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
     from rota.store.queues import QueueStatus
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from rota.top.look import Look
 
     Cell = tuple[str, str]
-    Place = tuple[str, str]
 
 PLAIN, DIM, GOOD, BUSY, WARN, BAD = "plain", "dim", "good", "busy", "warn", "bad"
 _TONES = {
@@ -171,67 +171,70 @@ def _state(status: QueueStatus) -> tuple[Cell, Cell]:
     return ("open", GOOD), (failed, WARN)
 
 
+def in_hand(look: Look) -> dict[str, list[Job]]:
+    """By worker, the jobs that it has begun. A watched one begins them by their tokens; the rest of a window waits."""
+    at_once = {worker.id: worker.concurrency for worker in look.workers if worker.orchestrator is not None}
+    found: dict[str, list[Job]] = {}
+    for job in look.held:
+        found.setdefault(job.worker_id or "", []).append(job)
+    return {id: sorted(each, key=lambda job: job.token or 0)[: at_once.get(id)] for id, each in found.items()}
+
+
 def slot_rows(look: Look, now: Instant) -> Iterator[Row]:
     """Each wanted slot and what it does now; then the workers that fill none."""
-    held = {job.id: job for job in look.held}
-    living = {worker.id: worker for worker in look.workers}
+    begun, living = in_hand(look), {worker.id: worker for worker in look.workers}
     running = {(each.crew, each.host) for each in look.live}
     paused = {status.queue.name for status in look.queues if status.paused_by is not None}
     for slot in look.slots:
         worker = living.pop(slot.worker, None) if slot.worker else None
         if slot.queue != slots.HTTP and (slot.wanted or worker):
-            job = held.get(worker.current_job or 0) if worker else None
-            is_run = (slot.crew, slot.host) in running
-            status = worker.shown(now, slot.queue in paused) if worker else slot.status if is_run else slots.EMPTY
-            yield _slot_row(slot, worker, job, status, look.hosts.get(slot.host, ""), now)
+            host, is_filled = look.hosts.get(slot.host, ""), (slot.crew, slot.host) in running
+            if worker is not None:
+                cells, job = _doing(slot.name, worker, begun, worker.shown(now, slot.queue in paused), now)
+            else:
+                cells, job = _waiting(slot, slot.status if is_filled else slots.EMPTY, now), None
+            yield Row(slot.name, _cells(*cells, _restarts(slot.history), (host, DIM)), slot.queue, slot.name, job)
     for worker in living.values():
-        job = held.get(worker.current_job or 0)
-        status = worker.shown(now, worker.queue in paused)
-        does = job.title if job else "" if worker.current_job is None else "…"
-        since = job.claimed_at if job else None
-        cells = _cells(
-            (worker.name, PLAIN),
-            (status, _TONES.get(status, PLAIN)),
-            (ago(since, now), PLAIN),
-            (_id(worker.current_job), PLAIN),
-            (does, PLAIN),
-            ("", PLAIN),
-            (worker.hostname, DIM),
-        )
-        yield Row(worker.id, cells, queue=worker.queue, job=worker.current_job)
+        cells, job = _doing(worker.name, worker, begun, worker.shown(now, worker.queue in paused), now)
+        yield Row(worker.id, _cells(*cells, ("", PLAIN), (worker.hostname, DIM)), worker.queue, job=job)
 
 
-def _slot_row(slot: Slot, worker: Worker | None, job: Job | None, status: str, host: str, now: Instant) -> Row:
-    history = slot.history
-    since = worker.registered_at if worker and status == workers.STARTING else history.failed_at
-    if job is not None:
-        does, since = (job.title, PLAIN), job.claimed_at
-    elif slot.status == slots.FAILED:
-        does = f"{history.failure_reason}; x resets it", BAD
-    elif slot.status == slots.BACKOFF:
-        does = f"starts again in {span((slot.start_at or now) - now + SECOND)}", WARN
-    elif worker is None and slot.status != slots.STARTING:
-        does = "nobody fills it" if status == slots.EMPTY else "", DIM
-    else:
-        does = "", PLAIN
+def _doing(
+    name: str, worker: Worker, begun: Mapping[str, list[Job]], status: str, now: Instant
+) -> tuple[list[Cell], int | None]:
+    """The first cells of a worker's line, and the job that it has in hand."""
+    held = begun.get(worker.id, [])
+    job, since, title = worker.current_job, worker.registered_at if status == workers.STARTING else None, ""
+    if held:
+        more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+        job, since, title = held[0].id, held[0].claimed_at, f"{held[0].title}{more}"
+    state = status, _TONES.get(status, PLAIN)
+    return [(name, PLAIN), state, (ago(since, now), PLAIN), (_id(job), PLAIN), (title, PLAIN)], job
+
+
+def _waiting(slot: Slot, status: str, now: Instant) -> list[Cell]:
+    """The first cells of a slot's line that has no worker."""
+    match status:
+        case slots.FAILED:
+            why = f"{slot.history.failure_reason}; x resets it", BAD
+        case slots.BACKOFF:
+            why = f"starts again in {span((slot.start_at or now) - now + SECOND)}", WARN
+        case _:
+            why = "nobody fills it" if status == slots.EMPTY else "", DIM
+    since = slot.history.failed_at if status == slots.FAILED else None
+    return [(slot.name, PLAIN), (status, _TONES.get(status, PLAIN)), (ago(since, now), PLAIN), ("", PLAIN), why]
+
+
+def _restarts(history: History) -> Cell:
     lately = f" ({len(history.restarts)} now)" if history.restarts else ""
-    restarts = f"{history.lifetime}{lately}" if history.lifetime else ""
-    cells = _cells(
-        (slot.name, PLAIN),
-        (status, _TONES.get(status, PLAIN)),
-        (ago(since, now), PLAIN),
-        (_id(worker.current_job if worker else None), PLAIN),
-        does,
-        (restarts, WARN if history.restarts else DIM),
-        (host, DIM),
-    )
-    return Row(slot.name, cells, slot.queue, slot.name, worker.current_job if worker else None)
+    return f"{history.lifetime}{lately}" if history.lifetime else "", WARN if history.restarts else DIM
 
 
 def held_rows(look: Look, now: Instant) -> Iterator[Row]:
     """The jobs in hand: who has each, and for how long; the longest first."""
     filled = {slot.worker: slot.name for slot in look.slots if slot.worker}
-    for job in sorted(look.held, key=lambda job: job.claimed_at or 0):
+    every = [job for each in in_hand(look).values() for job in each]
+    for job in sorted(every, key=lambda job: (job.claimed_at or 0, job.token or 0)):
         slot = filled.get(job.worker_id or "")
         cells = _cells(
             (str(job.id), PLAIN),
@@ -276,26 +279,6 @@ def _death(id: str, death: Certificate, now: Instant) -> tuple[Cell, ...]:
         (death.reason, BAD),
         (_id(death.job), PLAIN),
         (death.text or "", PLAIN),
-    )
-
-
-def places(look: Look, queue: str, slot: str | None) -> list[tuple[Place, int]]:
-    """Where a queue can be scaled, by crew and host, and how many slots it has there.
-
-    The crew of the slot, if one is chosen; else those that have slots of the queue, else those that run.
-    """
-    wanted = [each for each in look.slots if each.queue == queue and each.wanted]
-    found = [each for each in wanted if each.name == slot] or wanted
-    crews = {(each.crew, each.host) for each in found} or {(each.crew, each.host) for each in look.live}
-    return [(place, sum((each.crew, each.host) == place for each in wanted)) for place in sorted(crews)]
-
-
-def no_place(queue: str, found: list[tuple[Place, int]]) -> str:
-    """Why it is not clear where to scale a queue."""
-    if not found:
-        return "no crew is running: `rota orchestrator start` begins one"
-    return (
-        f"several crews could serve {queue}: choose one of its slots, or use `rota scale {queue}=N --crew … --host …`"
     )
 
 

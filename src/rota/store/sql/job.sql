@@ -34,6 +34,11 @@ SELECT $job_columns FROM job WHERE status = 'active' AND worker > '' AND id + 0 
     AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
+-- name: list_held
+-- Active jobs, those that are held longest first.
+SELECT $job_columns FROM job WHERE status = 'active' AND worker > '' AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
+ORDER BY claimed_at, token LIMIT :most
+
 -- name: list_failed
 -- The same for failed ones, by their index.
 SELECT $job_columns FROM job WHERE status = 'failed' AND id < :before AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue)
