@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from rota.core.errors import Conflict, Refused, RotaError
+from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.times import SECOND
 from rota.http.app import create
 from rota.http.auth import is_loopback
@@ -43,6 +43,8 @@ def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None 
     `frame_fd` is the pipe to the orchestrator that watches this process. Its log is kept, so no link goes there.
     """
     with open_store(settings.db, settings, told=told) as store:
+        if store.link is not None:
+            raise BadInput("this serves a database, and an HTTP API was named: do it where the database is")
         path = store.database.path
         _refuse_open_door(store, settings)
         token, _ = local_token(store)

@@ -99,12 +99,18 @@ class Top(App[None]):
                 for event in events:
                     self.pace.note(event.at, event.facts)
                 self.look, self._away, self._told_at = look, None, time.monotonic()
-                if isinstance(self.screen, Overview | Sheet):
-                    self.screen.told(answer, self.now)
+                if (shown := self._shown) is not None:
+                    shown.told(answer, self.now)
 
     def _tick(self) -> None:
-        if isinstance(self.screen, Overview | Sheet):
-            self.screen.tick(self.now)
+        if (shown := self._shown) is not None:
+            shown.tick(self.now)
+
+    @property
+    def _shown(self) -> Overview | Sheet | None:
+        """The screen that tells of the store, unless something is open over it."""
+        screen = self.screen if self.is_running else None
+        return screen if isinstance(screen, Overview | Sheet) else None
 
     def act(self, what: Callable[[Store], str]) -> None:
         """Do something to the store on a thread of its own, and say what came of it."""

@@ -83,6 +83,8 @@ class Overview(Screen[None]):
 
     def tick(self, now: Instant) -> None:
         """Show how things stand at this moment."""
+        if len(self.query(Pane)) < len(PANES):  # it is being opened, or closed
+            return
         width, look, pace = self.size.width, self.app.look, self.app.pace
         filtered = f"filter: {self._filter}" if self._filter else ""
         self.query_one("#head", Text).show(head_line(look, self.app.trouble(), filtered, width))

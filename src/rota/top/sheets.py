@@ -57,10 +57,12 @@ class Sheet(Screen[None]):
         self.entitle()
 
     def entitle(self, more: str = "", tone: str = DIM) -> None:
-        self.query_one("#head", Text).show(((f" {printable(self._title)}  ", BUSY), (printable(more), tone)))
+        if self.children:
+            self.query_one("#head", Text).show(((f" {printable(self._title)}  ", BUSY), (printable(more), tone)))
 
     def write(self, lines: list[Line]) -> None:
-        self.query_one(Lines).show(lines)
+        if self.children:
+            self.query_one(Lines).show(lines)
 
     def action_back(self) -> None:
         self.dismiss()
@@ -193,9 +195,8 @@ class OutputSheet(Sheet):
         self.app.call_later(self._show, tail.lines(), about, problem)
 
     def _show(self, lines: list[Line], about: str, problem: str) -> None:
-        if self.is_mounted:
-            self.entitle(about)
-            self.write([*lines, *wrapped(problem, self.size.width - 2, BAD)] if problem else lines)
+        self.entitle(about)
+        self.write([*lines, *wrapped(problem, self.size.width - 2, BAD)] if problem else lines)
 
 
 class Tail:
