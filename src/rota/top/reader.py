@@ -123,15 +123,14 @@ class Reader(threading.Thread):
 
     def _wait(self, listener: Listener | None, seconds: float) -> bool:
         """Until the bell rings, the screen asks, or so long; whether the screen asked."""
-        watched = [self._woken]
-        if listener is not None:
-            if listener.fileno() >= 0:
-                watched.append(listener.fileno())
-            else:  # where nothing can be heard, look rather often
-                seconds = min(seconds, 2 * AT_MOST_EVERY)
+        watched, bell = [self._woken], -1 if listener is None else listener.fileno()
+        if bell >= 0:
+            watched.append(bell)
+        elif listener is not None:  # where nothing can be heard, look rather often
+            seconds = min(seconds, 2 * AT_MOST_EVERY)
         readable, _, _ = select.select(watched, [], [], max(0.0, seconds))
-        if listener is not None and listener.fileno() in readable:
-            listener.clear()
+        if listener is not None and (bell < 0 or bell in readable):
+            listener.wait(0)  # forgets the rings, and opens a bell again that was lost
         if self._woken in readable:
             os.read(self._woken, 65536)
             return True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rota.core.access import AccessToken
 from rota.core.queue import Queue
+from rota.core.slot import HTTP, History
 from rota.core.source import Source
+from rota.core.times import SECOND
 from rota.store.events import Event, Events
 from rota.store.host import host_id
 from rota.store.orchestrators import Live, Orchestrators
@@ -12,7 +14,7 @@ from rota.store.queues import Queues, QueueStatus
 from rota.store.remote import records
 from rota.store.remote.link import quoted
 from rota.store.remote.port import Port
-from rota.store.slots import Slots
+from rota.store.slots import Slot, Slots
 from rota.store.sources import Sources, SourceStatus
 from rota.store.tokens import Tokens
 
@@ -20,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rota.core.times import Instant
     from rota.store.remote.records import Document
 
     class _Queues(Queues, Port): ...
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     class _Tokens(Tokens, Port): ...
 else:
     _Queues = _Slots = _Orchestrators = _Sources = _Events = _Tokens = Port
+
+FAR_AHEAD = 1 << 62  # of an orchestrator that the API tells of as alive
 
 
 class RemoteQueues(_Queues):
@@ -71,6 +76,10 @@ class RemoteQueues(_Queues):
 class RemoteSlots(_Slots):
     """The port for slots; `this host` is the API's, as for who asks there."""
 
+    def all(self) -> list[Slot]:
+        now, hosts = self._store.now(), {name: host for host, name in self._store.orchestrators.hosts().items()}
+        return [_slot(told, hosts, now) for told in self._link.get("/slots")]
+
     def why(self, name: str) -> str:
         return str(self._link.get(f"/slots/{quoted(name)}/why")["why"])
 
@@ -98,9 +107,14 @@ class RemoteOrchestrators(_Orchestrators):
                 records.at(told["last_reconcile_at"]),
                 0,
                 told["version"],
+                FAR_AHEAD,
             )
             for told in self._link.get("/info")["orchestrators"]
         ]
+
+    def hosts(self) -> dict[str, str]:
+        """Those that have an orchestrator now."""
+        return {each.host: each.hostname for each in self.live()}
 
     def last_wish(self) -> int:
         return 0  # the API answers a wish once it is carried out: there is nothing left to wait for
@@ -138,6 +152,10 @@ class RemoteEvents(_Events):
     def newest(self, before: str | None = None, limit: int = 500) -> list[Event]:
         return self._raw(before=before, limit=limit)
 
+    def last(self) -> str:
+        newest = self.newest(limit=1)
+        return newest[-1].cursor if newest else "0"
+
     def follow(self, cursor: str) -> Iterator[Event]:
         return Events.follow(self, cursor)
 
@@ -169,6 +187,26 @@ def _queue(told: Document) -> QueueStatus:
     known = {name: told[name] for name in Queue._fields if name in told}
     queue = Queue(**{**known, "paused_at": records.at(told["paused_at"])})
     return QueueStatus(queue, told["counts"], told["paused_by"], records.at(told["oldest_ready_at"]))
+
+
+def _slot(told: Document, hosts: dict[str, str], now: Instant) -> Slot:
+    """A slot as far as the API tells: how often it was restarted of late, but not when."""
+    host, starts_in = told["host"] or "", told["starts_in"]
+    lately = (now,) * told["restarts"]
+    history = History(lately, told["lifetime_restarts"], failure_reason=told["failure_reason"])
+    return Slot(
+        name=told["name"],
+        queue=told["queue"] or HTTP,
+        n=int(told["name"].rpartition(":")[2]),
+        crew=told["crew"],
+        host=hosts.get(host, host),
+        status=told["status"],
+        worker=told["worker_id"],
+        wanted=told["wanted"],
+        start_at=None if starts_in is None else now + round(starts_in * SECOND),
+        history=history,
+        health=told["health"],
+    )
 
 
 def _source(told: Document) -> SourceStatus:

@@ -11,6 +11,7 @@ from rota.store.remote.port import not_offered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from rota.core.times import Instant
@@ -103,6 +104,12 @@ class RemoteDatabase:
 
     def wall(self) -> Instant:
         return records.at(self._store.link.get("/clock")["wall"]) or 0
+
+    def read(self) -> AbstractContextManager[None]:
+        """Nothing: each request sees a moment of its own."""
+        from contextlib import nullcontext
+
+        return nullcontext()
 
     def listen(self, events: bool = False) -> Listener:
         from rota.store.remote.bell import Bell
