@@ -40,6 +40,17 @@ SELECT $job_columns FROM job WHERE status = 'failed' AND id < :before AND (CAST(
     AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
+-- name: quarantined
+-- Those of the newest failed jobs that cost too many workers, newest first.
+SELECT id, title, queue, error, finished_at FROM
+    (SELECT id, title, queue, error, finished_at FROM job WHERE status = 'failed' ORDER BY id DESC LIMIT :window) AS newest
+WHERE substr(error, 1, length(CAST(:mark AS TEXT))) = CAST(:mark AS TEXT) ORDER BY id DESC LIMIT :most
+
+-- name: held_since
+-- Active jobs that were claimed before a moment, the longest held first.
+SELECT id, title, queue, kind, worker, claimed_at FROM job
+WHERE status = 'active' AND worker > '' AND claimed_at < :before ORDER BY claimed_at LIMIT :most
+
 -- name: ready
 -- The best ready jobs of a queue.
 SELECT $job_columns FROM job WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most
