@@ -51,7 +51,7 @@ def notices(store: Store) -> list[Notice]:
     execute, now, every = store.database.execute, store.now(), store.slots.all()
     failed = execute("job.quarantined", {"mark": jobs.QUARANTINED, "window": _FAILED_LOOKED_AT, "most": MOST})
     held = execute("job.held_since", {"before": now - MINUTE, "most": _HELD_LOOKED_AT})
-    longest = dict(execute("claim.longest", {"most": _RUNS_COMPARED})) if held else {}
+    longest: dict[str, Duration] = dict(execute("claim.longest", {"most": _RUNS_COMPARED})) if held else {}
     return [
         *unreachable_hosts(every, store.orchestrators.live(), store.orchestrators.hosts(), now)[:MOST],
         *failed_slots(every)[:MOST],

@@ -45,15 +45,15 @@ def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None 
     with open_store(settings.db, settings, told=told) as store:
         path = store.database.path
         _refuse_open_door(store, settings)
-        token, _ = local_token(store)
+        token, secret = local_token(store)
     settings = settings.but(db=path)
     with _bound(settings) as listening:
-        api = create(path, settings, hosts_of(settings))
+        api = create(path, settings, hosts_of(settings), secret.encode())
         url = _url(settings, listening)
         with address_file(path, url):
             told(f"rota answers at {url}")
             if frame_fd is None:
-                code = api.new_code(token.id, time.monotonic())
+                code = api.new_code(token.id, time.time())
                 told(f"open it in a browser within a minute: {url}/open?code={code}")
             _run(api, settings, listening, frame_fd)
     return 0

@@ -1,0 +1,1 @@
+import "./style.css"; console.log(1)
