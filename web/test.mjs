@@ -25,6 +25,6 @@ await build({
 const tests = readdirSync(outdir, { recursive: true })
   .filter((name) => name.endsWith(".mjs"))
   .map((name) => join(outdir, name));
-const ran = spawnSync(process.execPath, ["--test", ...tests], { stdio: "inherit" });
+const ran = spawnSync(process.execPath, ["--test", "--test-reporter=dot", ...tests], { stdio: "inherit" });
 rmSync(outdir, { recursive: true });
 process.exit(ran.status ?? 1);

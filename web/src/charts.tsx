@@ -31,18 +31,18 @@ export function Chart({ times, lines, say, label, theme }: { times: number[]; li
       stroke: colour("quiet"),
       grid: { stroke: colour("line"), width: 1 },
       ticks: { show: false },
-      font: "11px system-ui, sans-serif",
+      font: "11px Inter, system-ui, sans-serif",
     };
     chart.current = new uPlot(
       {
-        width: box.clientWidth || 300,
+        width: roomOf(box),
         height: HEIGHT,
         legend: { show: false },
         cursor: { show: false },
-        padding: [8, 4, 0, 0],
-        scales: { y: { range: (_, __, max) => [0, Math.max(max, 1e-6) * 1.15] } },
+        padding: [8, 12, 0, 0],
+        scales: { x: { time: false, range: [times[0] ?? -300, 0] }, y: { range: (_, __, max) => [0, Math.max(max, 1e-6) * 1.15] } },
         axes: [
-          { ...axis, grid: { show: false }, values: (_, all) => all.map((at) => ago(at, all)), space: 70, size: 22 },
+          { ...axis, grid: { show: false }, splits: (_, __, from) => minutes(from), values: (_, all) => all.map(ago), size: 22 },
           { ...axis, values: (_, all) => all.map((value) => speaker.current(value)), size: 58, space: 34 },
         ],
         series: [
@@ -52,7 +52,6 @@ export function Chart({ times, lines, say, label, theme }: { times: number[]; li
             stroke: tones[line.tone],
             width: 1.5,
             points: { show: false },
-            spanGaps: true,
             ...(line.fill ? { fill: `${tones[line.tone]}22` } : {}),
           })),
         ],
@@ -60,7 +59,7 @@ export function Chart({ times, lines, say, label, theme }: { times: number[]; li
       [times, ...lines.map((line) => line.values)],
       box,
     );
-    const sized = new ResizeObserver(() => chart.current?.setSize({ width: box.clientWidth, height: HEIGHT }));
+    const sized = new ResizeObserver(() => chart.current?.setSize({ width: roomOf(box), height: HEIGHT }));
     sized.observe(box);
     return () => {
       sized.disconnect();
@@ -74,7 +73,16 @@ export function Chart({ times, lines, say, label, theme }: { times: number[]; li
   return <div class="chart" ref={place} role="img" aria-label={label} />;
 }
 
-function ago(at: number, all: number[]): string {
-  const last = all[all.length - 1] ?? at;
-  return new Date(at * 1000).toTimeString().slice(0, last - (all[0] ?? at) > 90 ? 5 : 8);
+function roomOf(box: HTMLElement): number {
+  return Math.max(120, box.clientWidth - 16);
+}
+
+function minutes(from: number): number[] {
+  const found = [];
+  for (let at = 0; at >= from; at -= 60) found.unshift(at);
+  return found.filter((_, place) => (found.length - 1 - place) % 2 === 0);
+}
+
+function ago(at: number): string {
+  return at === 0 ? "now" : `\u2212${-at / 60} min`;
 }

@@ -27,6 +27,8 @@ export interface Looked<T> {
   again: () => void;
 }
 
+const AFTER_A_PROBLEM = 2000;
+
 // What the API says at a path: asked for at once, again soon after one of these nouns changed, and now and then anyway.
 // What was said stays in sight while it is asked for anew; a hidden page asks nothing.
 export function useLook<T>(path: string | null, nouns: Noun[], soon = 1000, anyway = 15_000): Looked<T> {
@@ -45,6 +47,7 @@ export function useLook<T>(path: string | null, nouns: Noun[], soon = 1000, anyw
     let isBusy = false;
     let isStale = false;
     let asked = 0;
+    let wait = soon;
     let seen = "";
     const version = (): string => nouns.map((noun) => feed.changes[noun]).join();
     const run = async (): Promise<void> => {
@@ -59,12 +62,14 @@ export function useLook<T>(path: string | null, nouns: Noun[], soon = 1000, anyw
       try {
         const answer = await ask<T>(path, ending.signal);
         setState({ path, data: answer.data, next: answer.next, problem: null });
+        wait = soon;
       } catch (problem) {
         if (ending.signal.aborted) return;
+        wait = Math.max(soon, AFTER_A_PROBLEM);
         if (problem instanceof Problem) setState((was) => ({ ...(was.path === path ? was : { data: null, next: null }), path, problem }));
       }
       isBusy = false;
-      schedule(isStale || version() !== seen ? soon : anyway);
+      schedule(isStale || version() !== seen ? wait : anyway);
     };
     const schedule = (delay: number): void => {
       if (isBusy) {
@@ -76,7 +81,7 @@ export function useLook<T>(path: string | null, nouns: Noun[], soon = 1000, anyw
     };
     look.current = schedule;
     const ends = [
-      feed.hear(() => version() !== seen && schedule(soon)),
+      feed.hear(() => version() !== seen && schedule(wait)),
       listen(document, "visibilitychange", () => !document.hidden && schedule(soon)),
     ];
     schedule(0);

@@ -163,7 +163,7 @@ export function Shown<T>({ look, children }: { look: Looked<T>; children: (data:
 export interface Column<T> {
   head: string;
   cell: (row: T) => ComponentChildren;
-  kind?: "number" | "wide" | "actions" | "long";
+  kind?: "number" | "wide" | "deeds" | "long";
   hide?: boolean; // in a narrow window
 }
 
@@ -175,7 +175,7 @@ export function Table<T>({ rows, columns, keyOf, label }: { rows: T[]; columns: 
           <tr>
             {columns.map((column) => (
               <th key={column.head} scope="col" class={classOf(column)}>
-                {column.kind === "actions" ? <span class="hidden">{column.head}</span> : column.head}
+                {column.kind === "deeds" ? <span class="hidden">{column.head}</span> : column.head}
               </th>
             ))}
           </tr>

@@ -57,7 +57,7 @@ function Which({ line }: { line: Line }): JSX.Element {
 
 export function Events({ query }: { query: URLSearchParams }): JSX.Element {
   const [topic, text] = [query.get("topic") ?? "", query.get("text") ?? ""];
-  const look = useLook<Fact[]>(withQuery("events/log", { topics: topic, limit: 200 }), ["queue", "worker", "source", "health", "job"], 1000, 5000);
+  const look = useLook<Fact[]>(withQuery("events/log", { topics: topic, limit: 100 }), ["queue", "worker", "source", "health", "job"], 1000, 5000);
   const go = (asked: { topic: string; text: string }): void => {
     location.hash = to("events", null, asked);
   };

@@ -79,7 +79,7 @@ export function Hosts(): JSX.Element {
                       { head: "Reconciled", kind: "number", hide: true, cell: (row) => <Ago at={row.orchestrator?.last_reconcile_at ?? null} /> },
                       {
                         head: "Actions",
-                        kind: "actions",
+                        kind: "deeds",
                         cell: (row) =>
                           row.orchestrator ? (
                             <Do

@@ -76,9 +76,9 @@ function Timeline({ runs, job }: { runs: Run[]; job: Job }): JSX.Element {
     <>
       <div class="timeline" aria-hidden="true">
         <div class="marks">
-          {marks(range).map((at) => (
-            <span key={at} style={{ left: `${((at - range[0]) / (range[1] - range[0])) * 100}%` }}>
-              +{duration((at - range[0]) / 1000)}
+          {marks([0, range[1] - range[0]]).map((after) => (
+            <span key={after} style={{ left: `${(after / (range[1] - range[0])) * 100}%` }}>
+              {duration(after / 1000)}
             </span>
           ))}
         </div>

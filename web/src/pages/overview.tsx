@@ -3,13 +3,16 @@ import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../charts.tsx";
 import { CrewGrid, inOrder } from "../crew.tsx";
 import { pauseDeed, resumeDeed } from "../deeds.ts";
-import { count, duration, moment, rate } from "../format.ts";
+import { count, duration, rate } from "../format.ts";
 import { useFeed, useLook } from "../hooks.ts";
 import { to } from "../route.ts";
-import type { Death, Notice, Pace, Queue, Series } from "../types.ts";
+import { agos, bridged, last, perSecond } from "../series.ts";
+import type { Death, Notice, Pace, Queue } from "../types.ts";
 import { Ago, Do, Empty, JobLink, Page, Panel, Shape, Shown, State, Table, useMay } from "../ui.tsx";
 
 const NOUN_STATE: Record<Notice["noun"], string> = { host: "unreachable", slot: "failed", queue: "paused", job: "failed", run: "late" };
+
+const ABOUT: Record<string, string> = { p50: "half of them took no longer", p95: "95 of 100 took no longer", finished: "ended well", failed: "attempts that failed, died or lapsed" };
 
 function placeOf(notice: Notice): string {
   switch (notice.noun) {
@@ -58,39 +61,25 @@ function Attention(): JSX.Element {
   );
 }
 
-function last(series: Series): number | null {
-  for (let place = series.length - 1; place >= 0; place -= 1) {
-    const value = series[place];
-    if (value !== null && value !== undefined) return value;
-  }
-  return null;
-}
-
 function Charts({ pace, theme }: { pace: Pace; theme: string }): JSX.Element {
-  const { times, per } = useMemo(() => {
-    const until = Math.floor((moment(pace.until) ?? 0) / 1000 / pace.step) * pace.step;
-    return {
-      times: pace.finished.map((_, place) => until - (pace.finished.length - place) * pace.step),
-      per: (series: Series): Series => series.map((value) => (value === null ? null : value / pace.step)),
-    };
-  }, [pace]);
+  const times = useMemo(() => agos(pace.finished.length, pace.step), [pace.finished.length, pace.step]);
   const charts: [title: string, lines: Line[], say: (value: number) => string][] = useMemo(
     () => [
-      ["Throughput", [{ label: "finished", values: per(pace.finished), tone: "accent", fill: true }], rate],
-      ["Failures", [{ label: "failed", values: per(pace.failed), tone: "bad", fill: true }], rate],
+      ["Throughput", [{ label: "finished", values: perSecond(pace.finished, pace.step), tone: "accent", fill: true }], rate],
+      ["Failures", [{ label: "failed", values: perSecond(pace.failed, pace.step), tone: "bad", fill: true }], rate],
       [
         "Pickup time",
         [
-          { label: "95 of 100", values: pace.pickup_p95, tone: "soft" },
-          { label: "middle", values: pace.pickup_p50, tone: "accent" },
+          { label: "p95", values: bridged(pace.pickup_p95), tone: "soft" },
+          { label: "p50", values: bridged(pace.pickup_p50), tone: "accent" },
         ],
         duration,
       ],
       [
         "Run time",
         [
-          { label: "95 of 100", values: pace.run_p95, tone: "soft" },
-          { label: "middle", values: pace.run_p50, tone: "accent" },
+          { label: "p95", values: bridged(pace.run_p95), tone: "soft" },
+          { label: "p50", values: bridged(pace.run_p50), tone: "accent" },
         ],
         duration,
       ],
@@ -106,7 +95,7 @@ function Charts({ pace, theme }: { pace: Pace; theme: string }): JSX.Element {
           side={lines.map((line) => {
             const value = last(line.values);
             return (
-              <span key={line.label} class={`key ${line.tone}`}>
+              <span key={line.label} class={`key with-${line.tone}`} title={ABOUT[line.label]}>
                 {line.label} <b class="number">{value === null ? "–" : say(value)}</b>
               </span>
             );
@@ -137,7 +126,7 @@ function Tiles({ pace }: { pace: Pace | null }): JSX.Element {
     <div class="tiles">
       <Tile label="waiting" value={all ? count(all.pending) : "–"} />
       <Tile label="running" value={all ? count(all.running) : "–"} />
-      <Tile label="finished lately" value={rate(together)} title="over the last 30 seconds" />
+      <Tile label="finished lately" value={rate(together)} title="over the last 10 seconds" />
       <Tile label="workers busy" value={`${count(busy)} of ${count(crew.length)}`} />
       <Tile label="all worked off in" value={all && all.pending > 0 && all.eta > 0 ? duration(all.eta) : "–"} title="at the usual time per job" />
     </div>

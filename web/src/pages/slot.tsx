@@ -53,11 +53,13 @@ function Lives({ deaths, since }: { deaths: Death[]; since: string | null }): JS
   return (
     <div class="timeline" role="img" aria-label={`${deaths.length} deaths since ${absolute(range[0])}`}>
       <div class="marks">
-        {marks(range, 5).map((at) => (
-          <span key={at} style={{ left: `${((at - range[0]) / (range[1] - range[0])) * 100}%` }}>
-            {duration((now - at) / 1000)} ago
-          </span>
-        ))}
+        {marks([0, range[1] - range[0]], 5)
+          .reverse()
+          .map((age) => (
+            <span key={age} style={{ left: `${(1 - age / (range[1] - range[0])) * 100}%` }}>
+              {age === 0 ? "now" : `${duration(age / 1000)} ago`}
+            </span>
+          ))}
       </div>
       <div class="track tall">
         {since ? <i class="good" style={spot({ from: moment(since) ?? now, until: null }, range, now)} title="alive now" /> : null}
