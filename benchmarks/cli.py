@@ -1,21 +1,24 @@
 """What one call of a hot verb costs a bash loop, against a Python that does nothing at all.
 
 ./dev bench cli
+.venv/bin/python -m benchmarks.cli --http
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from benchmarks import _report
 from benchmarks._processes import BARE, output, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Call = Callable[..., float]
 
@@ -56,12 +59,30 @@ def measure(rounds: int) -> dict[str, tuple[list[float], list[float]]]:
     return figures
 
 
+@contextmanager
+def server() -> Iterator[None]:
+    """Let every call go over HTTP to a server of the database here."""
+    process = subprocess.Popen([ROTA, "serve", "--port", "0"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        os.environ["ROTA_DB"] = process.stdout.readline().split()[-1]
+        with open(".rota/rota.db.token") as file:
+            os.environ["ROTA_TOKEN"] = file.read().strip()
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
 def main() -> None:
-    options = _report.arguments("What one call of a hot verb costs, against bare Python.").parse_args()
+    parser = _report.arguments("What one call of a hot verb costs, against bare Python.")
+    parser.add_argument("--http", action="store_true", help="over HTTP to a server, instead of on the file")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
         os.chdir(folder)
         output(ROTA, "init")
-        figures = measure(options.rounds or 20)
+        with server() if options.http else nullcontext():
+            figures = measure(options.rounds or 20)
         os.chdir("/")
     table: list[dict[str, _report.Cell]] = []
     for name, (times, bare) in figures.items():
@@ -78,7 +99,8 @@ def main() -> None:
                 "met": ratio <= TARGET and p95 < P95_MS,
             }
         )
-    _report.show("cli: one process per call, interleaved with bare Python", table, options.json)
+    where = "over HTTP" if options.http else "on SQLite"
+    _report.show(f"cli {where}: one process per call, interleaved with bare Python", table, options.json)
 
 
 if __name__ == "__main__":

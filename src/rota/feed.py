@@ -233,6 +233,10 @@ def _path(job: Job) -> str:
 
 def follow(store: Store, patterns: Sequence[str] = (), after: str | None = None) -> Iterator[Document]:
     """The feed without end, as documents; it begins when it is asked for, not when it is first read."""
+    if store.link is not None:
+        from rota.store.remote.follow import follow
+
+        return follow(store.link, checked(patterns), after)
     feed = Feed(store, patterns, after)
     return _follow(store, feed, feed.start())
 

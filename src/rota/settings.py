@@ -78,7 +78,8 @@ class Settings(Record):
 
 
 MEANINGS = {
-    "db": "the database: a path or URL; without it the nearest `.rota/rota.db`, upwards from the current folder",
+    "db": "the database: a path or URL, or the `http://` address of an API;"
+    " without it the nearest `.rota/rota.db`, upwards from the current folder",
     "schema": "on PostgreSQL, the schema that holds everything; `?schema=NAME` in the URL is stronger",
     "lease": "how long a claim by hand lasts unless renewed",
     "heartbeat_interval": "how often a registered worker promises to beat; two missed beats and it is dead",

@@ -64,6 +64,30 @@ def job(job: Job) -> Document:
     }
 
 
+def job_details(job: Job) -> Document:
+    """What a job's document leaves out, for who works with its record elsewhere."""
+    return {
+        "blocked_on": job.blocked_on,
+        "key": job.key,
+        "limit_key": job.limit_key,
+        "timeout": _seconds(job.timeout),
+        "generation": job.generation,
+        "deaths": job.deaths,
+        "lapses": job.lapses,
+        "claimed_at": _at(job.claimed_at),
+        "token": job.token,
+        "worker_id": job.worker_id,
+        "orchestrator": job.orchestrator,
+        "lease": _seconds(job.lease),
+        "lease_expires_at": _at(job.lease_expires_at),
+        "renewed_count": job.renewed_count,
+        "checkpoint": _json(job.checkpoint_json),
+        "source": job.source,
+        "transcript_path": job.transcript_path,
+        "stderr_path": job.stderr_path,
+    }
+
+
 def claim(claim: Claim) -> Document:
     """A claim; its id is its token."""
     return {
@@ -120,6 +144,17 @@ def worker(worker: Worker, status: str) -> Document:
         "last_error_at": _at(worker.last_error_at),
         "last_error_message": worker.last_error_message,
         "metadata": Raw(worker.metadata_json or "{}"),
+    }
+
+
+def worker_details(worker: Worker) -> Document:
+    """What a worker's document leaves out, for who works with its record elsewhere."""
+    return {
+        "status": worker.status,
+        "desired": worker.desired,
+        "orchestrator": worker.orchestrator,
+        "queue": worker.queue,
+        "concurrency": worker.concurrency,
     }
 
 
@@ -347,6 +382,8 @@ def _without_password(url: str | None) -> str | None:
         return url
     place, asked, query = rest.partition("?")
     user, at, host = place.rpartition("@")
+    if scheme in ("http", "https"):  # there the user's part is an access token
+        user = at = ""
     kept = "&".join(part for part in query.split("&") if not part.startswith("password="))
     return f"{scheme}://{user.partition(':')[0]}{at}{host}{asked if kept else ''}{kept}"
 

@@ -201,6 +201,27 @@ def test_what_waits_in_one_queue_is_not_passed_over_by_another() -> None:
     assert not {"I25", "I26"} & violated(waiting)
 
 
+def passing_over(dependent_at: int) -> list[tuple[int, list[list[Any]]]]:
+    """Job 12 has been ready for long and is left while job 13 is claimed; job 14 is added to wait for it."""
+    added = (1004, [q.moved("add", None, "ready", q.ONE, q.TWO, q.THREE)])
+    first = (9000, [q.moved("claim", "ready", "active", q.ONE, q.THREE, worker=q.A)])
+    dependent = (dependent_at, [q.moved("add", None, "blocked", q.FOUR)])
+    return [added, *sorted([first, dependent], key=lambda told: told[0])]
+
+
+@pytest.mark.parametrize(
+    ("store", "dependent_at", "is_excused"),
+    [("postgres", 9100, True), ("postgres", 8900, True), ("postgres", 3000, False), ("sqlite", 9000, False)],
+)
+def test_a_job_may_be_passed_over_only_while_a_job_that_waits_for_it_is_being_added_beside(
+    store: str, dependent_at: int, is_excused: bool
+) -> None:
+    plan = q.plan().but(options=q.plan().options.but(store=store))
+    waits = with_job(q.FOUR, after=(q.TWO,))(q.quiet().but(plan=plan))
+    passed = with_facts(lambda _: passing_over(dependent_at))(waits)
+    assert ("I25" not in violated(passed)) == is_excused
+
+
 def test_poison_that_waits_for_a_failed_one_never_runs() -> None:
     (offer,) = q.plan().offers
     last = q.plan().but(offers=(offer.but(jobs=(*offer.jobs[:3], offer.jobs[3].but(kind=POISON))),))

@@ -10,6 +10,8 @@ from tests.support.eventually import eventually
 if TYPE_CHECKING:
     from tests.support.shell import Shell
 
+STORES = ["sqlite", "remote"]
+
 
 def lapsed(shell: Shell) -> tuple[int, str, str, int, int]:
     """A job whose first holder lost it to a second: the job, both workers, both tokens."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.support.shell import Shell
 
+STORES = ["sqlite", "remote"]
+
 
 def test_add_makes_a_missing_database_says_so_and_names_the_job(bare: Shell) -> None:
     answer = bare.call("add", "Tag a.wav")
@@ -71,7 +73,7 @@ def test_columns_are_aligned_whatever_they_hold(shell: Shell) -> None:
 
 
 def test_show_is_a_page_with_the_history_of_its_runs(shell: Shell) -> None:
-    id, worker = shell.add("Tag a.wav", "--max-attempts", 1, "--payload", '{"path": "a.wav"}'), shell.register()
+    id, worker = shell.add("Tag a.wav", "--max-attempts", 1, "--payload", '{"path":"a.wav"}'), shell.register()
     shell.say("claim", id, worker)
     assert "no claim on job 1 has ended yet" in shell.say("runs", id)
     shell.say("fail", id, "--error", "no such file")
@@ -80,7 +82,7 @@ def test_show_is_a_page_with_the_history_of_its_runs(shell: Shell) -> None:
         ["title", "Tag", "a.wav"],
         ["status", "failed"],
         ["attempts", "1", "of", "1"],
-        ["payload", '{"path":', '"a.wav"}'],
+        ["payload", '{"path":"a.wav"}'],
         ["error", "no", "such", "file"],
     ):
         assert words in [line.split() for line in page.splitlines()], words
@@ -155,7 +157,8 @@ def test_a_token_of_the_environment_speaks_of_the_job_of_the_environment_alone(s
     assert shell.ask("show", mine)["status"] == "active"
 
 
-def test_the_database_of_a_folder_above_is_found_and_another_may_be_named(shell: Shell) -> None:
+def test_the_database_of_a_folder_above_is_found_and_another_may_be_named(bare: Shell) -> None:
+    shell = bare
     shell.add("Above")
     below = shell.folder / "a" / "b"
     below.mkdir(parents=True)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.support.shell import Shell
 
+STORES = ["sqlite", "remote"]
+
 
 def test_list_shows_counts_and_limits(shell: Shell) -> None:
     assert shell.say("queue", "list").startswith("no queues; one comes to be with its first job")

@@ -26,6 +26,8 @@ import rota
 app = rota.App()
 connect = lambda: sqlite3.connect("files.db")
 
+STORES = ["sqlite", "remote"]
+
 
 @app.task(queue="tag")
 def tag(path):

@@ -20,6 +20,8 @@ RECONCILED = (
     "dead_workers_found expired_claims_released orphaned_jobs_recovered orphaned_claims_released stale_states_fixed"
 )
 
+STORES = ["sqlite", "remote"]
+
 
 def test_a_job_document_has_the_promised_fields(shell: Shell) -> None:
     first = shell.add("First")

@@ -9,6 +9,8 @@ from tests.support.eventually import eventually
 if TYPE_CHECKING:
     from tests.support.shell import Shell
 
+STORES = ["sqlite", "remote"]
+
 
 def test_register_makes_a_missing_database_and_prints_the_id(bare: Shell) -> None:
     answer = bare.call("worker", "register", "--name", "night-shift")

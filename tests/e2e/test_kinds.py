@@ -73,7 +73,7 @@ def test_the_coroutines_fetch_pages(shell: Shell, address: str) -> None:
     urls = [f"{address}/{path}" for path in ("a", "b", "busy")]
     words = ("--queue", "fetch", "--kind", "fetch", "--payload")
     ids = [shell.add("Fetch", *words, f'{{"url":"{url}"}}') for url in urls]
-    crew = shell.start("orchestrator", "start", "--app", "fetch:app", "--pool", "fetch=1")
+    crew = shell.start("orchestrator", "start", "--app", "fetch:app", "--pool", "fetch=1", "--no-http")
     eventually(lambda: [shell.ask("show", id)["status"] for id in ids] == ["done", "done", "scheduled"])
     assert shell.ask("show", ids[0])["result"] == {"url": urls[0], "status": 200, "bytes": 10}
     assert shell.ask("show", ids[2])["note"] == f"{urls[2]} is busy"

@@ -10,12 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from rota.demo import sound
 from rota.demo.screen import Screen, bar
 from tests.support.eventually import eventually
 from tests.support.processes import processes_in
+from tests.support.stores import database_for_tests
 
 DEMO = [sys.executable, "-m", "rota", "demo"]
 
@@ -49,6 +51,55 @@ def test_the_demo_tags_every_piece_once_though_a_worker_is_killed_and_leaves_onl
         for path, tempo in table.execute("SELECT path, tempo FROM file"):
             album, track = (int("".join(filter(str.isdigit, part))) for part in Path(path).parts[1:])
             assert abs(tempo - sound.compose((album - 1) * 10 + track - 1).tempo) <= 4, path
+
+
+def test_the_same_demo_on_postgresql_leaves_no_schema_there(tmp_path: Path) -> None:
+    url = database_for_tests()
+    before = schemas(url)
+    demo = start(tmp_path, "--json", "--db", url)
+    answer, told = demo.communicate(timeout=110)
+
+    assert demo.returncode == 0, told
+    document = json.loads(answer)
+    assert document["is_good"] and document["tagged_once"] == document["pieces"] == 240
+    assert sum(pool["restarts"] for pool in document["pools"]) == 1
+    assert schemas(url) == before
+    assert [path.name for path in tmp_path.iterdir()] == [Path(document["folder"]).name]
+    assert not (Path(document["folder"]) / ".rota" / "rota.db").exists()
+    assert processes_in(tmp_path) == []
+
+
+def test_on_postgresql_what_was_not_done_is_kept_and_named(tmp_path: Path) -> None:
+    url = database_for_tests()
+    before = schemas(url)
+    demo = start(tmp_path, "here", "--db", url)
+    orchestrator = eventually(lambda: processes_in(tmp_path / "here", "rota.orchestrator"))
+    said = demo.stdout
+    assert said is not None
+    eventually(lambda: "begins" in said.readline())
+    os.kill(orchestrator[0], signal.SIGKILL)
+    answer, _ = demo.communicate(timeout=110)
+
+    assert demo.returncode == 1
+    (kept,) = set(schemas(url)) - set(before)
+    assert f"how far it came is in {tmp_path}/here and schema {kept}, and why in .rota/crew.log there" in answer
+    assert (tmp_path / "here" / ".rota" / "crew.log").exists()
+    eventually(lambda: processes_in(tmp_path) == [])
+
+
+def test_a_server_that_cannot_be_used_is_told_of_before_anything_is_made(tmp_path: Path) -> None:
+    for code, word, db in ((1, "is out of reach", "postgresql://127.0.0.1:1/x"), (2, "--db postgresql://", "jobs.db")):
+        demo = start(tmp_path, "--db", db)
+        _, told = demo.communicate(timeout=110)
+        assert demo.returncode == code and word in told and "Traceback" not in told
+    assert list(tmp_path.glob("*/music")) == []
+
+
+def schemas(url: str) -> list[str]:
+    with psycopg.connect(url) as connection:
+        return [
+            str(name) for (name,) in connection.execute("SELECT nspname FROM pg_namespace WHERE nspname ~ '^rota_demo'")
+        ]
 
 
 def test_it_says_so_when_the_crew_does_not_do_the_work(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ class Yard:
         path = f"{programs}:{os.environ['PATH']}"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
         self._environment = {**inherited, "PATH": path, "LEDGER": str(self._ledger), "SLOW": "1.5", **environment}
-        self.rota("init")
+        if "ROTA_DB" not in environment:
+            self.rota("init")
 
     def rota(self, *words: str) -> Any:
         """Ask rota something; its JSON document."""

@@ -28,13 +28,16 @@ DESCRIBED = json.loads(json.dumps(document(ROUTES)))
 # Streams have no end, and a link is answered with a redirection to a page.
 UNTRIED = ("/api/v1/events", "/open")
 # More is wanted here than a schema can say: a time that exists, an error for what failed, another job than itself,
-# a name that can be printed, a cursor that was given out.
+# a name that can be printed, a cursor that was given out, one to claim for and not two.
 BEYOND_A_SCHEMA = (
     "/api/v1/jobs",
     "/api/v1/jobs/bulk",
     "/api/v1/jobs/{id}/block",
+    "/api/v1/jobs/{id}/claim",
     "/api/v1/jobs/{id}/claim/settle",
+    "/api/v1/claims",
     "/api/v1/events/log",
+    "/api/v1/events/raw",
     "/api/v1/tokens",
 )
 MODES = POSITIVE, NEGATIVE = GenerationMode.POSITIVE, GenerationMode.NEGATIVE

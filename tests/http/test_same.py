@@ -79,7 +79,17 @@ def test_an_answer_has_exactly_the_fields_of_its_type_in_their_order(path: str, 
     shape: Any = route.answer.__args__[0] if isinstance(answer, list) else route.answer
     if shape is not shapes.Fact:
         for document in answer if isinstance(answer, list) else [answer]:
-            assert tuple(document) == shape.__struct_fields__
+            assert list(document) == [name for name in shape.__struct_fields__ if name != "details"]
+
+
+def test_details_come_where_they_are_asked_for(busy: Server) -> None:
+    client = busy.client()
+    for path, shape in (("jobs/1", shapes.JobDetails), ("workers?all=true", shapes.WorkerDetails)):
+        told = client.get(f"/api/v1/{path}{'&' if '?' in path else '?'}details=true")
+        document = told[0] if isinstance(told, list) else told
+        assert tuple(document["details"]) == shape.__struct_fields__
+        plain = client.get(f"/api/v1/{path}")
+        assert {**document, "details": None} == {**(plain[0] if isinstance(plain, list) else plain), "details": None}
 
 
 def matches(pattern: str, path: str) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rota.http.route import Route
     from tests.http.servers import Client, Server
 
-OPEN = {"/healthz", "/readyz", "/metrics", "/api/v1/info"}
+OPEN = {"/healthz", "/readyz", "/metrics", "/api/v1/info", "/api/v1/clock"}
 PUBLIC = {"/open", "/assets/{file}"}
 EXAMPLES = {"id": "worker-00000000", "name": "tag", "file": "icon-000000000000.svg"}
 

@@ -212,15 +212,9 @@ def test_tokens_are_made_listed_and_revoked(shell: Shell) -> None:
     assert "not a token's name" in shell.refuse("token", "create", "a\nb", "--scope", "read", code=2)
 
 
-def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
-         "-keyout", key, "-out", cert],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
-    server = Server(tmp_path, ROTA_HTTP_CERT=str(cert), ROTA_HTTP_KEY=str(key))
+def test_tls_is_spoken_with_a_certificate(tmp_path: Path, certificate: tuple[str, str]) -> None:
+    cert, key = certificate
+    server = Server(tmp_path, ROTA_HTTP_CERT=cert, ROTA_HTTP_KEY=key)
     try:
         assert server.url.startswith("https://") and server.client().get("/api/v1/jobs") == []
         code = server.client().post("/api/v1/codes")["link"]

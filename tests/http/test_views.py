@@ -55,7 +55,7 @@ class OnPostgres(Server):
     @property
     def secret(self) -> str:
         with self.store() as store:
-            return Path(f"{store.database.path}.token").read_text().strip()
+            return Path(f"{store.database.beside}.token").read_text().strip()
 
     def store(self) -> Store:
         return open_store(self._url, Settings())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from rota.core.job import NewJob
 from rota.core.times import SECOND
 from tests.support.crews import Crew
 from tests.support.eventually import eventually
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
+def crew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     url = url_of("postgres", tmp_path)
     crew = Crew(tmp_path, ROTA_DB=url, ROTA_RESTART_BACKOFF="50ms", PGAPPNAME=tmp_path.name)
     yield crew
@@ -85,7 +87,7 @@ def cut_all(crew: Crew) -> None:
 
 def test_a_daemon_logs_to_a_folder_of_this_host_and_never_shows_its_url(crew: Crew) -> None:
     started = json.loads(
-        crew.call("orchestrator", "start", "--app", "shop:app", "--pool", "tag=1", "--daemon", "--json")
+        crew.call("orchestrator", "start", "--app", "shop:app", "--pool", "tag=1", "--daemon", "--no-http", "--json")
     )
     try:
         url, beside = crew.app.store.database.url, crew.app.store.database.beside
@@ -97,3 +99,21 @@ def test_a_daemon_logs_to_a_folder_of_this_host_and_never_shows_its_url(crew: Cr
     finally:
         crew.call("orchestrator", "stop")
     assert crew.processes() == []
+
+
+def test_what_a_command_wrote_is_kept_beside_the_runtime_files_shown_and_pruned(crew: Crew) -> None:
+    script = "echo from {title}; echo aside >&2; while [ ! -e go-$0 ]; do sleep 0.02; done; echo over"
+    crew.begin("worker", "exec", "--queue", "q", "--", "sh", "-c", script, "{title}")
+    id = crew.app.enqueue(NewJob("a", queue="q")).id
+    kept = Path(crew.app.store.database.runs)
+    eventually(lambda: [path for path in kept.glob("*") if path.read_text() == "from a\n"], within=60)
+    assert kept.parent == crew.folder / "rota" and kept.stat().st_mode & 0o77 == 0
+    assert crew.call("logs", str(id)) == "from a\n", "also while it runs"
+    crew.let_go("a")
+    crew.done(id)
+    assert crew.call("logs", str(id), "--follow") == "from a\nover\n"
+    assert crew.call("logs", str(id), "--stderr") == "aside\n"
+    assert crew.stop() == 0
+    crew.call("prune", "--older", "0s")
+    assert list(kept.iterdir()) == []
+    crew.call("logs", str(id), code=3)

@@ -142,6 +142,19 @@ def test_after_a_lost_answer_nothing_stays_claimed_that_nobody_knows_of(store: S
     assert store.jobs.get(unknown).attempts == 0, "given back unspent"
 
 
+def test_many_that_nobody_knows_of_go_back_together_without_a_trace(store: Store) -> None:
+    plain, limited = add_many(store, 20), [add(store, limit_key="k") for _ in range(2)]
+    crew = Crew(store)
+    assert len(crew.exchange(room=30).claims) == 22
+    crew.exchange(room=0, holdings=[])
+    for id in (*plain, *limited):
+        assert (status(store, id), store.jobs.get(id).attempts, store.claims.runs(id)) == (READY, 0, [])
+    worker = store.workers.get(crew.workers[0])
+    assert (worker.status, worker.current_job) == ("idle", None)
+    kept = {(queue, state): n for queue, state, n in store.database.execute("tally.all", {}) if n}
+    assert kept == {("default", READY): 22}
+
+
 def test_holdings_release_only_what_hangs_on_this_orchestrator(store: Store) -> None:
     add_many(store, 3)
     by_hand = store.claims.take()

@@ -103,12 +103,13 @@ def test_deaths_are_counted_by_reason_once_they_are_settled(store: Store, clock:
         assert counted(store, DEATH) == {("", "signaled", 0): (1, 0), ("", "exited", 0): (1, 0)}
 
 
-def test_what_was_handed_out_and_is_not_held_any_more_was_released(store: Store) -> None:
+def test_what_was_handed_out_in_an_answer_that_was_lost_was_no_run(store: Store) -> None:
     add_many(store, 3)
     crew = Crew(store)
     crew.exchange(room=3)
     crew.exchange(holdings=[], room=0)
-    assert counted(store, RUN) == {("default", "release", 0): (3, 0)}
+    assert counted(store, RUN) == {}
+    assert [job.attempts for job in store.jobs.list()] == [0, 0, 0]
 
 
 def test_the_last_runs_are_averaged_by_queue(store: Store, clock: FakeClock) -> None:

@@ -57,7 +57,9 @@ def test_five_programs_work_on_three_connections(stores: list[Store]) -> None:
     crews = [Crew(third, 2, "q"), Crew(fourth, 1, "q")]
     for crew in crews:
         claims = crew.exchange(room=3).claims
-        outcomes = [(each.job_id, each.token, Done("1") if n else Failed("x")) for n, each in enumerate(claims)]
+        outcomes = [
+            (each.job_id, each.token, Done("1") if n else Failed("x", again=False)) for n, each in enumerate(claims)
+        ]
         assert crew.exchange(outcomes, room=0).refused == []
     worker = register(fifth)
     held = claim(fifth, fifth.claims.take(worker, "q").job_id + 1, worker)

@@ -1,9 +1,10 @@
-"""What is particular to PostgreSQL: events out of order, the server's clock, lost links, listeners, schemas."""
+"""What is particular to PostgreSQL: events out of order, the server's clock, listeners, schemas."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import time
 from contextlib import ExitStack
@@ -14,23 +15,22 @@ import psycopg
 import pytest
 
 from rota.core.claim import Done
-from rota.core.errors import BadInput, Contended, InDoubt, NotFound, SchemaMismatch, StoreAway, StoreError
+from rota.core.errors import BadInput, NotFound, SchemaMismatch, StoreError
 from rota.core.times import MINUTE, SECOND
 from rota.settings import Settings
-from rota.store.again import TIMES, again
 from rota.store.migrate import LATEST
 from rota.store.open import open_store
 from rota.store.postgres import listener as listeners
 from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.link import address
-from rota.store.postgres.texts import own_texts
+from rota.store.postgres.texts import KEPT, own_texts
 from rota.store.statements import FOLDER, read_statements
 from tests.support.eventually import eventually
 from tests.support.inflight import in_flight
 from tests.support.processes import line, output, python, say
 from tests.support.stores import again as another
 from tests.support.stores import make_store, rows, url_of
-from tests.support.work import add, add_many, claim, register, status
+from tests.support.work import Crew, add, add_many, claim, register, status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +48,7 @@ OVERRIDES = {
     "job.forget many",
     "job.forget_runs many",
     "job.forget_dependencies many",
+    "claim.put_back many",
     "claim.record many",
     "dependency.add many",
     "dependency.count_dependents many",
@@ -86,20 +87,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def driver(store: Store) -> PostgresDatabase:
     assert isinstance(store.database, PostgresDatabase)
     return store.database
-
-
-def pid(store: Store) -> int:
-    """The server's process at the other end."""
-    row = driver(store).session.connection.execute("SELECT pg_backend_pid()").fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def cut(store: Store) -> None:
-    """The server ends this connection."""
-    ended = pid(store)
-    rows(store, "SELECT pg_terminate_backend(:pid)", pid=ended)
-    eventually(lambda: not rows(store, "SELECT 1 FROM pg_stat_activity WHERE pid = :pid", pid=ended))
 
 
 # statements
@@ -201,90 +188,6 @@ def test_a_lease_runs_out_by_the_servers_clock(store: Store) -> None:
     job, worker = add(store), register(store)
     claim(store, job, worker, SECOND // 20)
     eventually(lambda: store.jobs.ready() and status(store, job) == "ready")
-
-
-# lost links
-
-
-def test_a_connection_that_was_lost_is_opened_again_at_the_next_use(store: Store) -> None:
-    job = add(store)
-    cut(store)
-    with pytest.raises(StoreAway, match="is out of reach"):
-        store.jobs.get(job)
-    assert store.jobs.get(job).id == job
-    cut(store)
-    with pytest.raises(StoreAway):
-        add(store)
-    assert add(store) > job
-
-
-def test_a_change_whose_link_is_lost_before_its_commit_is_undone(store: Store) -> None:
-    add(store)
-    with pytest.raises(StoreAway), store.write() as tx:
-        tx.execute("queue.make", queue="half", now=tx.now)
-        cut_in = pid(store)
-        rows(store, "SELECT pg_terminate_backend(:pid)", pid=cut_in)
-        eventually(lambda: not rows(store, "SELECT 1 FROM pg_stat_activity WHERE pid = :pid", pid=cut_in))
-        tx.execute("queue.get", queue="half")
-    assert rows(store, "SELECT 1 FROM queue WHERE name = 'half'") == []
-    assert add(store)
-
-
-def test_a_commit_whose_answer_is_lost_is_in_doubt_and_settled_by_its_token(store: Store) -> None:
-    job = add(store)
-    held = claim(store, job)
-    with in_flight(store, lambda own: own.claims.settle(held, Done())) as change:
-        rows(store, "SELECT pg_terminate_backend(:pid)", pid=change._pid)
-        problem = change.go_on()
-    assert isinstance(problem, InDoubt) and "may or may not stand" in str(problem)
-    store.claims.settle(held, Done())
-    store.claims.settle(held, Done())
-    assert status(store, job) == "done" and len(store.claims.runs(job)) == 1
-
-
-def test_out_of_reach_is_told_in_words_and_without_the_password() -> None:
-    with pytest.raises(StoreAway) as told:
-        open_store("postgresql://ann:secret@127.0.0.1:1/jobs", Settings())
-    assert "postgresql://ann@127.0.0.1:1/jobs is out of reach" in str(told.value) and "secret" not in str(told.value)
-
-
-def test_a_program_that_stops_inside_a_change_does_not_keep_others_waiting_for_ever(store: Store) -> None:
-    add(store)
-    with store.write() as tx:
-        ((limit,),) = driver(store).session.connection.execute("SHOW idle_in_transaction_session_timeout").fetchall()
-        ((lock,),) = driver(store).session.connection.execute("SHOW lock_timeout").fetchall()
-        assert tx.now
-    assert (limit, lock) == ("10s", "30s")
-
-
-def test_what_others_undo_again_and_again_is_given_up_in_the_end() -> None:
-    tries: list[int] = []
-
-    @again
-    def never() -> None:
-        tries.append(1)
-        raise Contended("others")
-
-    with pytest.raises(Contended):
-        never()
-    assert len(tries) == TIMES
-
-
-def test_a_forked_child_uses_a_connection_of_its_own(store: Store, url: str) -> None:
-    fork = """
-import os
-store = open_store(sys.argv[1], Settings())
-store.jobs.add(NewJob("before the fork"))
-child = os.fork()
-if not child:
-    store.jobs.add(NewJob("child"))
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-store.jobs.add(NewJob("parent"))
-print(sum(store.queues.list()[0].counts.values()))
-"""
-    with python(fork, url) as program:
-        assert output(program) == "3"
 
 
 # values
@@ -475,3 +378,29 @@ def test_rows_that_change_often_have_room_and_no_index_on_beats(store: Store) ->
         " WHERE schemaname = current_schema() AND relname = 'worker'",
     )
     assert hot == all_of_them >= 20, "a beat touches no index"
+
+
+def test_what_an_exchange_begins_with_is_planned_once_and_what_it_picks_anew(store: Store) -> None:
+    """A plan that was made for an empty queue would walk all of a full one."""
+    crew = Crew(store, 1, "q")
+    for _ in range(7):
+        add_many(store, 3, queue="q")
+        claims = crew.exchange(room=3).claims
+        crew.exchange([(each.job_id, each.token, Done("1")) for each in claims], room=0)
+    database = store.database
+    assert isinstance(database, PostgresDatabase)
+    seen = database.session.connection.execute(
+        "SELECT statement, generic_plans, custom_plans FROM pg_prepared_statements"
+    )
+    plans = {text: (kept, anew) for text, kept, anew in seen.fetchall()}
+
+    def of(name: str) -> tuple[int, int]:
+        start = re.sub(r"%\([a-z_]+\)s.*", "", database.texts.text(name), flags=re.DOTALL)
+        return next(count for text, count in plans.items() if text.startswith(start))
+
+    for name in KEPT:
+        kept, anew = of(name)
+        assert kept >= 7 and anew == 0, name
+    for name in ("claim.pick", "claim.take_all", "claim.finish"):
+        kept, anew = of(name)
+        assert anew >= 7 and kept == 0, name

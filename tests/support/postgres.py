@@ -19,7 +19,7 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -35,6 +35,7 @@ GIVEN = "ROTA_TEST_PG"
 _PR_SET_PDEATHSIG = 1
 # Nothing here outlives the tests, so nothing has to reach the disk; a benchmark waits for the disk as users do.
 _CARELESS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+_INITDB = ("-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 _SETTINGS = {
     "max_connections": "200",
     "unix_socket_directories": "",
@@ -105,18 +106,27 @@ def login_role(url: str) -> Iterator[str]:
 @contextmanager
 def server(durable: bool = False) -> Iterator[Server]:
     """The server that was given, or one of our own for the length of the block."""
-    given = os.environ.get(GIVEN)
-    folder = binaries()
-    if given:
+    if given := os.environ.get(GIVEN):
+        folder = binaries()
         yield Server(given, str(folder / "psql") if folder else "psql")
         return
+    with own(durable) as ours:
+        yield ours
+
+
+@contextmanager
+def own(durable: bool = False, **settings: str) -> Iterator[Own]:
+    """A server of our own, even where one was given: it may be crashed. It has no settings but these and ours."""
+    folder = binaries()
     if folder is None:
         raise RuntimeError(f"no PostgreSQL to test with: run ./dev setup, or name a server with {GIVEN}=postgresql://…")
-    with (
-        tempfile.TemporaryDirectory(prefix="rota-pg-") as home,
-        _running(folder, Path(home), {} if durable else _CARELESS) as url,
-    ):
-        yield Server(url, str(folder / "psql"))
+    with tempfile.TemporaryDirectory(prefix="rota-pg-") as home:
+        ours = Own(folder, Path(home), {**_SETTINGS, **({} if durable else _CARELESS), **settings})
+        try:
+            ours.start()
+            yield ours
+        finally:
+            ours.crash()
 
 
 def binaries() -> Path | None:
@@ -128,44 +138,51 @@ def binaries() -> Path | None:
     return next((folder for folder in found if (folder / "initdb").exists() and (folder / "psql").exists()), None)
 
 
-@contextmanager
-def _running(folder: Path, home: Path, more: Mapping[str, str]) -> Iterator[str]:
-    who = _unprivileged()
-    data, log = home / "data", home / "log"
-    if who is not None:
-        os.chown(home, who.pw_uid, who.pw_gid)
-    identity = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if who else {}
-    made = subprocess.run(
-        [folder / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
-        cwd=home,
-        capture_output=True,
-        text=True,
-        check=False,
-        **identity,  # type: ignore[call-overload]
-    )
-    assert made.returncode == 0, made.stderr
-    port = free_port()
-    options = [
-        word for name, value in {**_SETTINGS, **more, "port": port}.items() for word in ("-c", f"{name}={value}")
-    ]
-    with (
-        open(log, "wb") as output,
-        subprocess.Popen(
-            [folder / "postgres", "-D", data, *options],
-            cwd=home,
-            stdout=output,
-            stderr=output,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no other thread yet
-            **identity,  # type: ignore[call-overload]
-        ) as process,
-    ):
-        url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-        try:
-            eventually(lambda: _answers(process, url, log), every=0.05)
-            yield url
-        finally:
-            process.send_signal(signal.SIGQUIT)  # at once: there is nothing to save
-            process.wait(30)
+class Own(Server):
+    """A server that can be ended at any moment and started again, with a folder and a port of its own."""
+
+    def __init__(self, folder: Path, home: Path, settings: Mapping[str, str]) -> None:
+        port = str(free_port())
+        super().__init__(f"postgresql://postgres@127.0.0.1:{port}/postgres", str(folder / "psql"))
+        who = _unprivileged()
+        if who is not None:
+            os.chown(home, who.pw_uid, who.pw_gid)
+        identity = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if who else {}
+        self._as: dict[str, Any] = {"cwd": home, **identity}
+        self._log = home / "log"
+        made = subprocess.run(
+            [folder / "initdb", "-D", home / "data", "-U", "postgres", *_INITDB],
+            capture_output=True,
+            text=True,
+            check=False,
+            **self._as,
+        )
+        assert made.returncode == 0, made.stderr
+        with (home / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all all trust\n")  # it listens where only tests are
+        options = [f"-c{name}={value}" for name, value in {**settings, "port": port}.items()]
+        self._words: list[str | Path] = [folder / "postgres", "-D", home / "data", *options]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it accepts connections."""
+        with self._log.open("ab") as output:
+            process: subprocess.Popen[bytes] = subprocess.Popen(
+                self._words,
+                stdout=output,
+                stderr=output,
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - before any thread
+                **self._as,
+            )
+        self._process = process
+        eventually(lambda: _answers(process, self.url, self._log), every=0.02)
+
+    def crash(self) -> None:
+        """End it at once, as `pg_ctl stop -m immediate` does: nothing is saved, and no client is told."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(30)
+            self._process = None
 
 
 def _unprivileged() -> pwd.struct_passwd | None:
@@ -207,3 +224,9 @@ def psql(server: Server, url: str, script: str) -> str:
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()
+
+
+if __name__ == "__main__":
+    # Run a command with the URL of a server as its last word; the server is gone when the command is.
+    with server() as started:
+        sys.exit(subprocess.run([*sys.argv[1:], started.url], check=False).returncode)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rota.chaos.snapshot import Snapshot
+    from rota.core.times import Instant
     from rota.store.events import Event
 
     Check = Callable[[Snapshot, Replay], Iterator[str]]
@@ -304,8 +305,20 @@ def check(all: Snapshot, replay: Replay) -> list[Violation]:
 def replay_of(all: Snapshot) -> Replay:
     """The log, played against what was broken, for each queue by itself: each has its own pool and its own order."""
     priorities = {id: job.priority for id, job in all.jobs.items()}
-    at_once = 5 * SECOND if all.plan.options.store == "postgres" else 0
-    whole = Replay(priorities, at_once=at_once)
+    at_once = SECOND if all.plan.options.store == "postgres" else 0
+    touched = _given_dependents(all)
+    whole = Replay(priorities)
     for queue in PLANNED:
-        whole.add(Replay(priorities, queue, at_once).play(all.events, all.book.faults))
+        whole.add(Replay(priorities, queue, at_once, touched).play(all.events, all.book.faults))
     return whole
+
+
+def _given_dependents(all: Snapshot) -> dict[int, list[Instant]]:
+    """When jobs that wait for it were added, for each job that others wait for."""
+    found: dict[int, list[Instant]] = {}
+    for event in all.events:
+        for fact in event.facts:
+            if fact[:2] == ["job", jobs.ADD] and len(fact) >= 6:
+                for needed in {needed for id in fact[5] if id in all.jobs for needed in all.jobs[id].after}:
+                    found.setdefault(needed, []).append(event.at)
+    return found

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from bisect import insort
 from itertools import accumulate
+from operator import itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from rota.chaos.book import Injected
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
 from rota.core.machine import allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from rota.chaos.book import Injected
     from rota.core.times import Duration, Instant
     from rota.store.events import Event
 
@@ -25,10 +27,17 @@ class Replay:
     """Takes in events in the order of their numbers, as far as they tell of one queue and its pool, and faults.
 
     Those are injected ones, by the store's clock. `at_once`: for how long a change may be under way beside others, and
-    so not know of what they made ready.
+    so not know of what they made ready. `touched`: when a job was given others that wait for it, which keeps claims
+    off it for as long as that change is under way.
     """
 
-    def __init__(self, priorities: dict[int, int], queue: str = "", at_once: Duration = 0) -> None:
+    def __init__(
+        self,
+        priorities: dict[int, int],
+        queue: str = "",
+        at_once: Duration = 0,
+        touched: Mapping[int, Sequence[Instant]] = MappingProxyType({}),
+    ) -> None:
         self._queue = queue
         self.states: dict[int, str] = {}
         self.finishes: dict[int, int] = {}
@@ -38,6 +47,7 @@ class Replay:
         self.longest_stall: Duration = 0
         self._priorities = priorities
         self._at_once = at_once
+        self._touched = touched
         self._ready: list[tuple[int, int]] = []
         self._ready_since: dict[int, Instant] = {}
         self._holders: dict[int, str] = {}
@@ -47,18 +57,15 @@ class Replay:
 
     def play(self, events: Sequence[Event], faults: Iterable[Injected]) -> Replay:
         """Play a whole log."""
-        begun = accumulate(
-            (event.at for event in events), max
-        )  # of changes made at once, who began later may end first
-        moments: list[tuple[Instant, int, Event | Injected]] = [
-            (at, 1, event) for at, event in zip(begun, events, strict=True)
-        ]
-        moments += [(fault.store_at, 0, fault) for fault in faults]
-        for at, is_event, moment in sorted(moments, key=lambda each: each[:2]):
-            if is_event:
-                self._event(moment, at)  # type: ignore[arg-type]
+        # Of changes made at once, the one that began later may end first: time does not go back for that.
+        begun = accumulate((event.at for event in events), max)
+        moments: list[tuple[Instant, Event | Injected]] = [(fault.store_at, fault) for fault in faults]
+        moments += zip(begun, events, strict=True)
+        for at, moment in sorted(moments, key=itemgetter(0)):
+            if isinstance(moment, Injected):
+                self._fault(moment, at)
             else:
-                self._fault(moment, at)  # type: ignore[arg-type]
+                self._event(moment, at)
         return self
 
     def add(self, other: Replay) -> None:
@@ -139,10 +146,19 @@ class Replay:
         """Nothing better was left when these were claimed."""
         claimed = [id for fact in facts if _claims([fact]) for id in fact[5]]
         worst = max(map(self._rank, claimed))
-        known = event.at - self._at_once
-        better = next((id for rank, id in self._ready if self._ready_since[id] <= known or not self._at_once), None)
-        if better is not None and self._rank(better) < worst:
-            self.out_of_order.append(f"job {worst[1]} was claimed before job {better} (event {event.cursor})")
+        for rank in self._ready:
+            if rank >= worst:
+                return
+            if not self._is_out_of_sight(rank[1], event.at):
+                self.out_of_order.append(f"job {worst[1]} was claimed before job {rank[1]} (event {event.cursor})")
+                return
+
+    def _is_out_of_sight(self, id: int, at: Instant) -> bool:
+        """Whether a change under way beside a claim of that moment may have hidden this job from it."""
+        if not self._at_once:
+            return False
+        is_new = self._ready_since[id] > at - self._at_once
+        return is_new or any(abs(at - touched) < self._at_once for touched in self._touched.get(id, ()))
 
     def _begin_to_wait(self, at: Instant) -> None:
         idle = set(self._up.values()) - set(self._holders.values())

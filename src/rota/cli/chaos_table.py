@@ -7,7 +7,8 @@ from rota.cli.command import Argument, Command, Option
 CHAOS = (
     Command(
         "demo",
-        "show what rota does: a crew tags a library of music, one of its workers is killed, in a few seconds",
+        "show what rota does: a crew tags a library of music, one of its workers is killed, in a few seconds;"
+        " with --db postgresql://… its jobs are in a schema of their own there, which is dropped when all is well",
         "demo:demo",
         "rota demo",
         arguments=(Argument("FOLDER", "where to play, a new folder; a temporary one without it", required=False),),

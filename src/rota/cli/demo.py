@@ -1,4 +1,4 @@
-"""`demo`: the main job, played in a folder of its own; the user's database is not touched."""
+"""`demo`: the main job, played in a folder or schema of its own; the user's jobs are not touched."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import os
 import signal
 import sys
 import tempfile
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rota.cli.call import write
 from rota.cli.show import columns
+from rota.core.errors import BadInput, StoreError
+from rota.store.open import POSTGRES
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,9 +22,10 @@ if TYPE_CHECKING:
 
 def demo(call: Call) -> int:
     """Play it and tell what came of it; 1 when anything was not as promised."""
-    from rota.demo.run import NotAsPromised, check_folder, run
+    from rota.demo.run import NotAsPromised, check_folder, new_schema, run
     from rota.demo.screen import Screen
 
+    db = new_schema(_server(call.db)) if call.db is not None else None
     if call["folder"] is not None:
         check_folder(call["folder"])
     folder = os.path.abspath(call["folder"] or tempfile.mkdtemp(prefix="rota-demo-"))
@@ -30,15 +34,42 @@ def demo(call: Call) -> int:
     live = stream.isatty() and os.environ.get("TERM") != "dumb"
     screen = Screen(_aside if call.json else write, live)
     try:
-        told = run(folder, screen)
+        told = run(folder, screen, db)
     except NotAsPromised as problem:
-        screen.say(f"NOT as promised: {problem}; how far it came is in {folder}, and why in .rota/crew.log there")
+        where = f"{folder} and {_schema(db)}" if db else folder
+        screen.say(f"NOT as promised: {problem}; how far it came is in {where}, and why in .rota/crew.log there")
         return 1
+    except BaseException:
+        with suppress(StoreError):  # where it is out of reach, that is what is told
+            _remove(db)
+        raise
+    if told["is_good"]:
+        _remove(db)
     if call.json:
         call.document(told)
     else:
-        call.lines(_summary(call, told))
+        call.lines([*_summary(call, told), _left(folder, db, told["is_good"])])
     return 0 if told["is_good"] else 1
+
+
+def _server(db: str) -> str:
+    if not db.startswith(POSTGRES):
+        raise BadInput("the demo makes a file of its own; --db is for a server: --db postgresql://user@host/database")
+    return db
+
+
+def _schema(db: str) -> str:
+    """For people: without what else the URL holds, such as a password."""
+    return f"schema {db.rpartition('schema=')[2]}"
+
+
+def _remove(db: str | None) -> None:
+    """The demo leaves nothing on a server, unless there is something to look at."""
+    if db is not None:
+        from rota.settings import Settings
+        from rota.store.postgres.open import remove
+
+        remove(db, Settings())
 
 
 def _summary(call: Call, told: dict[str, Any]) -> list[str]:
@@ -66,8 +97,15 @@ def _summary(call: Call, told: dict[str, Any]) -> list[str]:
         *columns(call, [name.upper() for name in names], albums),
         "",
         f"{verdict}; the killed worker's ran again after {killed['again_after_ms']} ms. It took {told['seconds']} s.",
-        f"The library and its database are in {told['folder']}: look at them with `rota list`, or remove the folder.",
     ]
+
+
+def _left(folder: str, db: str | None, is_good: bool) -> str:
+    """What is there afterwards, and what to do with it."""
+    if db is None:
+        return f"The library and its database are in {folder}: look at them with `rota list`, or remove the folder."
+    jobs = "the jobs had a schema of their own, which is removed" if is_good else f"the jobs are in {_schema(db)}"
+    return f"The library is in {folder}; {jobs}."
 
 
 def _aside(text: str) -> None:

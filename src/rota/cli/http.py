@@ -28,8 +28,11 @@ def open_link(call: Call) -> int:
     from rota.http.local import local_address, local_secret
 
     with call.store() as store:
-        path = store.database.path
-    link = _ask_for_link(local_address(path), local_secret(path))
+        if store.link is not None:
+            link: str = store.link.post("/codes")["link"]
+        else:
+            beside = store.database.beside
+            link = _ask_for_link(local_address(beside), local_secret(beside))
     if call.json:
         call.document({"link": link})
     else:

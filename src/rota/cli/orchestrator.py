@@ -120,13 +120,15 @@ def status(call: Call) -> int:
     from rota.orchestrator.run import lock_path
 
     with call.store() as store:
-        pid = holder(lock_path(store.database.beside))
-        document = wire.crew(store, pid)
+        if store.link is not None:
+            document = store.link.get("/orchestrator")
+        else:
+            document = wire.crew(store, holder(lock_path(store.database.beside)))
         if call.json:
             call.document(document)
         else:
             call.lines(_page(call, document))
-    return 0 if pid is not None else 6
+    return 0 if document["pid"] is not None else 6
 
 
 def scale(call: Call) -> int:

@@ -227,3 +227,10 @@ def renewed(job: Job, lease: Duration, now: Instant) -> Instant:
     """Until when a renewal by hand reaches: never shorter than it was, never past the job's time-out."""
     until = now + lease if job.deadline is None else min(now + lease, job.deadline)
     return max(until, job.lease_expires_at or 0)
+
+
+def whose(job: Job, who: str) -> str:
+    """What became of a claim that its holder still believes in."""
+    if job.status == jobs.ACTIVE:
+        return f"job {job.id} is not held by {who} any more: {job.worker_id} holds it with token {job.token}"
+    return f"job {job.id} is not held by {who} any more: it is {job.status}"

@@ -1,4 +1,4 @@
-"""A JSON writer for the hot verbs: `json` imports `re`, which costs as much as the rest of a heartbeat."""
+"""A JSON writer and reader for the hot verbs: `json` imports `re`, which costs as much as the rest of a heartbeat."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from rota.core.errors import BadInput
 
 try:
     from _json import encode_basestring
+    from _json import make_scanner as _make_scanner
 except ImportError:  # an interpreter without the C scanner
     from json.encoder import encode_basestring
+
+    _make_scanner = None  # type: ignore[assignment, misc]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
 _INFINITE = float("inf")
 quote: Callable[[str], str] = encode_basestring
@@ -27,6 +31,32 @@ class Raw(str):
 def encode(value: object, indent: int | None = None) -> str:
     """`value` as JSON text: None, booleans, numbers, strings, `Raw`, and lists, tuples and dicts of these."""
     return "".join(_pieces(value, "\n" if indent else "", " " * (indent or 0)))
+
+
+def decode(text: str) -> Any:
+    """The value of a JSON text, by the scanner in C without the package around it; what is none is a ValueError."""
+    if _scan is not None:
+        try:
+            value, end = _scan(text, 0)
+            if end == len(text):
+                return value
+        except (StopIteration, SystemError):  # how it fails while `json`, which has its error, is not loaded
+            pass
+    from json import loads
+
+    return loads(text)
+
+
+class _Reading:
+    """How the scanner reads: as `json.loads` does."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int, parse_constant = float, int, float
+    memo = None
+
+
+_scan: Callable[[str, int], tuple[Any, int]] | None = None if _make_scanner is None else _make_scanner(_Reading)  # type: ignore[arg-type]
 
 
 def compact(value: object) -> str:

@@ -73,6 +73,18 @@ def format_instant(instant: Instant) -> str:
     return f"{year:04}-{month:02}-{day:02}T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}Z"
 
 
+def instant_of(text: str) -> Instant:
+    """The instant of a text that `format_instant` wrote."""
+    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    days = _days_until(year) + sum(_MONTHS[: month - 1]) + (month > 2 and _is_leap(year)) + day - 1
+    seconds = int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])
+    return days * DAY + seconds * SECOND + int(text[20:26])
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
 def _days_until(year: int) -> int:
     """Days from 1970 to the first of January of a year; by hand, because `datetime` is dear to import."""
     past = year - 1
@@ -80,10 +92,9 @@ def _days_until(year: int) -> int:
 
 
 def _month_and_day(year: int, day: int) -> tuple[int, int]:
-    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     month = 0
-    while day >= _MONTHS[month] + (month == 1 and is_leap):
-        day -= _MONTHS[month] + (month == 1 and is_leap)
+    while day >= _MONTHS[month] + (month == 1 and _is_leap(year)):
+        day -= _MONTHS[month] + (month == 1 and _is_leap(year))
         month += 1
     return month + 1, day + 1
 

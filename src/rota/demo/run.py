@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import time
 from contextlib import closing
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import BadInput, RotaError
 from rota.demo import sound
+from rota.store.open import within_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,20 +32,28 @@ class NotAsPromised(RotaError):
     """The work was not done, or not in time."""
 
 
-def run(folder: str, screen: Screen) -> dict[str, Any]:
-    """Play in this folder, which becomes the current one; what came of it."""
-    os.makedirs(os.path.join(folder, ".rota"))
+def new_schema(url: str) -> str:
+    """A place of the demo's own on this PostgreSQL server."""
+    return within_schema(url, f"rota_demo_{secrets.token_hex(4)}")
+
+
+def run(folder: str, screen: Screen, db: str | None = None) -> dict[str, Any]:
+    """Play in this folder, which becomes the current one, with the jobs in `db` or a file there; what came of it."""
+    ours = os.path.join(folder, ".rota")
+    os.makedirs(ours)
     for name in [name for name in os.environ if name.startswith("ROTA_")]:
         del os.environ[name]
-    os.environ["ROTA_DB"] = os.path.join(folder, ".rota", "rota.db")
+    os.environ["ROTA_DB"] = db or os.path.join(ours, "rota.db")
+    os.environ["XDG_RUNTIME_DIR"] = ours
     os.chdir(folder)
     from rota.demo import music
 
+    music.app.store.now()  # a server that cannot be used is told of before anything is made
     albums = make_library(screen)
     with closing(music.library()) as table:
         table.execute("PRAGMA journal_mode = WAL")
         table.executescript(music.SCHEMA)
-    with music.app.crew(POOLS) as crew:
+    with closing(music.app), music.app.crew(POOLS, log=os.path.join(ours, "crew.log")) as crew:
         pools = ", ".join(f"{pool} {size}" for pool, size in POOLS.items())
         screen.say(f"a crew of {sum(POOLS.values())} workers begins: {pools}")
         told = _Play(music.app, crew, screen, albums).through()

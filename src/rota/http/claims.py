@@ -6,13 +6,15 @@ import time
 from typing import TYPE_CHECKING
 
 from rota import wire
-from rota.core.access import WORK
+from rota.core.access import ADMIN, WORK
 from rota.core.claim import Claim, Done, Failed, Released, Snoozed
 from rota.core.errors import BadInput, NotFound, NothingReady
 from rota.core.ids import job_id
 from rota.core.job import DONE
 from rota.core.times import SECOND
 from rota.http import shapes
+from rota.http.jobs import job_document
+from rota.http.problem import Denied
 from rota.http.route import Route
 from rota.store.payload import encode as encode_payload
 
@@ -40,23 +42,48 @@ async def take(visit: Visit) -> list[Document]:
 
 
 def _take(store: Store, visit: Visit) -> list[Document]:
-    visit.speak_for(store, visit.body.worker_id)
+    _refuse_to_act(store, visit)
+    lease = _duration(visit.body.lease)
     try:
-        claim = store.claims.take(visit.body.worker_id, visit.body.queue, _duration(visit.body.lease))
+        claim = store.claims.take(visit.body.worker_id, visit.body.queue, lease, visit.body.person)
     except NothingReady:
         return []
-    return [{**wire.job(store.jobs.get(claim.job_id)), "claim": wire.claim(claim)}]
+    return [{**job_document(visit, store.jobs.get(claim.job_id)), "claim": wire.claim(claim)}]
 
 
 def _is_anything_ready(store: Store, visit: Visit) -> bool:
     """Look before writing, because many may wait; waiting is a beat."""
-    store.workers.heartbeat(visit.body.worker_id)
+    if visit.body.worker_id is not None:
+        store.workers.heartbeat(visit.body.worker_id)
     return bool(store.jobs.ready(visit.body.queue, 1))
 
 
 def claim(store: Store, visit: Visit) -> Document:
-    visit.speak_for(store, visit.body.worker_id)
-    return wire.claim(store.claims.claim(_id(visit), visit.body.worker_id, _duration(visit.body.lease)))
+    _refuse_to_act(store, visit)
+    wanted = visit.body
+    return wire.claim(store.claims.claim(_id(visit), wanted.worker_id, _duration(wanted.lease), wanted.person))
+
+
+def _refuse_to_act(store: Store, visit: Visit) -> None:
+    """A worker's token claims for its own workers; for a person by hand only an admin's does."""
+    wanted = visit.body
+    if (wanted.worker_id is None) == (wanted.person is None):
+        raise BadInput("say for whom to claim: a worker_id, or a person such as ada@laptop; not both")
+    if wanted.person is not None and not (wanted.person.isprintable() and wanted.person.strip()):
+        raise BadInput(f"{wanted.person!r} is nobody's name: write for example ada@laptop")
+    if wanted.person is not None and visit.token is not None and not visit.token.allows(ADMIN):
+        raise Denied(f"token {visit.token.name!r} may not claim for a person: register a worker and claim for that")
+    visit.speak_for(store, wanted.worker_id)
+
+
+def checkpoint(store: Store, visit: Visit) -> Document:
+    store.claims.checkpoint(_held(store, visit), visit.body.value)
+    return {"id": _id(visit)}
+
+
+def capture(store: Store, visit: Visit) -> Document:
+    store.claims.capture(_held(store, visit), visit.body.transcript_path, visit.body.stderr_path)
+    return {"id": _id(visit)}
 
 
 def renew(store: Store, visit: Visit) -> Document:
@@ -65,7 +92,7 @@ def renew(store: Store, visit: Visit) -> Document:
 
 def release(store: Store, visit: Visit) -> Document:
     store.claims.release(_held(store, visit), visit.body.note)
-    return wire.job(store.jobs.get(_id(visit)))
+    return job_document(visit, store.jobs.get(_id(visit)))
 
 
 def settle(store: Store, visit: Visit) -> Document:
@@ -77,7 +104,7 @@ def settle(store: Store, visit: Visit) -> Document:
         store.claims.settle(held, outcome)
         return {"id": held.job_id, "status": DONE}
     store.claims.settle(held, outcome)
-    return wire.job(store.jobs.get_or(job.but(status=DONE)))
+    return job_document(visit, store.jobs.get_or(job.but(status=DONE)))
 
 
 def _held(store: Store, visit: Visit) -> Claim:
@@ -122,11 +149,39 @@ ROUTES = (
         "take the best ready job; wait for one if asked to",
         list[shapes.TakenJob],
         shapes.Take,
+        shapes.Details,
         is_async=True,
     ),
     Route("POST", "/api/v1/jobs/{id}/claim", claim, WORK, "take this job", shapes.Claim, shapes.ClaimJob),
     Route("POST", "/api/v1/jobs/{id}/claim/renew", renew, WORK, "extend the lease", shapes.Claim, shapes.Renew),
-    Route("POST", "/api/v1/jobs/{id}/claim/release", release, WORK, "give it back", shapes.Job, shapes.Release),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/claim/release",
+        release,
+        WORK,
+        "give it back",
+        shapes.Job,
+        shapes.Release,
+        shapes.Details,
+    ),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/claim/checkpoint",
+        checkpoint,
+        WORK,
+        "keep what the next attempt should know",
+        shapes.Kept,
+        shapes.Keep,
+    ),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/claim/capture",
+        capture,
+        WORK,
+        "say where its output is written",
+        shapes.Kept,
+        shapes.Capture,
+    ),
     Route(
         "POST",
         "/api/v1/jobs/{id}/claim/settle",
@@ -135,5 +190,6 @@ ROUTES = (
         "say what became of it",
         shapes.Job | shapes.Gone,
         shapes.Settle,
+        shapes.Details,
     ),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rota import facts
 from rota.core.access import READ
 from rota.core.errors import BadInput
+from rota.core.times import format_instant
 from rota.core.topic import checked
 from rota.http import shapes
 from rota.http.route import SSE, Route
@@ -37,6 +38,17 @@ def log(store: Store, visit: Visit) -> list[Document]:
     return facts.documents(facts.after(store, patterns, wanted.after, wanted.limit))
 
 
+def raw(store: Store, visit: Visit) -> list[Document]:
+    wanted = visit.query
+    if wanted.after is not None and wanted.before is not None:
+        raise BadInput("after and before do not go together: leave one out")
+    newest = wanted.after is None
+    found = (
+        store.events.newest(wanted.before, wanted.limit) if newest else store.events.after(wanted.after, wanted.limit)
+    )
+    return [{"cursor": e.cursor, "at": format_instant(e.at), "actor": e.actor, "facts": e.facts} for e in found]
+
+
 ROUTES = (
     Route(
         "GET",
@@ -57,5 +69,14 @@ ROUTES = (
         "the log of facts, oldest first",
         list[shapes.Fact],
         query=shapes.LogFilter,
+    ),
+    Route(
+        "GET",
+        "/api/v1/events/raw",
+        raw,
+        READ,
+        "the log as it stands, an event per transaction, oldest first",
+        list[shapes.Event],
+        query=shapes.EventFilter,
     ),
 )

@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from rota import wire
 from rota.core.access import READ
+from rota.core.times import format_instant
 from rota.core.version import __version__
 from rota.http import metrics as meters
 from rota.http import shapes, views
@@ -30,6 +31,10 @@ def info(store: Store, _: Visit) -> Document:
         "orchestrators": [wire.orchestrator(each) for each in store.orchestrators.live()],
         "slots": [wire.slot(slot, store.now(), hosts) for slot in store.slots.all()],
     }
+
+
+def clock(store: Store, _: Visit) -> Document:
+    return {"now": format_instant(store.now()), "wall": format_instant(store.database.wall())}
 
 
 async def healthz(_: Visit) -> Document:
@@ -82,6 +87,7 @@ def me(_: Store, visit: Visit) -> Document:
 
 ROUTES = (
     Route("GET", "/api/v1/info", info, OPEN, "what runs here", shapes.Info),
+    Route("GET", "/api/v1/clock", clock, OPEN, "what time it is to the store", shapes.Clock),
     Route("GET", "/api/v1/openapi.json", openapi, READ, "this API, described", dict),
     Route("GET", "/api/v1/me", me, READ, "who asks, and what they may", views.Me),
     Route("POST", "/api/v1/codes", code, READ, "a one-time code for a browser", shapes.Code, shapes.Empty),

@@ -21,13 +21,14 @@ from rota.store.heed import LOOK_AGAIN, PATIENCE, not_heeded, unheeded
 from rota.store.search import Page, search
 
 if TYPE_CHECKING:
+    from rota.core.job import Job
     from rota.http.visit import Visit
     from rota.store.store import Store
     from rota.wire import Document
 
 
 def add(store: Store, visit: Visit) -> Document:
-    return wire.job(store.jobs.add(_new(store, visit.body)))
+    return job_document(visit, store.jobs.add(_new(store, visit.body)))
 
 
 def add_many(store: Store, visit: Visit) -> Document:
@@ -47,15 +48,15 @@ def list_jobs(store: Store, visit: Visit) -> Response:
     if before is not None:
         following = visit.request.url.include_query_params(before=before)
         headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
-    return Response(dump([wire.job(job) for job in found]), 200, headers, JSON)
+    return Response(dump([job_document(visit, job) for job in found]), 200, headers, JSON)
 
 
 def ready(store: Store, visit: Visit) -> list[Document]:
-    return [wire.job(job) for job in store.jobs.ready(visit.query.queue, visit.query.limit)]
+    return [job_document(visit, job) for job in store.jobs.ready(visit.query.queue, visit.query.limit)]
 
 
 def show(store: Store, visit: Visit) -> Document:
-    return wire.job(store.jobs.get(_id(visit)))
+    return job_document(visit, store.jobs.get(_id(visit)))
 
 
 def why(store: Store, visit: Visit) -> Document:
@@ -76,27 +77,27 @@ async def cancel(visit: Visit) -> Document:
     job = await visit.ask(lambda store: store.jobs.cancel(was.id))
     if was.orchestrator is not None:
         await until_heeded(visit, f"job {job.id} is cancelled")
-    return wire.job(job)
+    return job_document(visit, job)
 
 
 def retry(store: Store, visit: Visit) -> Document:
-    return wire.job(store.jobs.retry(_id(visit)))
+    return job_document(visit, store.jobs.retry(_id(visit)))
 
 
 def done(store: Store, visit: Visit) -> Document:
-    return wire.job(store.jobs.done(_id(visit), visit.body.result, visit.body.force))
+    return job_document(visit, store.jobs.done(_id(visit), visit.body.result, visit.body.force))
 
 
 def fail(store: Store, visit: Visit) -> Document:
-    return wire.job(store.jobs.fail(_id(visit), visit.body.error, not visit.body.final, visit.body.force))
+    return job_document(visit, store.jobs.fail(_id(visit), visit.body.error, not visit.body.final, visit.body.force))
 
 
 def block(store: Store, visit: Visit) -> Document:
-    return wire.job(store.jobs.block(_id(visit), visit.body.on))
+    return job_document(visit, store.jobs.block(_id(visit), visit.body.on))
 
 
 def unblock(store: Store, visit: Visit) -> Document:
-    return wire.job(store.jobs.unblock(_id(visit), visit.body.on))
+    return job_document(visit, store.jobs.unblock(_id(visit), visit.body.on))
 
 
 async def until_heeded(visit: Visit, what: str) -> None:
@@ -107,6 +108,12 @@ async def until_heeded(visit: Visit, what: str) -> None:
         await asyncio.sleep(LOOK_AGAIN)
     if late:
         raise not_heeded(what, late)
+
+
+def job_document(visit: Visit, job: Job) -> Document:
+    """A job, with its details where they were asked for."""
+    document = wire.job(job)
+    return {**document, "details": wire.job_details(job)} if visit.query.details else document
 
 
 def _id(visit: Visit) -> int:
@@ -123,7 +130,7 @@ def _new(store: Store, wanted: shapes.NewJob) -> NewJob:
 
 ROUTES = (
     Route("GET", "/api/v1/jobs", list_jobs, READ, "jobs, newest first", list[shapes.Job], query=shapes.JobFilter),
-    Route("POST", "/api/v1/jobs", add, ENQUEUE, "add a job", shapes.Job, shapes.NewJob),
+    Route("POST", "/api/v1/jobs", add, ENQUEUE, "add a job", shapes.Job, shapes.NewJob, shapes.Details),
     Route("POST", "/api/v1/jobs/bulk", add_many, ENQUEUE, "add many jobs, all or none", shapes.Ids, shapes.NewJobs),
     Route(
         "GET",
@@ -135,7 +142,7 @@ ROUTES = (
         query=shapes.ReadyFilter,
         tends=True,
     ),
-    Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", shapes.Job),
+    Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", shapes.Job, query=shapes.Details),
     Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", shapes.Why),
     Route("GET", "/api/v1/jobs/{id}/graph", graph, READ, "what it waits for and what waits for it", views.Graph),
     Route("GET", "/api/v1/jobs/{id}/runs", runs, READ, "what each claim on it did, oldest first", list[shapes.Run]),
@@ -147,13 +154,50 @@ ROUTES = (
         "call it off, whatever it is doing",
         shapes.Job,
         shapes.Empty,
+        shapes.Details,
         is_async=True,
     ),
-    Route("POST", "/api/v1/jobs/{id}/retry", retry, ADMIN, "run it once more", shapes.Job, shapes.Empty),
-    Route("POST", "/api/v1/jobs/{id}/done", done, ADMIN, "settle it as done, without a token", shapes.Job, shapes.Done),
     Route(
-        "POST", "/api/v1/jobs/{id}/fail", fail, ADMIN, "settle it as failed, without a token", shapes.Job, shapes.Fail
+        "POST", "/api/v1/jobs/{id}/retry", retry, ADMIN, "run it once more", shapes.Job, shapes.Empty, shapes.Details
     ),
-    Route("POST", "/api/v1/jobs/{id}/block", block, ADMIN, "let it wait for another", shapes.Job, shapes.On),
-    Route("POST", "/api/v1/jobs/{id}/unblock", unblock, ADMIN, "let it wait no longer", shapes.Job, shapes.On),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/done",
+        done,
+        ADMIN,
+        "settle it as done, without a token",
+        shapes.Job,
+        shapes.Done,
+        shapes.Details,
+    ),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/fail",
+        fail,
+        ADMIN,
+        "settle it as failed, without a token",
+        shapes.Job,
+        shapes.Fail,
+        shapes.Details,
+    ),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/block",
+        block,
+        ADMIN,
+        "let it wait for another",
+        shapes.Job,
+        shapes.On,
+        shapes.Details,
+    ),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/unblock",
+        unblock,
+        ADMIN,
+        "let it wait no longer",
+        shapes.Job,
+        shapes.On,
+        shapes.Details,
+    ),
 )

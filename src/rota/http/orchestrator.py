@@ -21,7 +21,7 @@ def status(store: Store, _: Visit) -> Document:
     from rota.orchestrator.exclusive import holder
     from rota.orchestrator.run import lock_path
 
-    pid = holder(lock_path(store.database.path))
+    pid = holder(lock_path(store.database.beside))
     return wire.crew(store, pid)
 
 
@@ -30,9 +30,11 @@ def reconcile(store: Store, visit: Visit) -> Document:
 
 
 def drain(store: Store, visit: Visit) -> Document:
-    asked = store.orchestrators.drain(visit.body.crew, host_id())
+    host = visit.body.host
+    asked = store.orchestrators.drain(visit.body.crew, store.orchestrators.host_named(host) if host else host_id())
     if not asked:
-        raise Refused(f"no orchestrator of crew {visit.body.crew} is running here")
+        where = f"on {host}" if host else "here"
+        raise Refused(f"no orchestrator of crew {visit.body.crew} is running {where}")
     return {"draining": [each.pid for each in asked]}
 
 

@@ -51,7 +51,8 @@ def resume(store: Store, visit: Visit) -> Document:
 
 def scale(store: Store, visit: Visit) -> Document:
     name, wanted = queue_name(visit.path["name"]), visit.body
-    store.slots.scale(wanted.crew, host_id(), name, wanted.count)
+    host = store.orchestrators.host_named(wanted.host) if wanted.host else host_id()
+    store.slots.scale(wanted.crew, host, name, wanted.count)
     return {"queue": name, "count": wanted.count, "crew": wanted.crew}
 
 

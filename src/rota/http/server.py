@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from rota.core.errors import Conflict, Refused, RotaError
+from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.times import SECOND
 from rota.http.app import create
 from rota.http.auth import is_loopback
@@ -43,18 +43,20 @@ def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None 
     `frame_fd` is the pipe to the orchestrator that watches this process. Its log is kept, so no link goes there.
     """
     with open_store(settings.db, settings, told=told) as store:
-        path = store.database.path
+        if store.link is not None:
+            raise BadInput("this serves a database, and an HTTP API was named: do it where the database is")
+        url, beside = store.database.url, store.database.beside
         _refuse_open_door(store, settings)
         token, secret = local_token(store)
-    settings = settings.but(db=path)
+    settings = settings.but(db=url)
     with _bound(settings) as listening:
-        api = create(path, settings, hosts_of(settings), secret.encode())
-        url = _url(settings, listening)
-        with address_file(path, url):
-            told(f"rota answers at {url}")
+        api = create(url, settings, hosts_of(settings), secret.encode())
+        address = _url(settings, listening)
+        with address_file(beside, address):
+            told(f"rota answers at {address}")
             if frame_fd is None:
                 code = api.new_code(token.id, time.time())
-                told(f"open it in a browser within a minute: {url}/open?code={code}")
+                told(f"open it in a browser within a minute: {address}/open?code={code}")
             _run(api, settings, listening, frame_fd)
     return 0
 

@@ -20,6 +20,8 @@ Title = Annotated[str, Meta(min_length=1, max_length=1000)]
 Word = Annotated[str, Meta(max_length=200)]
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 Text = Annotated[str, Meta(max_length=16_384)]
+Path = Annotated[str, Meta(min_length=1, max_length=4096)]
+Cursor = Annotated[str, Meta(max_length=100)]
 WorkerId = Annotated[str, Meta(min_length=1, max_length=100)]
 JobStatus = Literal["blocked", "scheduled", "ready", "active", "done", "failed", "cancelled"]
 Scope = Literal["read", "enqueue", "work", "admin"]
@@ -51,6 +53,12 @@ class NewJob(Request):
     limit_key: Key | None = None
     max_attempts: Count | None = None
     timeout: Seconds | None = None
+
+
+class Details(Request):
+    """`details` adds what a record of the store says beyond its document."""
+
+    details: bool = False
 
 
 class NewJobs(Request):
@@ -85,18 +93,20 @@ class On(Request):
 
 
 class Take(Request):
-    """Take the best ready job; wait so many seconds for one."""
+    """Take the best ready job; wait so many seconds for one. Without a worker, for a person by hand."""
 
-    worker_id: WorkerId
+    worker_id: WorkerId | None = None
+    person: Word | None = None
     queue: QueueName | None = None
     lease: Seconds | None = None
     wait: Annotated[float, Meta(ge=0, le=30)] = 0
 
 
 class ClaimJob(Request):
-    """Take this job."""
+    """Take this job; without a worker, for a person such as `ada@laptop` by hand."""
 
-    worker_id: WorkerId
+    worker_id: WorkerId | None = None
+    person: Word | None = None
     lease: Seconds | None = None
 
 
@@ -105,6 +115,21 @@ class Renew(Request):
 
     token: Id
     lease: Seconds | None = None
+
+
+class Keep(Request):
+    """What the next attempt should know."""
+
+    token: Id
+    value: Any
+
+
+class Capture(Request):
+    """The files on the worker's host that the code behind a claim writes."""
+
+    token: Id
+    transcript_path: Path | None = None
+    stderr_path: Path | None = None
 
 
 class Release(Request):
@@ -191,11 +216,21 @@ class Certify(Request):
 
 
 class NewWorker(Request):
-    """A worker's life begins; it promises to beat `every` so many seconds."""
+    """A worker's life begins; it promises to beat `every` so many seconds. Where it runs is told to people only."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200, pattern=VISIBLE)]
     every: Annotated[float, Meta(ge=0.1, le=3_153_600_000)] | None = None
     queue: QueueName | None = None
+    hostname: Annotated[str, Meta(min_length=1, max_length=253)] | None = None
+    pid: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
+
+
+class Progress(Request):
+    """How far the job in hand is."""
+
+    done: float
+    total: float | None = None
+    note: Word | None = None
 
 
 class Beat(Request):
@@ -205,6 +240,8 @@ class Beat(Request):
     cpu: Annotated[float, Meta(ge=0)] | None = None
     memory: Annotated[float, Meta(ge=0)] | None = None
     completed: Id | None = None
+    progress: Progress | None = None
+    recovering: Annotated[float, Meta(ge=0)] | None = None
 
 
 class Reset(Request):
@@ -240,10 +277,11 @@ class Resume(Request):
 
 
 class Scale(Request):
-    """How many workers of the queue a crew on this host should have."""
+    """How many workers of the queue a crew should have: on this host, or on the one named."""
 
     count: Annotated[int, Meta(ge=0, le=1000)]
     crew: Word = "main"
+    host: Word | None = None
 
 
 class Reconcile(Request):
@@ -253,9 +291,10 @@ class Reconcile(Request):
 
 
 class Drain(Request):
-    """Let a crew on this host finish what it holds, and end."""
+    """Let a crew finish what it holds, and end: on this host, or on the one named."""
 
     crew: Word = "main"
+    host: Word | None = None
 
 
 class NewToken(Request):
@@ -265,7 +304,7 @@ class NewToken(Request):
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=4)]
 
 
-class JobFilter(Request):
+class JobFilter(Details):
     """Which jobs to list, newest first; `before` pages on; `internal` includes those that fill queues from sources.
 
     `search` looks for a text in titles, kinds and keys, among a bounded number of jobs: follow the link to search on.
@@ -279,14 +318,14 @@ class JobFilter(Request):
     internal: bool = False
 
 
-class ReadyFilter(Request):
+class ReadyFilter(Details):
     """Which ready jobs to list, best first."""
 
     queue: QueueName | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 10
 
 
-class WorkerFilter(Request):
+class WorkerFilter(Details):
     """Which workers to list; `all` includes those that are gone."""
 
     all: bool = False
@@ -305,10 +344,41 @@ class LogFilter(Topics):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
+class EventFilter(Request):
+    """Which events to list, oldest first: those after a cursor, or the last before one."""
+
+    after: Cursor | None = None
+    before: Cursor | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 500
+
+
 class Link(Request):
     """The one-time code of a link."""
 
     code: Annotated[str, Meta(max_length=200)] = ""
+
+
+class JobDetails(Answer):
+    """What the store knows of a job beyond its document; claim and holder are those of its last claim."""
+
+    blocked_on: Literal["dependency", "limit"] | None
+    key: str | None
+    limit_key: str | None
+    timeout: float | None
+    generation: int
+    deaths: int
+    lapses: int
+    claimed_at: Moment | None
+    token: int | None
+    worker_id: str | None
+    orchestrator: int | None
+    lease: float | None
+    lease_expires_at: Moment | None
+    renewed_count: int
+    checkpoint: Any
+    source: str | None
+    transcript_path: str | None
+    stderr_path: str | None
 
 
 class Job(Answer):
@@ -335,6 +405,7 @@ class Job(Answer):
     worker_id: str | None
     run_id: str | None
     note: str | None
+    details: JobDetails | UnsetType = UNSET
 
 
 class Gone(Answer):
@@ -358,7 +429,7 @@ class Claim(Answer):
     status: Literal["active"]
 
 
-class TakenJob(Job):
+class TakenJob(Job, kw_only=True):
     """A job with the claim that was made on it."""
 
     claim: Claim
@@ -384,6 +455,16 @@ class Run(Answer):
     stderr_path: str | None
 
 
+class WorkerDetails(Answer):
+    """What the store knows of a worker beyond its document."""
+
+    status: Literal["starting", "idle", "busy", "stopping", "stopped", "dead"]
+    desired: str | None
+    orchestrator: int | None
+    queue: str | None
+    concurrency: int
+
+
 class Worker(Answer):
     """A worker."""
 
@@ -404,6 +485,7 @@ class Worker(Answer):
     last_error_at: Moment | None
     last_error_message: str | None
     metadata: dict[str, Any]
+    details: WorkerDetails | UnsetType = UNSET
 
 
 class Certificate(Answer):
@@ -662,6 +744,28 @@ class Code(Answer):
     code: str
     link: str
     expires_in: int
+
+
+class Clock(Answer):
+    """The store's time, by which leases lapse, and the time of day, by which jobs fall due."""
+
+    now: Moment
+    wall: Moment
+
+
+class Event(Answer):
+    """What one transaction changed. `cursor` is opaque: hand it back to read on from here."""
+
+    cursor: str
+    at: Moment
+    actor: str
+    facts: list[list[Any]]
+
+
+class Kept(Answer):
+    """What was told of the claim on a job is kept."""
+
+    id: int
 
 
 class Alive(Answer):

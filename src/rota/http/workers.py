@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from rota import wire
 from rota.core.access import ADMIN, READ, WORK
 from rota.core.errors import NotFound
 from rota.core.times import SECOND
 from rota.http import shapes
+from rota.http.jobs import job_document
 from rota.http.route import Route
 
 if TYPE_CHECKING:
@@ -21,16 +24,22 @@ if TYPE_CHECKING:
 def register(store: Store, visit: Visit) -> Document:
     every = None if visit.body.every is None else round(visit.body.every * SECOND)
     access = visit.token.id if visit.token else None
-    worker = store.workers.register(visit.body.name, every, queue=visit.body.queue, access=access)
-    return wire.worker(worker, worker.status)
+    told = visit.body
+    worker = store.workers.register(told.name, every, told.pid, told.queue, access, told.hostname or "")
+    return _document(visit, worker, worker.status)
 
 
 def list_workers(store: Store, visit: Visit) -> list[Document]:
-    return [_document(store, worker) for worker in store.workers.list(visit.query.all)]
+    return [_document(visit, worker, store.workers.shown(worker)) for worker in store.workers.list(visit.query.all)]
 
 
 def show(store: Store, visit: Visit) -> Document:
-    return _document(store, store.workers.get(visit.path["id"]))
+    worker = store.workers.get(visit.path["id"])
+    return _document(visit, worker, store.workers.shown(worker))
+
+
+def held(store: Store, visit: Visit) -> list[Document]:
+    return [job_document(visit, job) for job in store.workers.held(store.workers.get(visit.path["id"]).id)]
 
 
 def certificate(store: Store, visit: Visit) -> Document:
@@ -43,8 +52,7 @@ def certificate(store: Store, visit: Visit) -> Document:
 def heartbeat(store: Store, visit: Visit) -> Document:
     id = visit.path["id"]
     visit.speak_for(store, id if _is_known(store, id) else None)
-    told = {name: getattr(visit.body, name) for name in shapes.Beat.__struct_fields__}
-    metrics = {name: value for name, value in told.items() if value is not None}
+    metrics = _told(visit.body)
     return {"id": id, "advice": store.workers.heartbeat(id, metrics)}
 
 
@@ -55,7 +63,14 @@ def deregister(store: Store, visit: Visit) -> Document:
 
 
 def stop(store: Store, visit: Visit) -> Document:
-    return _document(store, store.workers.stop(visit.path["id"]))
+    worker = store.workers.stop(visit.path["id"])
+    return _document(visit, worker, store.workers.shown(worker))
+
+
+def _told(body: Struct) -> dict[str, object]:
+    """What was said, without what was not."""
+    told = {name: getattr(body, name) for name in body.__struct_fields__}
+    return {name: _told(each) if isinstance(each, Struct) else each for name, each in told.items() if each is not None}
 
 
 def _is_known(store: Store, id: str) -> bool:
@@ -65,8 +80,9 @@ def _is_known(store: Store, id: str) -> bool:
         return False
 
 
-def _document(store: Store, worker: Worker) -> Document:
-    return wire.worker(worker, store.workers.shown(worker))
+def _document(visit: Visit, worker: Worker, shown: str) -> Document:
+    document = wire.worker(worker, shown)
+    return {**document, "details": wire.worker_details(worker)} if visit.query.details else document
 
 
 ROUTES = (
@@ -79,10 +95,29 @@ ROUTES = (
         list[shapes.Worker],
         query=shapes.WorkerFilter,
     ),
-    Route("POST", "/api/v1/workers", register, WORK, "begin a worker's life", shapes.Worker, shapes.NewWorker),
-    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", shapes.Worker),
+    Route(
+        "POST",
+        "/api/v1/workers",
+        register,
+        WORK,
+        "begin a worker's life",
+        shapes.Worker,
+        shapes.NewWorker,
+        shapes.Details,
+    ),
+    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", shapes.Worker, query=shapes.Details),
+    Route("GET", "/api/v1/workers/{id}/jobs", held, READ, "what it holds", list[shapes.Job], query=shapes.Details),
     Route("DELETE", "/api/v1/workers/{id}", deregister, WORK, "end its life; what it holds goes back", shapes.Left),
     Route("GET", "/api/v1/workers/{id}/certificate", certificate, READ, "how it died", shapes.Certificate),
     Route("POST", "/api/v1/workers/{id}/heartbeat", heartbeat, WORK, "a sign of life", shapes.Advice, shapes.Beat),
-    Route("POST", "/api/v1/workers/{id}/stop", stop, ADMIN, "ask it to finish and leave", shapes.Worker, shapes.Empty),
+    Route(
+        "POST",
+        "/api/v1/workers/{id}/stop",
+        stop,
+        ADMIN,
+        "ask it to finish and leave",
+        shapes.Worker,
+        shapes.Empty,
+        shapes.Details,
+    ),
 )

@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota.core.errors import RotaError, SchemaMismatch, StoreError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEATH, RENEWAL, WORK, LOOK, END = range(5)
-RETRY_AFTER = 0.5
+RETRY_AFTER = (0.0, 0.05, 0.1, 0.2, 0.5)  # seconds: a lost connection is made again at once, a server is waited for
 COMPLAIN_EVERY = 10.0
 
 
@@ -102,14 +103,14 @@ class Ledger:
 
     def _persist(self, what: Callable[[Any], Any], store: Store | None) -> Any:
         """The answer, however long the store is away; a refusal is an answer too."""
-        while True:
+        for tries in count():
             try:
                 answer = what(store)
             except SchemaMismatch as problem:
                 return problem
             except StoreError as problem:
                 self._complain(str(problem))
-                if self._closing.wait(RETRY_AFTER):
+                if self._closing.wait(RETRY_AFTER[min(tries, len(RETRY_AFTER) - 1)]):
                     return problem
             except RotaError as problem:
                 return problem

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Holdings:
     """What the store has handed out to this orchestrator and not got back; the store thread's own.
 
-    Each committed answer enters it before the next transaction begins. When an answer was lost, the next exchange
-    carries the whole of it, and the store takes back whatever else it believes to be held here.
+    Each committed answer enters it before the next transaction begins. When an answer was lost, an exchange that
+    carries the whole of it comes first, and the store takes back whatever else it believes to be held here.
     """
 
     def __init__(self, id: int) -> None:
@@ -35,13 +35,12 @@ class Holdings:
     def exchange(
         self, store: Store, outcomes: Sequence[Settled], idle: Sequence[Idle], checkpoints: Sequence[Checkpoint]
     ) -> Exchange:
-        """Settle and claim; after a lost answer, ask first how far the store has come."""
-        settled = {token for _, token, _ in outcomes}
-        holdings = None
+        """Settle and claim; after a lost answer, find out first how far the store has come."""
         if not self._is_sure:
-            self._number, holdings = store.orchestrators.number(self._id), frozenset(self._tokens - settled)
+            self._find_out(store)
         self._is_sure = False
-        report = Report(outcomes, idle, checkpoints, holdings, self._served)
+        settled = {token for _, token, _ in outcomes}
+        report = Report(outcomes, idle, checkpoints, served=self._served)
         answer = store.orchestrators.exchange(self._id, self._number, report)
         self._is_sure = True
         self._number = answer.number
@@ -51,6 +50,12 @@ class Holdings:
         served = [claim.queue for claim in answer.claims if claim.worker_id in spare]
         self._served = served[-1] if served else self._served
         return answer
+
+    def _find_out(self, store: Store) -> None:
+        """What nobody here knows of goes back. A step of its own: short, where links break again and again."""
+        number = store.orchestrators.number(self._id)
+        self._number = store.orchestrators.exchange(self._id, number, Report(holdings=frozenset(self._tokens))).number
+        self._is_sure = True
 
     def drop(self, tokens: Iterable[int]) -> None:
         """These went back with the death of their worker."""

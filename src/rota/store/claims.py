@@ -34,10 +34,15 @@ class Claims:
         self._store = store
 
     @again
-    def claim(self, job_id: int, worker_id: str | None = None, lease: Duration | None = None) -> Claim:
-        """Take this job; one winner among any number of racers. Without a worker, for the caller's user and host."""
+    def claim(
+        self, job_id: int, worker_id: str | None = None, lease: Duration | None = None, person: str | None = None
+    ) -> Claim:
+        """Take this job; one winner among any number of racers. Without a worker, for the caller's user and host.
+
+        `person` says who that is, where the caller is elsewhere.
+        """
         with self._store.begin() as tx:
-            worker = present(self._store, tx, worker_id)
+            worker = present(self._store, tx, worker_id, person)
             hold.queue_of_job(tx, job_id)
             tend.tend(self._store, tx)
             job = self._wanted(tx, job_id)
@@ -50,10 +55,16 @@ class Claims:
         raise refusal
 
     @again
-    def take(self, worker_id: str | None = None, queue: str | None = None, lease: Duration | None = None) -> Claim:
+    def take(
+        self,
+        worker_id: str | None = None,
+        queue: str | None = None,
+        lease: Duration | None = None,
+        person: str | None = None,
+    ) -> Claim:
         """Take the best ready job, of one queue or of any, in one step."""
         with self._store.begin() as tx:
-            worker = present(self._store, tx, worker_id)
+            worker = present(self._store, tx, worker_id, person)
             rows = hold.queues(tx, None if queue is None else [queue])
             tend.tend(self._store, tx)
             best: list[Job] = []
@@ -149,7 +160,7 @@ class Claims:
         worker = worker_id or (None if token else self._store.workers.implicit_id())
         if job.status == jobs.ACTIVE and (token is None or job.token == token) and worker in (None, job.worker_id):
             return to_claim(job)
-        raise Stale(_whose(job, worker or f"token {token}"))
+        raise Stale(claims.whose(job, worker or f"token {token}"))
 
     def is_settled_by(self, job_id: int, worker_id: str | None) -> bool:
         """Whether this worker's last claim on the job ended by its own word, and nobody has claimed the job since."""
@@ -266,11 +277,4 @@ def _allowance(tx: Transaction, queue: Queue) -> Allowance:
 
 
 def _lost(tx: Transaction, claim: Claim) -> Stale:
-    return Stale(_whose(flow.job_of(tx, claim.job_id), f"{claim.worker_id} with token {claim.token}"))
-
-
-def _whose(job: Job, who: str) -> str:
-    """What became of a claim that its holder still believes in."""
-    if job.status == jobs.ACTIVE:
-        return f"job {job.id} is not held by {who} any more: {job.worker_id} holds it with token {job.token}"
-    return f"job {job.id} is not held by {who} any more: it is {job.status}"
+    return Stale(claims.whose(flow.job_of(tx, claim.job_id), f"{claim.worker_id} with token {claim.token}"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rota.core import job as jobs
 from rota.core import queue as queues
-from rota.core.claim import Done, end
+from rota.core.claim import Done, Returned, end
 from rota.core.jsontext import compact
 from rota.core.retry import Backoff
 from rota.core.source import is_internal
-from rota.store import flow, sourced
+from rota.store import flow, hold, sourced
 from rota.store.rows import by_id
 
 TYPE_CHECKING = False
@@ -104,6 +104,25 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
         if dependents:
             flow.ripple(tx, id)
     return held, workers
+
+
+def put_back(tx: Transaction, held: Sequence[Job], backoff: Backoff) -> None:
+    """Give back claims that nobody began, unspent: most of them all at once, so that it is soon over."""
+    if not held:
+        return
+    hold.all_jobs(tx, [job.id for job in held])
+    ready = {id for (id,) in tx.many("claim.put_back", [(job.id, job.token) for job in held])}
+    ids: dict[tuple[str, str | None], list[int]] = {}
+    for job in held:
+        if job.id in ready:
+            ids.setdefault((job.queue, job.worker_id), []).append(job.id)
+    for (queue, worker), back in ids.items():
+        tx.moved(jobs.RELEASE, queue, jobs.ACTIVE, jobs.READY, back, worker=worker)
+    for worker in sorted({worker for _, worker in ids if worker is not None}):
+        tx.execute("worker.settled", id=worker, succeeded=0, failed=0, error=None, now=tx.now)
+    for job in held:
+        if job.id not in ready:
+            end_claim(tx, job, Returned(), backoff, 0.0)
 
 
 def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int]) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.core import job as jobs
-from rota.core.claim import Done, Released, verb_of
+from rota.core.claim import Done, verb_of
 from rota.core.errors import Stale
 from rota.core.orchestrator import LEASE
 from rota.core.queue import DEFAULT, allow
@@ -142,10 +142,8 @@ def settle(store: Store, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[
 
 def give_back(store: Store, tx: Transaction, id: int, holdings: Collection[int]) -> None:
     """Release, unspent, what hangs on this orchestrator and is not among its holdings."""
-    for row in tx.execute("orchestrator.held", id=id):
-        job = to_job(row)
-        if job.token not in holdings:
-            ending.end_claim(tx, job, Released(reason="unknown"), store.settings.backoff, store.chance())
+    held = [to_job(row) for row in tx.execute("orchestrator.held", id=id)]
+    ending.put_back(tx, [job for job in held if job.token not in holdings], store.settings.backoff)
 
 
 def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) -> list[int]:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 
 from rota.core.errors import BadInput, NotFound, StoreError
-from rota.store.migrate import is_outdated, migrate
-from rota.store.store import Store
-from rota.store.workers import implicit_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,12 +14,14 @@ if TYPE_CHECKING:
     from rota.settings import Settings
     from rota.store.port import Database
     from rota.store.sqlite.clock import Clock
+    from rota.store.store import Store
 
     T = TypeVar("T")
 
 FOLDER, FILE = ".rota", "rota.db"
 _SCHEME = "sqlite:///"
 POSTGRES = ("postgresql://", "postgres://")
+REMOTE = ("http://", "https://")
 
 
 def find(start: str) -> str | None:
@@ -51,7 +50,7 @@ def path_of(url: str) -> str:
     if "://" in url:
         raise BadInput(
             f"{url!r} is not a database that this rota can open:"
-            " write sqlite:///path/to/rota.db or postgresql://user@host/database"
+            " write sqlite:///path/to/rota.db, postgresql://user@host/database or http://host:8356"
         )
     if not url or url.endswith("/") or os.path.isdir(url):
         raise BadInput(f"{url!r} is not a database file: write sqlite:///path/to/rota.db")
@@ -67,6 +66,8 @@ def open_database(
     told: Callable[[str], None] | None = None,
 ) -> Database:
     """The connection alone, whatever schema it finds."""
+    if url and url.startswith(REMOTE):
+        raise BadInput("this works on the database itself, and an HTTP API was named: do it where the database is")
     if url and url.startswith(POSTGRES):
         from rota.store.postgres import open as postgres
 
@@ -101,7 +102,8 @@ def within(
     if not (url or "").startswith(POSTGRES):
         raise BadInput(
             "a connection of yours needs rota's jobs in the same PostgreSQL database as your rows:"
-            " App('postgresql://…') or ROTA_DB=postgresql://…; here they are in SQLite"
+            " App('postgresql://…') or ROTA_DB=postgresql://…; here they are"
+            f" {'behind an HTTP API' if (url or '').startswith(REMOTE) else 'in SQLite'}"
         )
     from rota.store.postgres import callers
 
@@ -121,6 +123,14 @@ def open_store(
 
     `told` hears what a person should know: that one was made, or that someone keeps the write lock.
     """
+    if url and url.startswith(REMOTE):  # first, because a loop waits for every import
+        from rota.store.remote.store import RemoteStore
+
+        return RemoteStore(url, settings)
+    from rota.store.migrate import is_outdated, migrate
+    from rota.store.person import implicit_name
+    from rota.store.store import Store
+
     database = open_database(url, settings, make=make, clock=clock, told=told)
     try:
         migrate(database)

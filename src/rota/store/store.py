@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rota.store.port import Database
     from rota.store.queues import Queues
     from rota.store.reconcile import Reconciled
+    from rota.store.remote.link import Link
     from rota.store.slots import Slots
     from rota.store.sources import Sources
     from rota.store.tokens import Tokens
@@ -36,7 +37,10 @@ class Store:
     """One database opened by one program; `actor` is who its changes are told as.
 
     `outdated`: the schema is newer than this code, which may renew, settle and release what it holds and begin nothing.
+    `link` is the HTTP API behind it, where that is what was opened.
     """
+
+    link: Link | None = None
 
     def __init__(
         self,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import pwd
 
 from rota.core import worker as workers
 from rota.core.errors import BadInput, Conflict, NotFound, Refused, UnknownWorker
-from rota.core.ids import base36, queue_name
+from rota.core.ids import queue_name
 from rota.core.jsontext import encode
 from rota.core.record import Record
 from rota.core.times import SECOND
 from rota.store import tend
 from rota.store.again import again
+from rota.store.person import implicit_id, implicit_name
 from rota.store.rows import to_job, to_worker
 
 TYPE_CHECKING = False
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rota.core.worker import Worker
     from rota.store.store import Store
     from rota.store.transaction import Transaction
+
+
+ELSEWHERE = "elsewhere"  # the host of a worker whose process nobody can look for
 
 
 class Certificate(Record):
@@ -56,8 +59,12 @@ class Workers:
         pid: int | None = None,
         queue: str | None = None,
         access: str | None = None,
+        elsewhere: str | None = None,
     ) -> Worker:
-        """A new worker life, which promises to beat `every` so often. `access`: the token that speaks for it."""
+        """A new worker life, which promises to beat `every` so often. `access`: the token that speaks for it.
+
+        `elsewhere`: it runs on a host of this name, empty for one unknown, whose processes nobody here can see.
+        """
         interval = self._store.settings.heartbeat_interval if every is None else every
         if interval < SECOND // 10:
             raise BadInput("a worker cannot beat more often than every 100ms")
@@ -72,7 +79,7 @@ class Workers:
             if tx.one("orchestrator.stopping", host=host_id()):
                 raise Refused("the orchestrator here is stopping: register once it has, or when it runs again")
             id = self._store.new_worker_id()
-            _insert(tx, id, name, pid=pid, queue=queue, interval=interval)
+            _insert(tx, id, name, pid=pid, queue=queue, interval=interval, elsewhere=elsewhere)
             if access is not None:
                 tx.execute("token.bind", worker=id, token=access)
         return self.get(id)
@@ -143,10 +150,7 @@ class Workers:
 
     def implicit_id(self) -> str:
         """The worker that a person at this user and host stands for."""
-        import zlib
-
-        name = implicit_name().encode()
-        return f"worker-{base36((zlib.crc32(name) << 8 | zlib.adler32(name) & 0xFF) % 36**8)}"
+        return implicit_id(implicit_name())
 
     def list(self, gone_too: bool = False) -> list[Worker]:
         """The living workers; with `gone_too` the newest 1000 of all."""
@@ -155,21 +159,13 @@ class Workers:
         return [to_worker(row) for row in self._store.database.execute("worker.live", {})]
 
 
-def implicit_name() -> str:
-    """Who a person at this terminal is; in a container a user may have a number alone."""
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        user = str(os.getuid())
-    return f"{user}@{os.uname().nodename}"
-
-
-def present(store: Store, tx: Transaction, id: str | None) -> str:
+def present(store: Store, tx: Transaction, id: str | None, person: str | None = None) -> str:
     """The worker that is about to claim: alive, or alive again. Nobody named: the caller's user and host."""
     if id is None:
-        id = store.workers.implicit_id()
+        name = person or implicit_name()
+        id, elsewhere = implicit_id(name), name.rpartition("@")[2] if person else None
         if tx.one("worker.lock", id=id) is None:
-            _insert(tx, id, implicit_name(), pid=None, queue=None, interval=None)
+            _insert(tx, id, name, pid=None, queue=None, interval=None, elsewhere=elsewhere)
         _revive(tx, id, workers.STOPPED)
     _revive(tx, id, workers.DEAD)
     row = tx.one("worker.lock", id=id)
@@ -192,20 +188,27 @@ def _revive(tx: Transaction, id: str, old: str) -> None:
 
 
 def _insert(
-    tx: Transaction, id: str, name: str, *, pid: int | None, queue: str | None, interval: Duration | None
+    tx: Transaction,
+    id: str,
+    name: str,
+    *,
+    pid: int | None,
+    queue: str | None,
+    interval: Duration | None,
+    elsewhere: str | None = None,
 ) -> None:
     from rota.core.version import __version__
     from rota.store.host import host_id, process_start
 
-    hostname = os.uname().nodename
+    hostname = elsewhere or os.uname().nodename
     tx.execute(
         "worker.insert",
         id=id,
         name=name,
         hostname=hostname,
-        host=host_id(),
+        host=host_id() if elsewhere is None else ELSEWHERE,
         pid=pid,
-        pid_start=process_start(pid) if pid else None,
+        pid_start=process_start(pid) if pid and elsewhere is None else None,
         status=workers.IDLE,
         orchestrator=None,
         slot=None,

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rota.core.errors import BadInput, SchemaMismatch, StoreAway
 from rota.store.migrate import LATEST
+from rota.store.person import implicit_name
 from rota.store.postgres import link
 from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.driver import psycopg
 from rota.store.postgres.session import CLOCK, Session, set_local, settings_for
 from rota.store.store import Store
 from rota.store.transaction import SHARDS
-from rota.store.workers import implicit_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -122,8 +122,7 @@ class LentSession(Session):
                     break
             self._kept, _, (number,), (self.began,) = answers
             self._check(number)
-            self._pipeline = self.connection.pipeline()
-            self._pipeline.__enter__()
+            self._begin_pipeline()
             self.in_transaction = True
 
     def commit(self) -> None:

@@ -14,7 +14,7 @@ from rota.store.postgres.listener import Listener
 from rota.store.postgres.log import PostgresLog
 from rota.store.postgres.roles import KINDS, role
 from rota.store.postgres.session import Session
-from rota.store.postgres.texts import GAPS, Texts, statements_of
+from rota.store.postgres.texts import GAPS, KEPT, Texts, statements_of
 from rota.store.transaction import SHARDS
 
 if TYPE_CHECKING:
@@ -103,11 +103,11 @@ class PostgresDatabase:
 
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """The rows of one statement; parameters by name."""
-        return self.session.run(self.texts.text(name), params)
+        return self.session.run(self.texts.text(name), params, name in KEPT)
 
     def foresee(self, name: str, params: Mapping[str, Any]) -> None:
         """Send a statement of a transaction without waiting; executing the same takes its answer."""
-        self.session.foresee(self.texts.text(name), params)
+        self.session.foresee(self.texts.text(name), params, name in KEPT)
 
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
         """One statement for many rows; parameters in the order in which the common text first names them."""

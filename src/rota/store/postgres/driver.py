@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from rota.core.errors import StoreError
 
 
@@ -13,3 +15,6 @@ try:
     import psycopg as psycopg
 except ImportError as problem:
     raise DriverMissing("PostgreSQL needs psycopg, which is not installed: pip install 'rota[postgres]'") from problem
+
+# What goes wrong is told by us, in one line; psycopg's own lines are for who asks for them.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())

@@ -31,6 +31,9 @@ DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "5000",
 }
+# The same at the server's end: what a host that is gone holds locked is free again in seconds.
+_WATCH = b"SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 3"
+_WATCH += b"; SET tcp_user_timeout = 5000"
 
 
 class Address(Record):
@@ -97,6 +100,11 @@ def is_direct(connection: Connection) -> bool:
     """Whether the server itself is at the other end, and not a pooler that may change it for each transaction."""
     row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
     return row is not None and row[0] == connection.info.backend_pid
+
+
+def watch_from_there(connection: Connection) -> None:
+    """Let the server notice soon when this link is cut."""
+    connection.execute(_WATCH)
 
 
 class _TextDumper(psycopg.types.string.StrDumperUnknown):

@@ -74,6 +74,15 @@ UPDATE job SET status = 'done', result = told.value, error = NULL, note = NULL, 
 FROM json_each_text(:results::json) AS told (key, value), (SELECT 'active' AS status OFFSET 0) AS was
 WHERE job.id = told.key::bigint AND job.status = was.status
 
+-- name: claim.put_back many
+UPDATE job SET status = 'ready', blocked_on = NULL, due_at = NULL, due_wall = 0, result = NULL, error = NULL, note = NULL,
+    finished_at = NULL, transcript_path = NULL, stderr_path = NULL
+FROM unnest(:id::bigint[], :token::bigint[]) AS held (id, token), (SELECT 'active' AS status OFFSET 0) AS was
+WHERE job.id = held.id AND job.token = held.token AND job.status = was.status AND limit_key IS NULL AND source IS NULL AND NOT EXISTS
+    (SELECT 1 FROM dependency JOIN job AS needed ON needed.id = dependency.needs
+    WHERE dependency.job = job.id AND needed.status <> 'done')
+RETURNING job.id
+
 -- name: claim.record many
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
 SELECT * FROM unnest(:token::bigint[], :job::bigint[], :worker::text[], :attempt::bigint[], :generation::bigint[],

@@ -15,7 +15,7 @@ from rota.store.postgres.driver import psycopg
 from rota.store.postgres.texts import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     Cursor = psycopg.Cursor[Row]
 
 LOCK_TIMEOUT = "30s"
-# A program that is stopped in the middle of a transaction must not keep others waiting for long.
-IDLE_TIMEOUT = "10s"
+# A program that is stopped in the middle of a transaction must not keep others waiting for long: their leases run too.
+IDLE_TIMEOUT = "5s"
 _GATE = 0x726F7461  # "rota"
 CLOCK = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+_KEEP, _ANEW = (f"SELECT set_config('plan_cache_mode', 'force_{kind}_plan', true)" for kind in ("generic", "custom"))
 _forsaken: list[Connection] = []
 
 
@@ -57,9 +58,11 @@ class Session:
         self.began: Instant = 0
         self._where = where
         self._handle: Connection | None = None
-        self._pipeline: AbstractContextManager[object] | None = None
+        self._pipeline: AbstractContextManager[psycopg.Pipeline] | None = None
+        self._sync: Callable[[], None]
         self._foreseen: dict[tuple[object, ...], Cursor] = {}
         self._is_ringing = False
+        self._keeps = False
         self._settings = set_local(settings_for(where.schema))
         gate = f"{_GATE}, {zlib.crc32(where.schema.encode()) - (1 << 31)}"
         write = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {self._settings}"
@@ -73,9 +76,8 @@ class Session:
             while cursor.nextset():
                 pass
             (self.began,) = cursor.fetchone() or (0,)
-            self._pipeline = self.connection.pipeline()
-            self._pipeline.__enter__()
-            self.in_transaction = True
+            self._begin_pipeline()
+            self.in_transaction, self._keeps = True, False
 
     def commit(self) -> None:
         self.in_transaction = False
@@ -109,19 +111,22 @@ class Session:
         except psycopg.Error:  # the server undoes what its client does not end
             self._give_up_link()
 
-    def run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
-        """A statement of a transaction, whose answer is waited for if it has one; or one that is a transaction."""
+    def run(self, text: str, params: Mapping[str, Any], keep: bool = False) -> list[Row]:
+        """A statement of a transaction, whose answer is waited for if it has one; or one that is a transaction.
+
+        `keep`: its plan is the same whatever the values, and is kept.
+        """
         with self._explained():
             if not self.in_transaction:
                 return self._run_alone(text, params)
             foreseen = self._foreseen.pop((text, *params.items()), None) if self._foreseen else None
-            cursor = foreseen or self._send(text, params)
-            return cursor.fetchall() if answers(text) else []
+            cursor = foreseen or self._send(text, params, keep)
+            return self._answer(cursor) if answers(text) else []
 
-    def foresee(self, text: str, params: Mapping[str, Any]) -> None:
+    def foresee(self, text: str, params: Mapping[str, Any], keep: bool = False) -> None:
         """Send a statement of a transaction without waiting; running the same takes its answer."""
         with self._explained():
-            self._foreseen[text, *params.items()] = self._send(text, params)
+            self._foreseen[text, *params.items()] = self._send(text, params, keep)
 
     def script(self, statements: list[str]) -> None:
         """Statements without parameters, in a transaction."""
@@ -156,6 +161,8 @@ class Session:
         try:
             self._handle = link.connect(self._where.conninfo)
             self.is_direct = link.is_direct(self._handle)
+            if self.is_direct:
+                link.watch_from_there(self._handle)
         except psycopg.Error as problem:
             self._give_up_link()
             raise link.explain(problem, self._where.shown) from problem
@@ -171,8 +178,18 @@ class Session:
             _forsaken.append(self._handle)
             self._handle = None
 
-    def _send(self, text: str, params: Mapping[str, Any]) -> Cursor:
-        return self.connection.execute(text.encode(), params, prepare=self.is_direct)
+    def _send(self, text: str, params: Mapping[str, Any], keep: bool = False) -> Cursor:
+        connection = self.connection
+        if keep != self._keeps and self.is_direct and self.in_transaction:
+            self._keeps = keep
+            connection.execute(_KEEP if keep else _ANEW, prepare=True)
+        return connection.execute(text.encode(), params, prepare=self.is_direct)
+
+    def _answer(self, cursor: Cursor) -> list[Row]:
+        """Wait for it, with a sync: only after one does the server count how long a transaction is left alone."""
+        if cursor.pgresult is None:
+            self._sync()
+        return cursor.fetchall()
 
     def _run_alone(self, text: str, params: Mapping[str, Any]) -> list[Row]:
         """One statement as a transaction of its own, in one exchange of messages."""
@@ -183,6 +200,10 @@ class Session:
             cursor = self._send(text, params)
             connection.execute(b"COMMIT")
         return cursor.fetchall() if answers(text) else []
+
+    def _begin_pipeline(self) -> None:
+        self._pipeline = self.connection.pipeline()
+        self._sync = self._pipeline.__enter__().sync
 
     def _end_pipeline(self) -> None:
         self._foreseen.clear()

@@ -54,6 +54,16 @@ UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = :due_at, due
     finished_at = :finished_at, transcript_path = NULL, stderr_path = NULL, alone = :alone
 WHERE id = :id AND token = :token AND status = 'active' RETURNING id
 
+-- name: put_back
+-- Take back a claim that was not begun, of a job that can only become ready again; no row means that it is lost, or that
+-- there is more to look at.
+UPDATE job SET status = 'ready', blocked_on = NULL, due_at = NULL, due_wall = 0, result = NULL, error = NULL, note = NULL,
+    finished_at = NULL, transcript_path = NULL, stderr_path = NULL
+WHERE id = :id AND token = :token AND status = 'active' AND limit_key IS NULL AND source IS NULL AND NOT EXISTS
+    (SELECT 1 FROM dependency JOIN job AS needed ON needed.id = dependency.needs
+    WHERE dependency.job = job.id AND needed.status <> 'done')
+RETURNING id
+
 -- name: record
 -- What one claim did; written once, when it ends.
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)

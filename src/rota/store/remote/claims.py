@@ -1,0 +1,105 @@
+"""Claims by hand over the API."""
+
+from __future__ import annotations
+
+from rota.core import claim as claims
+from rota.core import job as jobs
+from rota.core.claim import Done, Failed, Released, Returned, Snoozed
+from rota.core.errors import NothingReady, Stale
+from rota.core.jsontext import Raw
+from rota.store.remote import records
+from rota.store.remote.link import quoted
+from rota.store.remote.port import Port
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rota.core.claim import Claim, Outcome, Run
+    from rota.core.times import Duration
+    from rota.store.claims import Claims
+
+    class _Port(Claims, Port): ...
+else:
+    _Port = Port
+
+
+class RemoteClaims(_Port):
+    """The port for claims by hand. Renewals and outcomes wait, bounded, while the API is away."""
+
+    def claim(
+        self, job_id: int, worker_id: str | None = None, lease: Duration | None = None, person: str | None = None
+    ) -> Claim:
+        return records.claim(self._link.post(f"/jobs/{job_id}/claim", self._whom(worker_id, lease, person)))
+
+    def take(
+        self,
+        worker_id: str | None = None,
+        queue: str | None = None,
+        lease: Duration | None = None,
+        person: str | None = None,
+    ) -> Claim:
+        found = self._link.post("/claims", {**self._whom(worker_id, lease, person), "queue": queue})
+        if not found:
+            raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
+        return records.claim(found[0]["claim"])
+
+    def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
+        return records.claim(self._tell(claim, "renew", {"lease": records.seconds(lease)}))
+
+    def checkpoint(self, claim: Claim, value: Any) -> None:
+        from rota.store.payload import encode
+
+        self._tell(claim, "checkpoint", {"value": Raw(encode(value, "checkpoint") or "null")})
+
+    def capture(self, claim: Claim, transcript_path: str | None, stderr_path: str | None) -> None:
+        self._tell(claim, "capture", {"transcript_path": transcript_path, "stderr_path": stderr_path})
+
+    def release(self, claim: Claim, note: str | None = None) -> None:
+        self._tell(claim, "release", {"note": note})
+
+    def settle(self, claim: Claim, outcome: Outcome) -> None:
+        self._tell(claim, "settle", _told(outcome))
+
+    def held(self, job_id: int, worker_id: str | None = None, token: int | None = None) -> Claim:
+        job = self._store.jobs.get(job_id)
+        worker = worker_id or (None if token else self._store.workers.implicit_id())
+        if job.status == jobs.ACTIVE and (token is None or job.token == token) and worker in (None, job.worker_id):
+            return records.claim_of(job)
+        raise Stale(claims.whose(job, worker or f"token {token}"))
+
+    def is_settled_by(self, job_id: int, worker_id: str | None) -> bool:
+        job, worker = self._store.jobs.get(job_id), worker_id or self._store.workers.implicit_id()
+        last = [run for run in self.runs(job_id) if run.worker_id == worker][-1:]
+        own = (claims.COMPLETED, claims.FAILED, claims.RELEASED)
+        return bool(last) and last[0].status in own and last[0].token == job.token
+
+    def runs(self, job_id: int) -> list[Run]:
+        return [records.run(each) for each in self._link.get(f"/jobs/{job_id}/runs")]
+
+    def run(self, id: str) -> Run:
+        return records.run(self._link.get(f"/runs/{quoted(id)}"))
+
+    def _whom(self, worker: str | None, lease: Duration | None, person: str | None) -> dict[str, Any]:
+        """For whom a claim is made: a worker, or whoever sits here."""
+        if worker is None and person is None:
+            person = self._store.actor
+        wanted = self._store.settings.lease if lease is None else lease
+        return {"worker_id": worker, "person": person, "lease": records.seconds(wanted)}
+
+    def _tell(self, claim: Claim, verb: str, body: dict[str, Any]) -> Any:
+        return self._link.insist("POST", f"/jobs/{claim.job_id}/claim/{verb}", {"token": claim.token, **body})
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    match outcome:
+        case Done(result):
+            return {"outcome": "done", "result": None if result is None else Raw(result)}
+        case Failed(error, again):
+            return {"outcome": "failed", "error": error, "final": not again}
+        case Snoozed(delay, note):
+            return {"outcome": "snoozed", "delay": records.seconds(delay), "note": note}
+        case Released(note):
+            return {"outcome": "released", "note": note}
+        case Returned():
+            return {"outcome": "released"}

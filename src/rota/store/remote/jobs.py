@@ -1,0 +1,137 @@
+"""Jobs over the API."""
+
+from __future__ import annotations
+
+import time
+
+from rota.core.errors import NotFound, QueueFull
+from rota.core.jsontext import Raw
+from rota.core.times import SECOND, format_instant
+from rota.store.remote import records
+from rota.store.remote.port import Port
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, TypeVar
+
+    from rota.core.job import Job, NewJob
+    from rota.core.times import Duration
+    from rota.store.jobs import Jobs
+
+    class _Port(Jobs, Port): ...
+
+    T = TypeVar("T")
+else:
+    _Port = Port
+
+LOOK_AGAIN = 0.25
+
+
+class RemoteJobs(_Port):
+    """The port for jobs."""
+
+    def add(self, new: NewJob, wait: Duration = 0) -> Job:
+        body = self._new(new)
+        return records.job(_patiently(lambda: self._link.post("/jobs", body, details=True), wait))
+
+    def add_many(self, new: Iterable[NewJob], wait: Duration = 0) -> list[int]:
+        bodies = [self._new(each) for each in new]
+        ids: list[int] = []
+        if bodies:
+            ids = _patiently(lambda: self._link.post("/jobs/bulk", {"jobs": bodies}), wait)["ids"]
+        return ids
+
+    def get(self, id: int) -> Job:
+        return records.job(self._link.get(f"/jobs/{id}", details=True))
+
+    def get_or(self, done: Job) -> Job:
+        try:
+            return self.get(done.id)
+        except NotFound:
+            return done
+
+    def ready(self, queue: str | None = None, limit: int = 10) -> list[Job]:
+        return [records.job(each) for each in self._link.get("/jobs/ready", queue=queue, limit=limit, details=True)]
+
+    def block(self, id: int, on: int) -> Job:
+        return self._change(id, "block", {"on": on})
+
+    def unblock(self, id: int, on: int) -> Job:
+        return self._change(id, "unblock", {"on": on})
+
+    def done(self, id: int, result: Any = None, force: bool = False) -> Job:
+        return self._change(id, "done", {"result": _checked(result, "result"), "force": force})
+
+    def fail(self, id: int, error: str, again: bool = True, force: bool = False) -> Job:
+        return self._change(id, "fail", {"error": error, "final": not again, "force": force})
+
+    def cancel(self, id: int) -> Job:
+        return self._change(id, "cancel", {})
+
+    def retry(self, id: int) -> Job:
+        return self._change(id, "retry", {})
+
+    def why(self, id: int) -> str:
+        return str(self._link.get(f"/jobs/{id}/why")["why"])
+
+    def wait(self, ids: Sequence[int], condition: str = "final", timeout: Duration | None = None) -> list[Job]:
+        from rota.store.jobs import Jobs
+
+        return Jobs.wait(self, ids, condition, timeout)
+
+    def list(
+        self,
+        status: str | None = None,
+        queue: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+        internal: bool = False,
+    ) -> list[Job]:
+        found: list[Job] = []
+        while len(found) < limit:
+            most = min(1000, limit - len(found))
+            page = self._link.get(
+                "/jobs", status=status, queue=queue, limit=most, before=before, internal=internal, details=True
+            )
+            found += [records.job(each) for each in page]
+            if len(page) < most:
+                break
+            before = found[-1].id
+        return found
+
+    def _change(self, id: int, verb: str, body: dict[str, Any]) -> Job:
+        return records.job(self._link.post(f"/jobs/{id}/{verb}", body, details=True))
+
+    def _new(self, job: NewJob) -> dict[str, Any]:
+        """A job as it is sent: what was said of it, and the settings here."""
+        told = {name: getattr(job, name) for name in job._fields}
+        told["payload"] = _checked(job.payload, "payload")
+        told["after"] = list(job.after)
+        told["at"] = None if job.at is None else format_instant(job.at)
+        told["timeout"] = records.seconds(job.timeout)
+        told["max_attempts"] = self._store.settings.max_attempts if job.max_attempts is None else job.max_attempts
+        return {name: value for name, value in told.items() if value not in (None, [])}
+
+
+def _checked(value: object, what: str) -> Raw | None:
+    """A value of the caller's as JSON, refused here when it has no such form."""
+    if value is None:
+        return None
+    from rota.store.payload import encode
+
+    text = encode(value, what)
+    return None if text is None else Raw(text)
+
+
+def _patiently(ask: Callable[[], T], wait: Duration) -> T:
+    """Ask until there is room in the queue, for so long."""
+    deadline = time.monotonic() + wait / SECOND
+    while True:
+        try:
+            return ask()
+        except QueueFull:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise
+            time.sleep(min(left, LOOK_AGAIN))

@@ -1,0 +1,115 @@
+"""The store over an HTTP API: the third behind the ports, for hosts that reach no database."""
+
+from __future__ import annotations
+
+import os
+
+from rota.store.person import implicit_name
+from rota.store.remote import records
+from rota.store.remote.link import Link, address_of
+from rota.store.remote.port import not_offered
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rota.core.times import Instant
+    from rota.settings import Settings
+    from rota.store.port import Database, Listener
+    from rota.store.reconcile import Reconciled
+    from rota.store.remote.claims import RemoteClaims
+    from rota.store.remote.jobs import RemoteJobs
+    from rota.store.remote.workers import RemoteWorkers
+    from rota.store.store import Store
+
+    class _Store(Store): ...
+else:
+    _Store = object
+
+
+class RemoteStore(_Store):
+    """One API used by one program. Who its changes are told as, the token says; `actor` is who claims by hand here."""
+
+    link: Link
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        self.link = Link(address_of(url, os.environ.get("ROTA_TOKEN") or None))
+        self.settings = settings
+        self.actor = implicit_name()
+        self.shown: dict[str, str] = {}
+        self.database: Database = RemoteDatabase(url, self)
+
+    @property
+    def jobs(self) -> RemoteJobs:
+        from rota.store.remote.jobs import RemoteJobs
+
+        return RemoteJobs(self)
+
+    @property
+    def claims(self) -> RemoteClaims:
+        from rota.store.remote.claims import RemoteClaims
+
+        return RemoteClaims(self)
+
+    @property
+    def workers(self) -> RemoteWorkers:
+        from rota.store.remote.workers import RemoteWorkers
+
+        return RemoteWorkers(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in ("queues", "slots", "orchestrators", "sources", "events", "tokens"):
+            from rota.store.remote import nouns
+
+            return getattr(nouns, f"Remote{name.capitalize()}")(self)
+        raise not_offered(name, self.link.address.shown)
+
+    def reconcile(self, plan: bool = False) -> Reconciled:
+        from rota.store.reconcile import Reconciled
+
+        return Reconciled(**self.link.post("/orchestrator/reconcile", {"plan": plan}))
+
+    def tend(self) -> None:
+        self.link.get("/jobs/ready", limit=1)  # which looks after what is due, before it answers
+
+    def next_due(self) -> None:
+        return None
+
+    def now(self) -> Instant:
+        return records.at(self.link.get("/clock")["now"]) or 0
+
+    def close(self) -> None:
+        self.link.close()
+
+    def __enter__(self) -> RemoteStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RemoteDatabase:
+    """What stands for the database: its name, its clock and its bell."""
+
+    def __init__(self, url: str, store: RemoteStore) -> None:
+        self.url = url
+        self.path = store.link.address.shown
+        self._store = store
+
+    def now(self) -> Instant:
+        return self._store.now()
+
+    def wall(self) -> Instant:
+        return records.at(self._store.link.get("/clock")["wall"]) or 0
+
+    def listen(self, events: bool = False) -> Listener:
+        from rota.store.remote.bell import Bell
+
+        return Bell(self._store.link, events)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise not_offered("this", self.path)

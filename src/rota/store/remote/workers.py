@@ -1,0 +1,82 @@
+"""Workers over the API."""
+
+from __future__ import annotations
+
+import os
+
+from rota.core.errors import NotFound
+from rota.store.person import implicit_id
+from rota.store.remote import records
+from rota.store.remote.link import quoted
+from rota.store.remote.port import Port
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rota.core.job import Job
+    from rota.core.times import Duration
+    from rota.core.worker import Worker
+    from rota.store.remote.records import Document
+    from rota.store.workers import Certificate, Workers
+
+    class _Port(Workers, Port): ...
+else:
+    _Port = Port
+
+
+class RemoteWorkers(_Port):
+    """The port for workers. Beats wait, bounded, while the API is away."""
+
+    def register(
+        self,
+        name: str,
+        every: Duration | None = None,
+        pid: int | None = None,
+        queue: str | None = None,
+        access: str | None = None,
+        elsewhere: str | None = None,
+    ) -> Worker:
+        interval = self._store.settings.heartbeat_interval if every is None else every
+        told = {"name": name, "every": records.seconds(interval), "queue": queue, "pid": pid}
+        here = elsewhere or os.uname().nodename
+        return self._worker(self._link.post("/workers", {**told, "hostname": here}, details=True))
+
+    def heartbeat(self, id: str, metrics: Mapping[str, object] | None = None) -> str:
+        return str(self._link.insist("POST", f"/workers/{quoted(id)}/heartbeat", dict(metrics or {}))["advice"])
+
+    def deregister(self, id: str) -> int:
+        return int(self._link.insist("DELETE", f"/workers/{quoted(id)}")["released"])
+
+    def stop(self, id: str) -> Worker:
+        return self._worker(self._link.post(f"/workers/{quoted(id)}/stop", details=True))
+
+    def get(self, id: str) -> Worker:
+        return self._worker(self._link.get(f"/workers/{quoted(id)}", details=True))
+
+    def held(self, id: str) -> list[Job]:
+        return [records.job(each) for each in self._link.get(f"/workers/{quoted(id)}/jobs", details=True)]
+
+    def certificate(self, id: str) -> Certificate | None:
+        from rota.store.workers import Certificate
+
+        try:
+            told = self._link.get(f"/workers/{quoted(id)}/certificate")
+        except NotFound:
+            return None
+        known = {name: told.get(name) for name in Certificate._fields}
+        return Certificate(**{**known, "died_at": records.at(told["died_at"]), "job": told["job_id"]})
+
+    def shown(self, worker: Worker) -> str:
+        return self._remote.shown[worker.id]
+
+    def implicit_id(self) -> str:
+        return implicit_id(self._store.actor)
+
+    def list(self, gone_too: bool = False) -> list[Worker]:
+        return [self._worker(each) for each in self._link.get("/workers", all=gone_too, details=True)]
+
+    def _worker(self, told: Document) -> Worker:
+        """A worker; how it is shown is the API's to say, and remembered."""
+        self._remote.shown[told["id"]] = told["status"]
+        return records.worker(told)

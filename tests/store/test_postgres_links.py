@@ -1,0 +1,179 @@
+"""Links to PostgreSQL that are lost, cut or left in the middle of a change, and forks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core.claim import Done
+from rota.core.errors import Contended, InDoubt, StoreAway
+from rota.settings import Settings
+from rota.store.again import TIMES, again
+from rota.store.open import open_store
+from rota.store.postgres.database import PostgresDatabase
+from tests.support.eventually import eventually
+from tests.support.inflight import in_flight
+from tests.support.network import network
+from tests.support.postgres import own, with_parts
+from tests.support.processes import line, output, python
+from tests.support.stores import make_store, rows, url_of
+from tests.support.work import add, claim, status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rota.store.store import Store
+
+SECONDS_INSIDE = 5
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return url_of("postgres", tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """On the server's own clock."""
+    with make_store("postgres", tmp_path) as opened:
+        yield opened
+
+
+def pid(store: Store) -> int:
+    """The server's process at the other end."""
+    assert isinstance(store.database, PostgresDatabase)
+    row = store.database.session.connection.execute("SELECT pg_backend_pid()").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def cut(store: Store) -> None:
+    """The server ends this connection."""
+    ended = pid(store)
+    rows(store, "SELECT pg_terminate_backend(:pid)", pid=ended)
+    eventually(lambda: not rows(store, "SELECT 1 FROM pg_stat_activity WHERE pid = :pid", pid=ended))
+
+
+def test_a_connection_that_was_lost_is_opened_again_at_the_next_use(store: Store) -> None:
+    job = add(store)
+    cut(store)
+    with pytest.raises(StoreAway, match="is out of reach"):
+        store.jobs.get(job)
+    assert store.jobs.get(job).id == job
+    cut(store)
+    with pytest.raises(StoreAway):
+        add(store)
+    assert add(store) > job
+
+
+def test_a_change_whose_link_is_lost_before_its_commit_is_undone(store: Store) -> None:
+    add(store)
+    with pytest.raises(StoreAway), store.write() as tx:
+        tx.execute("queue.make", queue="half", now=tx.now)
+        cut_in = pid(store)
+        rows(store, "SELECT pg_terminate_backend(:pid)", pid=cut_in)
+        eventually(lambda: not rows(store, "SELECT 1 FROM pg_stat_activity WHERE pid = :pid", pid=cut_in))
+        tx.execute("queue.get", queue="half")
+    assert rows(store, "SELECT 1 FROM queue WHERE name = 'half'") == []
+    assert add(store)
+
+
+def test_a_commit_whose_answer_is_lost_is_in_doubt_and_settled_by_its_token(store: Store) -> None:
+    job = add(store)
+    held = claim(store, job)
+    with in_flight(store, lambda own: own.claims.settle(held, Done())) as change:
+        rows(store, "SELECT pg_terminate_backend(:pid)", pid=change._pid)
+        problem = change.go_on()
+    assert isinstance(problem, InDoubt) and "may or may not stand" in str(problem)
+    store.claims.settle(held, Done())
+    store.claims.settle(held, Done())
+    assert status(store, job) == "done" and len(store.claims.runs(job)) == 1
+
+
+def test_out_of_reach_is_told_in_words_and_without_the_password() -> None:
+    with pytest.raises(StoreAway) as told:
+        open_store("postgresql://ann:secret@127.0.0.1:1/jobs", Settings())
+    assert "postgresql://ann@127.0.0.1:1/jobs is out of reach" in str(told.value) and "secret" not in str(told.value)
+
+
+STOPS = """
+store = open_store(sys.argv[1], Settings())
+with store.write() as tx:
+    tx.execute("job.lock", id=int(sys.argv[2]))
+    print("inside", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_program_that_stops_inside_a_change_does_not_keep_others_waiting_for_long(store: Store, url: str) -> None:
+    job = add(store)
+    with python(STOPS, url, str(job)) as program:
+        assert line(program) == "inside"
+        os.kill(program.pid, signal.SIGSTOP)
+        stopped_at = time.monotonic()
+        store.jobs.cancel(job)
+        assert time.monotonic() - stopped_at < 3 * SECONDS_INSIDE
+        os.kill(program.pid, signal.SIGCONT)
+
+
+HALF_WAY = """
+store = open_store(sys.argv[1], Settings())
+with store.write() as tx:
+    tx.execute("number.set", name="blocked_cursor", value=1)
+    print("inside", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_link_that_is_cut_between_two_messages_does_not_keep_others_waiting_for_long(tmp_path: Path) -> None:
+    """No limit on idle time runs while the server waits for the rest of what was begun: it must look for itself."""
+    with network() as around, own(listen_addresses="*") as server, ExitStack() as stack:
+        open_store(server.url, Settings(), make=True).close()
+        far = with_parts(server.url, host=around.add("far"))
+        with around.on("far"):
+            program = stack.enter_context(python(HALF_WAY, far))
+        assert line(program) == "inside"
+        near = stack.enter_context(closing(open_store(server.url, Settings())))
+        under_way = "SELECT 1 FROM pg_locks WHERE relation = CAST('rota.number' AS regclass)"
+        eventually(lambda: rows(near, under_way))
+        around.cut("far")
+        cut_at = time.monotonic()
+        with near.write() as tx:
+            tx.execute("number.set", name="blocked_cursor", value=0)
+        assert time.monotonic() - cut_at < 3 * SECONDS_INSIDE
+
+
+def test_what_others_undo_again_and_again_is_given_up_in_the_end() -> None:
+    tries: list[int] = []
+
+    @again
+    def never() -> None:
+        tries.append(1)
+        raise Contended("others")
+
+    with pytest.raises(Contended):
+        never()
+    assert len(tries) == TIMES
+
+
+def test_a_forked_child_uses_a_connection_of_its_own(store: Store, url: str) -> None:
+    fork = """
+import os
+store = open_store(sys.argv[1], Settings())
+store.jobs.add(NewJob("before the fork"))
+child = os.fork()
+if not child:
+    store.jobs.add(NewJob("child"))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+store.jobs.add(NewJob("parent"))
+print(sum(store.queues.list()[0].counts.values()))
+"""
+    with python(fork, url) as program:
+        assert output(program) == "3"
