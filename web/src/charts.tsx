@@ -40,9 +40,9 @@ export function Chart({ times, lines, say, label, theme }: { times: number[]; li
         legend: { show: false },
         cursor: { show: false },
         padding: [8, 12, 0, 0],
-        scales: { x: { time: false, range: [times[0] ?? -300, 0] }, y: { range: (_, __, max) => [0, Math.max(max, 1e-6) * 1.15] } },
+        scales: { x: { time: false, range: (_, from) => [from, 0] }, y: { range: (_, __, max) => [0, Math.max(max, 1e-6) * 1.15] } },
         axes: [
-          { ...axis, grid: { show: false }, splits: (_, __, from) => minutes(from), values: (_, all) => all.map(ago), size: 22 },
+          { ...axis, grid: { show: false }, splits: (_, __, from) => marksOf(from), values: (_, all) => all.map(ago), size: 22 },
           { ...axis, values: (_, all) => all.map((value) => speaker.current(value)), size: 58, space: 34 },
         ],
         series: [
@@ -77,12 +77,15 @@ function roomOf(box: HTMLElement): number {
   return Math.max(120, box.clientWidth - 16);
 }
 
-function minutes(from: number): number[] {
+// Three or four round marks, whatever the span.
+function marksOf(from: number): number[] {
+  const step = [20, 30, 60, 120].find((each) => -from / each <= 4) ?? 120;
   const found = [];
-  for (let at = 0; at >= from; at -= 60) found.unshift(at);
-  return found.filter((_, place) => (found.length - 1 - place) % 2 === 0);
+  for (let at = 0; at >= from; at -= step) found.unshift(at);
+  return found;
 }
 
 function ago(at: number): string {
-  return at === 0 ? "now" : `\u2212${-at / 60} min`;
+  if (at === 0) return "now";
+  return at % 60 ? `\u2212${-at} s` : `\u2212${-at / 60} min`;
 }

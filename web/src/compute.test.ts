@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { nextOf, withQuery } from "./api.ts";
-import { bytes, clock, coarse, duration, rate, relative } from "./format.ts";
+import { bytes, clock, coarse, duration, rate, relative, timeLeft } from "./format.ts";
 import { layout } from "./graph.ts";
 import { read, to } from "./route.ts";
-import { agos, bridged, last, perSecond } from "./series.ts";
+import { agos, begun, bridged, last, perSecond } from "./series.ts";
 import { bounds, marks, NARROWEST, placed } from "./timeline.ts";
 
 test("a duration has at most two units and never more digits than help", () => {
@@ -17,6 +17,12 @@ test("a moment is told from now, before and after", () => {
   assert.equal(relative(0, 12_000), "12 s ago");
   assert.equal(relative(180_000, 0), "in 3 min");
   assert.deepEqual([59.9, 60, 3599, 3600, 90_000].map(coarse), ["59 s", "1 min", "59 min", "1 h", "1 d"]);
+});
+
+test("what waits takes as long as the pace of late says, else as the usual run does", () => {
+  assert.equal(timeLeft({ pending: 120, eta: 5 }, 2), "1 min");
+  assert.equal(timeLeft({ pending: 120, eta: 5 }, 0), "5.0 s");
+  assert.deepEqual([timeLeft({ pending: 0, eta: 5 }, 2), timeLeft({ pending: 3, eta: 0 }, 0), timeLeft(undefined, 1)], ["–", "–", "–"]);
 });
 
 test("clocks, rates and sizes", () => {
@@ -46,6 +52,9 @@ test("a figure holds for a few steps, then there is a gap", () => {
   assert.equal(last([1, 3, null]), 3);
   assert.equal(last([null]), null);
   assert.deepEqual(agos(3, 2), [-6, -4, -2]);
+  assert.equal(begun([[0, 0, 0, 0, 3, 0], [null, null, null, 1, null, null]], 2), 2);
+  assert.equal(begun([[0, 0, 0, 0, 0, 3]], 4), 2);
+  assert.equal(begun([[0, 0, 0]], 9), 0);
 });
 
 test("a span has its place between the first and now, and can always be seen", () => {

@@ -65,3 +65,10 @@ export function bytes(value: number): string {
   if (value < 1024) return `${value} B`;
   return value < 1_048_576 ? `${(value / 1024).toFixed(1)} KiB` : `${(value / 1_048_576).toFixed(1)} MiB`;
 }
+
+// How long what waits will take: at the pace of late if anything ended, else at the usual time per job.
+export function timeLeft(queue: { pending: number; eta: number } | undefined, perSecond: number): string {
+  if (!queue || queue.pending === 0) return "–";
+  if (perSecond > 0) return duration(queue.pending / perSecond);
+  return queue.eta > 0 ? duration(queue.eta) : "–";
+}

@@ -24,6 +24,13 @@ export function last(series: Series): number | null {
   return null;
 }
 
+// From which step on there is something to see; a minute is shown in any case.
+export function begun(all: Series[], least: number): number {
+  const length = Math.max(0, ...all.map((series) => series.length));
+  const first = Math.min(length, ...all.map((series) => series.findIndex((value) => value)).filter((place) => place >= 0));
+  return Math.max(0, Math.min(first - 1, length - least));
+}
+
 // The moments of the steps, in seconds before now.
 export function agos(length: number, step: number): number[] {
   return Array.from({ length }, (_, place) => (place - length) * step);

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rota.core.job import Job
     from rota.store.store import Store
 
-LOOKED_AT = 20_000
+LOOKED_AT = 100_000
 
 
 class Page(Record):

@@ -36,6 +36,11 @@ export function Jobs({ query }: { query: URLSearchParams }): JSX.Element {
   };
   const names = [...new Set([...queues.keys(), ...(asked.queue ? [asked.queue] : [])])].sort();
   const older = look.next ? new URLSearchParams(look.next.split("?")[1]).get("before") : null;
+  const found = look.data?.length;
+  useEffect(() => {
+    // One search looks at so many jobs; where none of them is meant, it goes on by itself until there are no more.
+    if (found === 0 && asked.search && older) location.replace(to("jobs", null, { ...asked, before: older }));
+  }, [found, older]);
   return (
     <Page title="Jobs">
       <form class="filters" role="search" onSubmit={enter}>

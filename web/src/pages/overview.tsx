@@ -3,11 +3,11 @@ import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../charts.tsx";
 import { CrewGrid, inOrder } from "../crew.tsx";
 import { pauseDeed, resumeDeed } from "../deeds.ts";
-import { count, duration, rate } from "../format.ts";
+import { count, duration, rate, timeLeft } from "../format.ts";
 import { useFeed, useLook } from "../hooks.ts";
 import { to } from "../route.ts";
-import { agos, bridged, last, perSecond } from "../series.ts";
-import type { Death, Notice, Pace, Queue } from "../types.ts";
+import { agos, begun, bridged, last, perSecond } from "../series.ts";
+import type { Death, Notice, Pace, Queue, Series } from "../types.ts";
 import { Ago, Do, Empty, JobLink, Page, Panel, Shape, Shown, State, Table, useMay } from "../ui.tsx";
 
 const NOUN_STATE: Record<Notice["noun"], string> = { host: "unreachable", slot: "failed", queue: "paused", job: "failed", run: "late" };
@@ -61,7 +61,17 @@ function Attention(): JSX.Element {
   );
 }
 
-function Charts({ pace, theme }: { pace: Pace; theme: string }): JSX.Element {
+const LEAST = 60; // seconds
+
+function shortened(pace: Pace): Pace {
+  const from = begun([pace.finished, pace.failed, pace.pickup_p95, pace.run_p95], LEAST / pace.step);
+  const cut = (series: Series): Series => series.slice(from);
+  const [finished, failed, pickup_p50, pickup_p95] = [cut(pace.finished), cut(pace.failed), cut(pace.pickup_p50), cut(pace.pickup_p95)];
+  return { ...pace, finished, failed, pickup_p50, pickup_p95, run_p50: cut(pace.run_p50), run_p95: cut(pace.run_p95) };
+}
+
+function Charts({ pace: whole, theme }: { pace: Pace; theme: string }): JSX.Element {
+  const pace = useMemo(() => shortened(whole), [whole]);
   const times = useMemo(() => agos(pace.finished.length, pace.step), [pace.finished.length, pace.step]);
   const charts: [title: string, lines: Line[], say: (value: number) => string][] = useMemo(
     () => [
@@ -101,7 +111,7 @@ function Charts({ pace, theme }: { pace: Pace; theme: string }): JSX.Element {
             );
           })}
         >
-          <Chart times={times} lines={lines} say={say} label={`${title} over the last ${(times.length * pace.step) / 60} minutes`} theme={theme} />
+          <Chart times={times} lines={lines} say={say} label={`${title} over the last ${duration(times.length * pace.step)}`} theme={theme} />
         </Panel>
       ))}
     </div>
@@ -128,7 +138,7 @@ function Tiles({ pace }: { pace: Pace | null }): JSX.Element {
       <Tile label="running" value={all ? count(all.running) : "–"} />
       <Tile label="finished lately" value={rate(together)} title="over the last 10 seconds" />
       <Tile label="workers busy" value={`${count(busy)} of ${count(crew.length)}`} />
-      <Tile label="all worked off in" value={all && all.pending > 0 && all.eta > 0 ? duration(all.eta) : "–"} title="at the usual time per job" />
+      <Tile label="all worked off in" value={all ? timeLeft(all, together) : "–"} title="at the pace of late, or at the usual time per job" />
     </div>
   );
 }
@@ -164,7 +174,7 @@ function QueueTable({ pace }: { pace: Pace | null }): JSX.Element {
                 { head: "Running", kind: "number", cell: (queue) => count(queues.get(queue.name)?.running ?? queue.counts.active) },
                 { head: "Rate", kind: "number", cell: (queue) => rate(pace?.rates[queue.name] ?? 0) },
                 { head: "Oldest ready", kind: "number", hide: true, cell: (queue) => <Ago at={queue.oldest_ready_at} /> },
-                { head: "Time left", kind: "number", hide: true, cell: (queue) => duration(queues.get(queue.name)?.eta ?? 0) },
+                { head: "Time left", kind: "number", hide: true, cell: (queue) => timeLeft(queues.get(queue.name), pace?.rates[queue.name] ?? 0) },
                 { head: "Failed", kind: "number", hide: true, cell: (queue) => count(queue.counts.failed) },
               ]}
             />
@@ -221,7 +231,7 @@ export function Overview({ theme }: { theme: string }): JSX.Element {
       <Attention />
       <Shown look={pace}>{(data) => <Charts pace={data} theme={theme} />}</Shown>
       <QueueTable pace={pace.data} />
-      <div class="columns">
+      <>
         <Panel title="Crew" side={<span class="number">{count(crew.length)}</span>}>
           {crew.length === 0 ? (
             <Empty title="No workers.">
@@ -234,7 +244,7 @@ export function Overview({ theme }: { theme: string }): JSX.Element {
         <Panel title="Recent deaths">
           <Shown look={deaths}>{(found) => <Deaths deaths={found} />}</Shown>
         </Panel>
-      </div>
+      </>
     </Page>
   );
 }

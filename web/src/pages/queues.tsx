@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { limitsDeed, pauseDeed, resumeDeed, scaleDeed } from "../deeds.ts";
-import { count, duration, rate } from "../format.ts";
+import { count, duration, rate, timeLeft } from "../format.ts";
 import { useFeed, useLook } from "../hooks.ts";
 import { to } from "../route.ts";
 import type { JobStatus, Pace, Queue, Slot } from "../types.ts";
@@ -67,7 +67,7 @@ function Card({ queue, slots, pace, isMarked }: { queue: Queue; slots: Slot[]; p
         </div>
         <div>
           <dt>Time left</dt>
-          <dd class="number">{live && live.eta > 0 ? duration(live.eta) : "–"}</dd>
+          <dd class="number">{timeLeft(live, pace?.rates[queue.name] ?? 0)}</dd>
         </div>
         <div>
           <dt>Oldest ready</dt>
