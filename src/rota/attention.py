@@ -11,7 +11,7 @@ from rota.core.times import MINUTE, format_duration, instant_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from rota.core.queue import Queue
     from rota.core.times import Duration, Instant
@@ -67,15 +67,15 @@ def notices(store: Store) -> list[Notice]:
 
 
 def unreachable_hosts(
-    every: Iterable[Slot], live: Sequence[Live], hosts: Mapping[str, str], now: Instant
+    every: Iterable[Slot], live: Iterable[Live], hosts: Mapping[str, str], now: Instant
 ) -> list[Notice]:
     """Hosts whose orchestrator is late with its lease, or went without leaving: its slots still stand as they were."""
-    late = {(each.host, each.crew): each.lease_expires_at for each in live if each.lease_expires_at <= now}
-    here = {(each.host, each.crew) for each in live}
+    leases = {(each.host, each.crew): each.lease_expires_at for each in live}
+    late = {place: until for place, until in leases.items() if until is not None and until <= now}
     gone = {
         (slot.host, slot.crew)
         for slot in every
-        if slot.wanted and slot.status in _LEFT_STANDING and (slot.host, slot.crew) not in here
+        if slot.wanted and slot.status in _LEFT_STANDING and (slot.host, slot.crew) not in leases
     }
     found = [
         Notice(HOST, hosts.get(host, host), f"crew {crew} has not renewed its lease in time", since)

@@ -98,6 +98,7 @@ CREW = (
         "top",
         "watch it live on the whole terminal: queues, slots, jobs, deaths; ? shows the keys",
         "top:top",
-        "rota top",
+        "rota top --url http://host:8356",
+        options=(Option("--url", "through an HTTP API, with the token in ROTA_TOKEN; the same as --db URL", "URL"),),
     ),
 )

@@ -31,8 +31,8 @@ def open_link(call: Call) -> int:
         if store.link is not None:
             link: str = store.link.post("/codes")["link"]
         else:
-            path = store.database.path
-            link = _ask_for_link(local_address(path), local_secret(path))
+            beside = store.database.beside
+            link = _ask_for_link(local_address(beside), local_secret(beside))
     if call.json:
         call.document({"link": link})
     else:

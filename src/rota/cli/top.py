@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota import wire
 from rota.cli.show import columns
-from rota.core.errors import RotaError
+from rota.core.errors import BadInput, RotaError
 from rota.core.pace import Pace
 from rota.core.times import format_instant
 
@@ -28,10 +28,11 @@ NEEDED = "rota top needs the package textual to draw: install it with `python -m
 
 def top(call: Call) -> int:
     """Show it until somebody leaves; or once, where nobody could."""
-    with call.store() as store:  # what is wrong with the database is told here, not on the screen
+    opening = _opening(call)
+    with opening() as store:  # what is wrong with the database is told here, not on the screen
         if call.json or not _can_draw(call):
             return _once(call, store)
-    return _drawing()(_opening(call))
+    return _drawing()(opening)
 
 
 def _can_draw(call: Call) -> bool:
@@ -53,8 +54,10 @@ def _opening(call: Call) -> Callable[[], Store]:
     """What opens the store, on whichever thread calls it; nothing is said aside, into the screen."""
     from rota.store.open import open_store
 
-    settings = call.settings()
-    return lambda: open_store(settings.db, settings)
+    settings, url = call.settings(), call["url"]
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise BadInput(f"{url!r} is not the URL of an HTTP API: write for example http://host:8356")
+    return lambda: open_store(url or settings.db, settings)
 
 
 def _once(call: Call, store: Store) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rota.core.times import Instant
 
 STEP, STEPS = 2 * SECOND, 150
-RATE_OVER = 15  # steps
+RATE_OVER = 5  # steps
 _MOST_SAMPLES, _MOST_KNOWN = 500, 100_000
 _FAILURES = (jobs.FAIL, jobs.DIE, jobs.EXPIRE)
 

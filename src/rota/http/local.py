@@ -20,7 +20,7 @@ LOCAL = "local"
 
 def local_token(store: Store) -> tuple[AccessToken, str]:
     """The admin token in the file beside the database, made at the first start; one that is lost is replaced."""
-    path = f"{store.database.path}.token"
+    path = f"{store.database.beside}.token"
     secret = _read(path)
     token = store.tokens.prove(secret) if secret else None
     if token is not None and secret is not None:

@@ -21,7 +21,7 @@ def status(store: Store, _: Visit) -> Document:
     from rota.orchestrator.exclusive import holder
     from rota.orchestrator.run import lock_path
 
-    pid = holder(lock_path(store.database.path))
+    pid = holder(lock_path(store.database.beside))
     return wire.crew(store, pid)
 
 

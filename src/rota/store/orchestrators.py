@@ -63,7 +63,7 @@ class Live(Record):
     last_reconcile_at: Instant | None
     answered_wish: int
     version: str | None
-    lease_expires_at: Instant
+    lease_expires_at: Instant | None = None
 
 
 class Orchestrators:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import time
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,12 @@ from textual.worker import get_current_worker
 
 from rota.core.errors import NotFound, RotaError
 from rota.core.ids import printable
-from rota.store.captures import LARGEST_TEXT, Output, missing, path_of
 from rota.top import acts
 from rota.top.look import page
 from rota.top.pages import death_lines, job_lines, wrapped
 from rota.top.pane import Foot, Lines, Text
 from rota.top.rows import BAD, BUSY, DIM, PLAIN
+from rota.top.tail import STDERR, TRANSCRIPT, Tail
 
 if TYPE_CHECKING:
     from typing import Any, ClassVar
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from rota.top.look import Page
     from rota.top.pages import Line
 
-TRANSCRIPT, STDERR = "transcript", "stderr"
 LOOK_AGAIN, LOOK_AGAIN_LATER = 0.3, 1.0
 
 
@@ -192,47 +190,8 @@ class OutputSheet(Sheet):
     def _put(self, tail: Tail, state: str, problem: str) -> None:
         """From the thread: show what was read, and what is in the way."""
         about = f"{tail.stream} of {tail.run}: {state}" if tail.run else f"{tail.stream}: {state}"
-        self.app.call_later(self._show, tail.lines(), about, problem)
+        self.app.call_later(self._show, [((line, PLAIN),) for line in tail.lines()], about, problem)
 
     def _show(self, lines: list[Line], about: str, problem: str) -> None:
         self.entitle(about)
         self.write([*lines, *wrapped(problem, self.size.width - 2, BAD)] if problem else lines)
-
-
-class Tail:
-    """The last part of what a job's newest run writes to one stream."""
-
-    def __init__(self, id: int, stream: str) -> None:
-        self.stream = stream
-        self.run = ""
-        self._job = id
-        self._begin("")
-
-    def _begin(self, run: str) -> None:
-        self.run = run
-        self._offset: int | None = None
-        self._text = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def read(self, store: Store) -> tuple[bool, str]:
-        """Read on; whether there may be more, and what is in the way."""
-        captured = store.claims.captured(self._job)
-        if captured.run_id != self.run:
-            self._begin(captured.run_id)
-        try:
-            path = path_of(captured, self.stream)
-            with Output(path) as output:
-                if output.size is None:
-                    raise missing(captured, self.stream, path)
-                start = max(0, output.size - LARGEST_TEXT) if self._offset is None else self._offset
-                self._offset = output.copy(self._take, start)
-        except RotaError as problem:
-            return captured.is_live, str(problem)
-        return captured.is_live, ""
-
-    def _take(self, data: bytes) -> None:
-        self._text = (self._text + self._decoder.decode(data))[-LARGEST_TEXT:]
-
-    def lines(self) -> list[Line]:
-        text = self._text.replace("\r\n", "\n")
-        return [((printable(line), PLAIN),) for line in text.removesuffix("\n").split("\n")] if text else []

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 else:
     _Queues = _Slots = _Orchestrators = _Sources = _Events = _Tokens = Port
 
-FAR_AHEAD = 1 << 62  # of an orchestrator that the API tells of as alive
-
 
 class RemoteQueues(_Queues):
     """The port for queues."""
@@ -107,7 +105,6 @@ class RemoteOrchestrators(_Orchestrators):
                 records.at(told["last_reconcile_at"]),
                 0,
                 told["version"],
-                FAR_AHEAD,
             )
             for told in self._link.get("/info")["orchestrators"]
         ]

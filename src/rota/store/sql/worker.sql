@@ -82,6 +82,10 @@ ON CONFLICT (worker) DO UPDATE SET died_at = excluded.died_at, reason = excluded
 -- How a worker died.
 SELECT died_at, reason, text, exit_code, signal, sent_by, job, slot, usage, last_frame, stderr_tail FROM certificate WHERE worker = :worker
 
+-- name: place
+-- Where a worker ran, and the token that speaks for it.
+SELECT host, hostname, access FROM worker WHERE id = :id
+
 -- name: deaths
 -- The newest certificates, of one slot or of any.
 SELECT worker, died_at, reason, text, exit_code, signal, sent_by, job, slot, usage, last_frame, stderr_tail FROM certificate

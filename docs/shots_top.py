@@ -1,6 +1,6 @@
 """Take the picture of `rota top`: a real run of the demo, over a larger library, seen amid its work.
 
-python -m docs.shots.top
+python docs/shots_top.py        (or: ./dev shots)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rota.settings import Settings
 from rota.store.open import open_store
 from rota.top.app import Top
 
-PICTURE = Path(__file__).parents[1] / "images" / "top.svg"
+PICTURE = Path(__file__).parent / "images" / "top.svg"
 SIZE = (132, 34)
 PATIENCE = 120.0
 ALBUMS = 120  # five times as many as `rota demo` has: it is over too soon for a picture

@@ -1,1 +1,0 @@
-"""Pictures of the screens, taken from real runs."""
