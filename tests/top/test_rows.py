@@ -96,7 +96,7 @@ def test_what_a_source_had_done_counts_and_its_pace_says_how_long_the_rest_takes
     crew.exchange([(claim.job_id, claim.token, Done("1")) for claim in claims], room=0)
     clock.advance(4 * SECOND)
     told = queue(store, "tag")
-    assert (told["READY"], told["DONE"], told["RATE"], told["ETA"]) == ("10", "30", "1.0/s", "10s")
+    assert (told["READY"], told["DONE"], told["RATE"], told["ETA"]) == ("10", "30", "3.0/s", "3s")
 
 
 def test_a_queue_that_lets_nothing_through_says_why(store: Store) -> None:

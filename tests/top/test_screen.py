@@ -47,7 +47,7 @@ def test_a_job_is_seen_to_wait_to_run_and_to_be_done_without_a_key(either_crew: 
         await top.press("2")
         await top.sees("worker:tag:0", "idle")
         await in_time(lambda: top.line("tag", "open").split()[1:3] == ["0", "0"])
-        await top.sees("done", "/m")
+        await top.sees("done", "█")
 
     watch(url(crew), scene)
     assert job(crew, id).status == "done"
