@@ -172,6 +172,18 @@ def certificate(certificate: Certificate) -> Document:
     }
 
 
+def death(id: str, found: Certificate) -> Document:
+    """How a worker died, with what it said last."""
+    return {
+        **certificate(found),
+        "worker_id": id,
+        "slot": found.slot,
+        "usage": _json(found.usage_json),
+        "last_frame": found.last_frame,
+        "stderr_tail": found.stderr_tail,
+    }
+
+
 def queue(status: QueueStatus) -> Document:
     """A queue with its limits and its counts by state."""
     limits = status.queue

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tests.http.servers import Client, Server
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/api/v1/info", "/api/v1/clock"}
-BY_CODE = {"/open"}
-EXAMPLES = {"id": "worker-00000000", "name": "tag"}
+PUBLIC = {"/open", "/assets/{file}"}
+EXAMPLES = {"id": "worker-00000000", "name": "tag", "file": "icon-000000000000.svg"}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def status(client: Client, route: Route) -> int:
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_a_route_opens_to_its_scope_and_to_no_other(route: Route, shared: Server, clients: dict[str, Client]) -> None:
     if route.scope is None:
-        assert route.path in OPEN or (route.path in BY_CODE and route.public)
+        assert route.path in OPEN or (route.path in PUBLIC and route.public)
         assert status(shared.stranger(), route) not in (403, 405, 500)
         return
     assert route.scope in SCOPES and not route.public

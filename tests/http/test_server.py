@@ -147,7 +147,9 @@ def test_a_link_opens_a_session_once(server: Server) -> None:
     assert "HttpOnly" in cookie and "SameSite=strict" in cookie and "Path=/;" in cookie and "Secure" not in cookie
     page = browser.get("/")
     assert (
-        page.status_code == 200 and page.headers["content-type"].startswith("text/html") and "You are in" in page.text
+        page.status_code == 200
+        and page.headers["content-type"].startswith("text/html")
+        and "<title>rota</title>" in page.text
     )
     assert browser.get("/api/v1/jobs").json() == []
     own = {"Origin": server.url}

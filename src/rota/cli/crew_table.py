@@ -97,4 +97,11 @@ CREW = (
         (Argument("SLOT", "the slot"),),
         (Option("--forget", "remove the slot with its history"),),
     ),
+    Command(
+        "top",
+        "watch it live on the whole terminal: queues, slots, jobs, deaths; ? shows the keys",
+        "top:top",
+        "rota top --url http://host:8356",
+        options=(Option("--url", "through an HTTP API, with the token in ROTA_TOKEN; the same as --db URL", "URL"),),
+    ),
 )

@@ -6,7 +6,7 @@ import sys
 
 from rota.cli.show import age, columns, paint
 from rota.core.errors import BadInput, Refused
-from rota.core.times import SECOND, format_instant
+from rota.core.times import SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rota.cli.call import Call
-    from rota.tracking.health import Health, Vectorizer, Worker
+    from rota.tracking.health import Health, Vectorizer
     from rota.tracking.postgres import Connection
 
 _WIDTH = 10
@@ -63,11 +63,11 @@ def uninstall(call: Call) -> int:
 def status(call: Call) -> int:
     """Living and dead workers, and how each vectorizer is doing."""
     with _connection(call) as connection:
-        from rota.tracking.health import read
+        from rota.tracking.health import document, read
 
         found = read(connection, call["limit"] or 20)
     if call.json:
-        call.document(_document(found))
+        call.document(document(found))
     else:
         call.lines([*_workers(call, found), "", *_vectorizers(call, found)])
     return 0
@@ -173,50 +173,6 @@ def _health(each: Vectorizer) -> str:
 def _colour(each: Vectorizer) -> str:
     share = 1.0 if each.health is None else each.health
     return "32" if share >= _GOOD else "33" if share >= _FAIR else "31"
-
-
-def _document(found: Health) -> dict[str, object]:
-    return {
-        "workers": found.workers,
-        "live": found.workers - found.dead,
-        "dead": found.dead,
-        "live_workers": [_worker(each) for each in found.latest_live],
-        "dead_workers": [_worker(each) for each in found.latest_dead],
-        "vectorizers": [_vectorizer(each) for each in found.vectorizers],
-    }
-
-
-def _worker(each: Worker) -> dict[str, object]:
-    return {
-        "id": each.id,
-        "version": each.version,
-        "started": _moment(each.started),
-        "expected_heartbeat_interval": each.expected_heartbeat_interval.total_seconds(),
-        "last_heartbeat": _moment(each.last_heartbeat),
-        "heartbeat_count": each.heartbeat_count,
-        "success_count": each.success_count,
-        "error_count": each.error_count,
-        "last_error_at": _moment(each.last_error_at),
-        "last_error_message": each.last_error_message,
-    }
-
-
-def _vectorizer(each: Vectorizer) -> dict[str, object]:
-    return {
-        "id": each.id,
-        "source_table": each.source_table,
-        "success_count": each.success_count,
-        "error_count": each.error_count,
-        "health": each.health,
-        "last_success_at": _moment(each.last_success_at),
-        "last_error_at": _moment(each.last_error_at),
-        "last_error_message": each.last_error_message,
-        "updated_at": _moment(each.updated_at),
-    }
-
-
-def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else format_instant(_instant(moment))
 
 
 def _age(then: datetime, now: datetime) -> str:

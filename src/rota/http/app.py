@@ -14,6 +14,7 @@ from starlette.routing import Router
 
 from rota.core.errors import RotaError
 from rota.http import (
+    attention,
     claims,
     events,
     exchange,
@@ -22,12 +23,16 @@ from rota.http import (
     jobs,
     orchestrator,
     orphans,
+    output,
+    pace,
+    page,
     problem,
     queues,
     runs,
     slots,
     sources,
     tokens,
+    tracking,
     workers,
 )
 from rota.http.dump import dump
@@ -49,29 +54,25 @@ if TYPE_CHECKING:
     from rota.settings import Settings
 
 NOUNS = (
-    info,
-    jobs,
-    claims,
-    workers,
-    slots,
-    queues,
-    sources,
-    orchestrator,
-    runs,
-    events,
-    tokens,
-    exchange,
-    hosts,
-    orphans,
-)
+    info, jobs, claims, workers, slots, queues, sources, orchestrator, runs, output, events, attention, pace, tracking,
+    tokens, exchange, hosts, orphans, page,
+)  # fmt: skip
 ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)
 _log = logging.getLogger("rota.http")
 
 
-def create(url: str | None = None, settings: Settings | None = None, hosts: Iterable[str] = LOOPBACK) -> Api:
-    """The app over the database that `url` names, or the nearest `.rota`. `hosts` are the names that it answers to."""
+def create(
+    url: str | None = None,
+    settings: Settings | None = None,
+    hosts: Iterable[str] = LOOPBACK,
+    key: bytes | None = None,
+) -> Api:
+    """The app over the database that `url` names, or the nearest `.rota`. `hosts` are the names that it answers to.
+
+    `key` signs the sessions of browsers: those of an app without one end with it.
+    """
     settings = settings or load()
-    return Api(Site(url or settings.db, settings, ROUTES), hosts)
+    return Api(Site(url or settings.db, settings, ROUTES, key), hosts)
 
 
 class Api:
@@ -130,7 +131,7 @@ class _Methods:
         except ClientDisconnect:
             return
         except RotaError as refusal:
-            response = problem.response(refusal)
+            response = page.closed(refusal, request, self._table) or problem.response(refusal)
         except Exception:
             _log.exception("a bug in rota: %s %s", request.method, request.url.path)
             response = problem.response(RotaError("a bug in rota: the server's log has the details"))

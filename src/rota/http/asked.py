@@ -250,8 +250,12 @@ class NewToken(Request):
 
 
 class JobFilter(Details):
-    """Which jobs to list, newest first; `before` pages on; `internal` includes those that fill queues from sources."""
+    """Which jobs to list, newest first; `before` pages on; `internal` includes those that fill queues from sources.
 
+    `search` looks for a text in titles, kinds and keys, among a bounded number of jobs: follow the link to search on.
+    """
+
+    search: Annotated[str, Meta(max_length=200)] | None = None
     status: JobStatus | None = None
     queue: QueueName | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50

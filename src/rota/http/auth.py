@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -26,18 +27,21 @@ _LOOPBACK_NAMES = ("localhost",)
 
 
 class Grant(Record):
-    """What a code or a session stands for, and until when, on a monotonic clock."""
+    """What a code stands for, and until when."""
 
     token_id: str
     until: float
 
 
 class Sessions:
-    """One-time codes and the sessions they begin; they live as long as the process."""
+    """One-time codes, which live as long as the process, and the sessions they begin.
 
-    def __init__(self) -> None:
+    A session is signed, not kept: it outlives a restart of the server where the key does.
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
         self._codes: dict[str, Grant] = {}
-        self._sessions: dict[str, Grant] = {}
+        self._key = hashlib.sha256(b"rota session " + (key or secrets.token_bytes(32))).digest()
 
     def new_code(self, token_id: str, now: float) -> str:
         """A code that begins one session of this token, within a minute."""
@@ -48,12 +52,19 @@ class Sessions:
         grant = self._codes.pop(_digest(code), None)
         if grant is None or grant.until < now:
             return None
-        return _keep(self._sessions, Grant(grant.token_id, now + SESSION_LASTS), now)
+        said = f"{grant.token_id}.{round(now + SESSION_LASTS)}"
+        return f"{said}.{self._signature(said)}"
 
     def token_of(self, session: str, now: float) -> str | None:
         """The id of the token that a session stands for."""
-        grant = self._sessions.get(_digest(session))
-        return grant.token_id if grant is not None and grant.until >= now else None
+        said, _, signature = session.rpartition(".")
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._signature(said).encode()):
+            return None
+        id, _, until = said.rpartition(".")
+        return id if float(until) >= now else None
+
+    def _signature(self, said: str) -> str:
+        return hmac.new(self._key, said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 def _keep(grants: dict[str, Grant], grant: Grant, now: float) -> str:

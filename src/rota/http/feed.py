@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from rota import feed
 from rota.core.errors import Refused, RotaError
+from rota.core.pace import Pace
+from rota.core.times import format_instant
 from rota.feed import Feed
 from rota.http.bells import Bell
 from rota.http.dump import dump
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
     from rota.http.stores import Stores
     from rota.store.events import Event
     from rota.store.store import Store
+    from rota.wire import Document
 
 FLUSH_EVERY, READ_EVERY = 0.1, 0.05
 MOST_READERS = 2000
 MOST_WAITING, MOST_BYTES = 256, 256 * 1024
 MOST_REPLAYED = 2000
+MOST_SEED = 2000
 MOST_JOBS = 200  # of one event; beyond, readers are told to look for themselves
 
 
@@ -84,6 +88,7 @@ class Hub:
         self._flushed = 0.0
         self._is_stale = False
         self._revoked: set[str] = set()
+        self._pace = Pace()
         self._turn = asyncio.Lock()
 
     async def join(self, patterns: tuple[str, ...], after: str | None, token_id: str | None) -> tuple[Reader, bytes]:
@@ -162,7 +167,9 @@ class Hub:
     def _read(self, store: Store) -> tuple[list[Change], bool, int | None]:
         """In the feed's thread: the moves since, whether anything happened, and how long ago the last of it was."""
         if self._feed is None:
-            self._feed = Feed(store, most=MOST_JOBS, on_event=self._note)
+            with store.database.read():  # one moment: no event is counted twice
+                self._feed = Feed(store, most=MOST_JOBS, on_event=self._note)
+                self._pace = _so_far(store)
         self._want(())
         before, found = self._feed.cursor, self._feed.moves()
         moved = self._feed.cursor != before
@@ -178,7 +185,17 @@ class Hub:
         assert self._feed is not None
         return self._feed
 
+    async def pace(self) -> Document:
+        """How work went in the last minutes."""
+        return await self._stores.ask(self._told_pace)
+
+    def _told_pace(self, store: Store) -> Document:
+        """In the feed's thread: what was counted while it read, or the log's last events when nobody listens."""
+        now, pace = store.now(), self._pace if self._feed is not None else _so_far(store)
+        return {**pace.told(now), "until": format_instant(now)}
+
     def _note(self, event: Event) -> None:
+        self._pace.note(event.at, event.facts)
         self._revoked |= {fact[2] for fact in event.facts if fact[0] == "token" and fact[1] == "revoke"}
 
     async def _first(self, patterns: tuple[str, ...], after: str | None, lost: bool = False) -> bytes:
@@ -210,6 +227,14 @@ class Hub:
 
     def _all(self) -> list[Reader]:
         return [reader for readers in self._readers.values() for reader in readers]
+
+
+def _so_far(store: Store) -> Pace:
+    """The pace as far as the log's last events tell it."""
+    pace = Pace()
+    for event in store.events.newest(limit=MOST_SEED):
+        pace.note(event.at, event.facts)
+    return pace
 
 
 def _missed(store: Store, mine: Feed, told: str) -> list[Change] | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from rota import wire
-from rota.core.access import ADMIN, READ
+from rota.core.access import READ
 from rota.core.times import format_instant
 from rota.core.version import __version__
-from rota.http import asked, replies
+from rota.http import asked, replies, views
 from rota.http import metrics as meters
 from rota.http.auth import CODE_LASTS, COOKIE, SESSION_LASTS
 from rota.http.problem import Unauthenticated
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from rota.http.visit import Visit
     from rota.store.store import Store
     from rota.wire import Document
-
-PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>rota</title>
-<h1>rota {version}</h1>
-<p>You are in. The API is below <a href="api/v1/info">api/v1</a>;
-<a href="api/v1/openapi.json">openapi.json</a> describes it.</p>
-</html>
-"""
 
 
 def info(store: Store, _: Visit) -> Document:
@@ -69,14 +61,14 @@ def openapi(_: Store, visit: Visit) -> Document:
 
 def code(_: Store, visit: Visit) -> Document:
     assert visit.token is not None
-    code = visit.site.sessions.new_code(visit.token.id, time.monotonic())
+    code = visit.site.sessions.new_code(visit.token.id, time.time())
     link = f"{str(visit.request.base_url).rstrip('/')}/open?code={code}"
     return {"code": code, "link": link, "expires_in": round(CODE_LASTS)}
 
 
 async def open_link(visit: Visit) -> Response:
     """A code begins a session; it works once."""
-    session = visit.site.sessions.begin(visit.query.code, time.monotonic())
+    session = visit.site.sessions.begin(visit.query.code, time.time())
     if session is None:
         raise Unauthenticated("this link was used already or is too old: `rota open` makes a new one")
     root = visit.request.scope.get("root_path", "")
@@ -88,15 +80,17 @@ async def open_link(visit: Visit) -> Response:
     return response
 
 
-async def home(_: Visit) -> Response:
-    return HTMLResponse(PAGE.format(version=__version__))
+def me(_: Store, visit: Visit) -> Document:
+    assert visit.token is not None
+    return {"id": visit.token.id, "name": visit.token.name, "scopes": sorted(visit.token.scopes)}
 
 
 ROUTES = (
     Route("GET", "/api/v1/info", info, OPEN, "what runs here", replies.Info),
     Route("GET", "/api/v1/clock", clock, OPEN, "what time it is to the store", replies.Clock),
     Route("GET", "/api/v1/openapi.json", openapi, READ, "this API, described", dict),
-    Route("POST", "/api/v1/codes", code, ADMIN, "a one-time code for a browser", replies.Code, asked.Empty),
+    Route("GET", "/api/v1/me", me, READ, "who asks, and what they may", views.Me),
+    Route("POST", "/api/v1/codes", code, READ, "a one-time code for a browser", replies.Code, asked.Empty),
     Route("GET", "/healthz", healthz, OPEN, "whether the process answers", replies.Alive, is_async=True),
     Route("GET", "/readyz", readyz, OPEN, "whether the store answers too", replies.Alive),
     Route("GET", "/metrics", metrics, OPEN, "metrics for Prometheus", str, media=TEXT, is_async=True),
@@ -104,5 +98,4 @@ ROUTES = (
         "GET", "/open", open_link, OPEN, "begin a browser's session", str, query=asked.Link, media=HTML,
         is_async=True, public=True,
     ),
-    Route("GET", "/", home, READ, "the first page", str, media=HTML, is_async=True),
 )  # fmt: skip

@@ -13,10 +13,12 @@ from rota.core.access import ADMIN, ENQUEUE, READ
 from rota.core.ids import job_id
 from rota.core.job import NewJob
 from rota.core.times import SECOND, parse_instant
-from rota.http import asked, replies, shapes
+from rota.http import asked, replies, shapes, views
 from rota.http.dump import dump
 from rota.http.route import JSON, Route
+from rota.store.graph import around
 from rota.store.heed import LOOK_AGAIN, PATIENCE, not_heeded, unheeded
+from rota.store.search import Page, search
 
 if TYPE_CHECKING:
     from rota.core.job import Job
@@ -34,12 +36,17 @@ def add_many(store: Store, visit: Visit) -> Document:
 
 
 def list_jobs(store: Store, visit: Visit) -> Response:
-    """A full page links to the next one."""
+    """A full page links to the next one; so does a search that has more jobs to look at."""
     wanted = visit.query
-    found = store.jobs.list(wanted.status, wanted.queue, wanted.limit, wanted.before, wanted.internal)
+    page = Page(wanted.status, wanted.queue, wanted.limit, wanted.before, wanted.internal)
+    if wanted.search:
+        found, before = search(store, wanted.search, page)
+    else:
+        found = store.jobs.list(page.status, page.queue, page.limit, page.before, page.internal)
+        before = found[-1].id if len(found) == wanted.limit else None
     headers = {}
-    if len(found) == wanted.limit:
-        following = visit.request.url.include_query_params(before=found[-1].id)
+    if before is not None:
+        following = visit.request.url.include_query_params(before=before)
         headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
     return Response(dump([job_document(visit, job) for job in found]), 200, headers, JSON)
 
@@ -54,6 +61,10 @@ def show(store: Store, visit: Visit) -> Document:
 
 def why(store: Store, visit: Visit) -> Document:
     return {"id": _id(visit), "why": store.jobs.why(_id(visit))}
+
+
+def graph(store: Store, visit: Visit) -> Document:
+    return around(store, _id(visit))
 
 
 def runs(store: Store, visit: Visit) -> list[Document]:
@@ -133,6 +144,7 @@ ROUTES = (
     ),
     Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", shapes.Job, query=asked.Details),
     Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", replies.Why),
+    Route("GET", "/api/v1/jobs/{id}/graph", graph, READ, "what it waits for and what waits for it", views.Graph),
     Route("GET", "/api/v1/jobs/{id}/runs", runs, READ, "what each claim on it did, oldest first", list[shapes.Run]),
     Route(
         "POST",

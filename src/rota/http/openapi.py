@@ -30,6 +30,7 @@ _OF_PATH = {
     "/runs/{id}": {"type": "string", "pattern": "^run-[a-z0-9]{8}$"},
     "/slots/{name}": {"type": "string", "pattern": "^[a-z]+:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}:[0-9]{1,6}$"},
     "/queues/{name}": {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"},
+    "/assets/{file}": {"type": "string", "pattern": "^[a-z]+-[0-9a-f]{12}[.][a-z]+$"},
     "/sources/{name}": {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"},
 }
 

@@ -26,13 +26,15 @@ _NOTED_EVERY, _CLOSED_WITHIN = 60.0, 2.0
 class Site:
     """One database behind one app. Everything is opened when it is first needed."""
 
-    def __init__(self, url: str | None, settings: Settings, routes: tuple[Route, ...]) -> None:
+    def __init__(
+        self, url: str | None, settings: Settings, routes: tuple[Route, ...], key: bytes | None = None
+    ) -> None:
         self.settings = settings
         self.routes = routes
         self.readers = Stores(url, settings, READERS, "read")
         self.writers = Stores(url, settings, WRITERS, "write")
         self._feeder = Stores(url, settings, 1, "feed")
-        self.sessions = Sessions()
+        self.sessions = Sessions(key)
         self.work = Bell(self.readers, events=False)
         self.own = Own()
         self.hub = Hub(self._feeder, settings.poll_interval / SECOND, self.own)

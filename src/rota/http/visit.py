@@ -82,7 +82,7 @@ class Visit:
 
     def _authorise(self, store: Store) -> None:
         if not self._is_open:
-            self.token = authorise(store, self.site.sessions, self.request, self.route.scope, time.monotonic())
+            self.token = authorise(store, self.site.sessions, self.request, self.route.scope, time.time())
 
     @property
     def _is_small(self) -> bool:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from rota.core.capture import ERR, OUT
+from rota.core.errors import NotFound, RotaError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from rota.core.claim import Captured
+
+CHUNK = 64 * 1024
+LARGEST_TEXT = 256 * 1024
 
 
 def known(folder: str, captured: Captured) -> Captured:
@@ -33,3 +38,60 @@ def remove(folder: str, runs: Iterable[str]) -> None:
                 os.unlink(os.path.join(folder, run + ending))
             except FileNotFoundError:
                 pass
+
+
+def path_of(captured: Captured, stream: str) -> str:
+    """Where a run writes its `transcript` or its `stderr`."""
+    path: str | None = getattr(captured, f"{stream}_path")
+    if path is None:
+        raise NotFound(f"{captured.run_id} did not say where it writes its {stream}: its capture_io names that")
+    return path
+
+
+def missing(captured: Captured, stream: str, path: str | None) -> NotFound:
+    """What to say of a file that is not there."""
+    when = "is not there yet" if captured.is_live else "is gone"
+    return NotFound(f"{path}, the {stream} of {captured.run_id}, {when}")
+
+
+class Output:
+    """A captured file, opened to be read; `size` is None when it is not there."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = -1
+        self.size: int | None = None
+        try:  # a pipe that stands in its place is not waited for
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        found = os.fstat(self._descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(self._descriptor)
+            raise RotaError(f"{path} is not a regular file, so it is not what a run wrote")
+        self.size = found.st_size
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.size is not None:
+            os.close(self._descriptor)
+
+    def copy(self, put: Callable[[bytes], None], offset: int) -> int:
+        """Put out what stands from `offset` to the end as it was when opened, a piece at a time; where that is."""
+        assert self.size is not None
+        if offset > self.size:  # it was written anew
+            offset = 0
+        while offset < self.size and (data := self.part(offset, min(CHUNK, self.size - offset))):
+            put(data)
+            offset += len(data)
+        return offset
+
+    def part(self, offset: int, most: int) -> bytes:
+        """What stands there, so much at most."""
+        return os.pread(self._descriptor, most, offset)
+
+    def tail(self) -> str:
+        """The last part of it as text."""
+        assert self.size is not None
+        return self.part(max(0, self.size - LARGEST_TEXT), LARGEST_TEXT).decode("utf-8", "replace")

@@ -68,6 +68,7 @@ class Live(Record):
     last_reconcile_at: Instant | None
     answered_wish: int
     version: str | None
+    lease_expires_at: Instant | None = None
 
 
 def here() -> Home:

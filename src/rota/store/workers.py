@@ -137,6 +137,16 @@ class Workers:
         rows = self._store.database.execute("worker.certificate", {"worker": id})
         return Certificate(*rows[0]) if rows else None
 
+    def place(self, id: str) -> tuple[str, str, str | None] | None:
+        """Its host, what that is called, and the access token that speaks for it; None when it is forgotten."""
+        rows = self._store.database.execute("worker.place", {"id": id})
+        return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+
+    def deaths(self, limit: int = 20, slot: str | None = None) -> list[tuple[str, Certificate]]:
+        """The workers that died last, newest first, of one slot or of any."""
+        rows = self._store.database.execute("worker.deaths", {"most": limit, "slot": slot})
+        return [(id, Certificate(*rest)) for id, *rest in rows]
+
     def shown(self, worker: Worker) -> str:
         """Its state as people see it."""
         return worker.shown(self._store.now(), not self._store.queues.is_open(worker.queue))

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from rota.core.record import Record
+from rota.core.times import SECOND, format_instant
 from rota.tracking.postgres import statement
 
 if TYPE_CHECKING:
@@ -76,6 +77,51 @@ def read(connection: Connection, limit: int) -> Health:
 def prune(connection: Connection, older: Duration) -> int:
     """Forget dead workers that were silent for longer than that; how many."""
     return connection.execute(statement("health.prune"), {"older": timedelta(microseconds=older)}).rowcount
+
+
+def document(found: Health) -> dict[str, object]:
+    """What programs get."""
+    return {
+        "workers": found.workers,
+        "live": found.workers - found.dead,
+        "dead": found.dead,
+        "live_workers": [_told_worker(each) for each in found.latest_live],
+        "dead_workers": [_told_worker(each) for each in found.latest_dead],
+        "vectorizers": [_told_vectorizer(each) for each in found.vectorizers],
+    }
+
+
+def _told_worker(each: Worker) -> dict[str, object]:
+    return {
+        "id": each.id,
+        "version": each.version,
+        "started": _moment(each.started),
+        "expected_heartbeat_interval": each.expected_heartbeat_interval.total_seconds(),
+        "last_heartbeat": _moment(each.last_heartbeat),
+        "heartbeat_count": each.heartbeat_count,
+        "success_count": each.success_count,
+        "error_count": each.error_count,
+        "last_error_at": _moment(each.last_error_at),
+        "last_error_message": each.last_error_message,
+    }
+
+
+def _told_vectorizer(each: Vectorizer) -> dict[str, object]:
+    return {
+        "id": each.id,
+        "source_table": each.source_table,
+        "success_count": each.success_count,
+        "error_count": each.error_count,
+        "health": each.health,
+        "last_success_at": _moment(each.last_success_at),
+        "last_error_at": _moment(each.last_error_at),
+        "last_error_message": each.last_error_message,
+        "updated_at": _moment(each.updated_at),
+    }
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else format_instant(round(moment.timestamp() * SECOND))
 
 
 def _worker(row: tuple[Any, ...]) -> Worker:

@@ -132,6 +132,10 @@ class RemoteEvents(_Events):
     def newest(self, before: str | None = None, limit: int = 500) -> list[Event]:
         return self._raw(before=before, limit=limit)
 
+    def last(self) -> str:
+        newest = self.newest(limit=1)
+        return newest[-1].cursor if newest else "0"
+
     def follow(self, cursor: str) -> Iterator[Event]:
         return Events.follow(self, cursor)
 

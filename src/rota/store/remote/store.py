@@ -12,6 +12,7 @@ from rota.store.remote.port import not_offered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from rota.core.times import Instant
@@ -129,6 +130,12 @@ class RemoteDatabase:
     @property
     def runs(self) -> str:
         return f"{self.beside}.runs"
+
+    def read(self) -> AbstractContextManager[None]:
+        """Nothing: each request sees a moment of its own."""
+        from contextlib import nullcontext
+
+        return nullcontext()
 
     def listen(self, events: bool = False) -> Listener:
         if self._store.orchestrator and not events:

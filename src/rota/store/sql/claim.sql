@@ -106,3 +106,8 @@ ORDER BY token LIMIT :most
 -- How long those of the last runs took that finished a job of this kind.
 SELECT recent.ended_at - recent.claimed_at FROM (SELECT * FROM run ORDER BY token DESC LIMIT :most) AS recent
 JOIN job ON job.id = recent.job WHERE job.kind = :kind AND recent.verb = 'finish'
+
+-- name: longest
+-- By kind, how long the longest of the last runs took that finished a job.
+SELECT job.kind, max(recent.ended_at - recent.claimed_at) FROM (SELECT * FROM run ORDER BY token DESC LIMIT :most) AS recent
+JOIN job ON job.id = recent.job WHERE recent.verb = 'finish' GROUP BY job.kind

@@ -15,6 +15,10 @@ UPDATE job SET dependents = dependents + :change WHERE id = :needs
 SELECT dependency.needs, job.status FROM dependency JOIN job ON job.id = dependency.needs
 WHERE dependency.job = :job ORDER BY dependency.needs
 
+-- name: waiting_for
+-- Jobs that wait for one, the first of them.
+SELECT job FROM dependency WHERE needs = :needs ORDER BY job LIMIT :most
+
 -- name: open
 -- Whether a job waits for one that is not done.
 SELECT 1 FROM dependency JOIN job ON job.id = dependency.needs

@@ -9,6 +9,10 @@ VALUES (:id, :queue, :kind, :title, :payload, :priority, :status, :blocked_on, :
 -- One job.
 SELECT $job_columns FROM job WHERE id = :id
 
+-- name: brief
+-- As much of a job as a picture of several shows.
+SELECT id, title, queue, status FROM job WHERE id = :id
+
 -- name: lock
 -- One job, about to be changed.
 SELECT $job_columns FROM job WHERE id = :id $for_update
@@ -28,17 +32,45 @@ WHERE id < :before AND (CAST(:status AS TEXT) IS NULL OR status = :status) AND (
     AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
+-- name: search
+-- The newest jobs of a stretch of ids whose title, kind or key holds a text.
+SELECT id FROM job
+WHERE id < :before AND id >= :from_id AND (CAST(:status AS TEXT) IS NULL OR status = :status)
+    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
+    AND (lower(title) LIKE :pattern ESCAPE '!' OR lower(kind) LIKE :pattern ESCAPE '!' OR lower(key) LIKE :pattern ESCAPE '!')
+ORDER BY id DESC LIMIT :most
+
+-- name: stretch
+-- The lowest id of the newest so many jobs before one, and how many they are.
+SELECT min(id), count(*) FROM (SELECT id FROM job WHERE id < :before ORDER BY id DESC LIMIT :window) AS newest
+
 -- name: list_active
 -- The same for active ones, by the index of what workers hold.
 SELECT $job_columns FROM job WHERE status = 'active' AND worker > '' AND id + 0 < :before AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue)
     AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
+-- name: list_held
+-- Active jobs, those that are held longest first.
+SELECT $job_columns FROM job WHERE status = 'active' AND worker > '' AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
+ORDER BY claimed_at, token LIMIT :most
+
 -- name: list_failed
 -- The same for failed ones, by their index.
 SELECT $job_columns FROM job WHERE status = 'failed' AND id < :before AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue)
     AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
+
+-- name: quarantined
+-- Those of the newest failed jobs that cost too many workers, newest first.
+SELECT id, title, queue, error, finished_at FROM
+    (SELECT id, title, queue, error, finished_at FROM job WHERE status = 'failed' ORDER BY id DESC LIMIT :window) AS newest
+WHERE substr(error, 1, length(CAST(:mark AS TEXT))) = CAST(:mark AS TEXT) ORDER BY id DESC LIMIT :most
+
+-- name: held_since
+-- Active jobs that were claimed before a moment, the longest held first.
+SELECT id, title, queue, kind, worker, claimed_at FROM job
+WHERE status = 'active' AND worker > '' AND claimed_at < :before ORDER BY claimed_at LIMIT :most
 
 -- name: ready
 -- The best ready jobs of a queue.

@@ -38,8 +38,8 @@ WHERE status <> 'stopped' ORDER BY id
 
 -- name: all_live
 -- Those that are not gone, as people see them.
-SELECT id, status, crew, host, hostname, pid, started_at, last_reconcile_at, answered_wish, version FROM orchestrator
-WHERE status <> 'stopped' ORDER BY id
+SELECT id, status, crew, host, hostname, pid, started_at, last_reconcile_at, answered_wish, version, lease_expires_at
+FROM orchestrator WHERE status <> 'stopped' ORDER BY id
 
 -- name: hosts
 -- Every host that had an orchestrator, with its name as of late.

@@ -82,6 +82,15 @@ ON CONFLICT (worker) DO UPDATE SET died_at = excluded.died_at, reason = excluded
 -- How a worker died.
 SELECT died_at, reason, text, exit_code, signal, sent_by, job, slot, usage, last_frame, stderr_tail FROM certificate WHERE worker = :worker
 
+-- name: place
+-- Where a worker ran, and the token that speaks for it.
+SELECT host, hostname, access FROM worker WHERE id = :id
+
+-- name: deaths
+-- The newest certificates, of one slot or of any.
+SELECT worker, died_at, reason, text, exit_code, signal, sent_by, job, slot, usage, last_frame, stderr_tail FROM certificate
+WHERE CAST(:slot AS TEXT) IS NULL OR slot = :slot ORDER BY died_at DESC, worker LIMIT :most
+
 -- name: of_orchestrator
 -- The living workers of one orchestrator.
 SELECT id FROM worker WHERE orchestrator = :orchestrator AND status NOT IN ('stopped', 'dead') ORDER BY id

@@ -1,0 +1,117 @@
+"""Take the screenshots of the dashboard from a real run of the demo, with a larger library so that more is to be seen.
+
+python docs/shots.py        (or: ./dev shots)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import sync_playwright
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Browser, Page
+
+IMAGES = Path(__file__).resolve().parent / "images"
+ROTA = os.path.join(os.path.dirname(sys.executable), "rota")
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+ALBUMS, ENOUGH = 100, 700
+DEMO = f"""
+import sys
+from rota.demo import run
+from rota.demo.screen import Screen
+run.ALBUMS, run.PIECES = {ALBUMS}, {ALBUMS} * run.TRACKS
+run.run(sys.argv[1], Screen(lambda text: None, False))
+"""
+WIDE, LOW, NARROW = (1280, 880), (1280, 600), (400, 880)
+# Each window: the file's name, its size, light or dark, and the page it shows.
+SHOTS = (
+    ("overview-light", WIDE, "light", "overview"),
+    ("overview-dark", WIDE, "dark", "overview"),
+    ("overview-narrow", NARROW, "light", "overview"),
+    ("slot", LOW, "dark", "workers/{slot}"),
+    ("job", LOW, "light", "jobs/1"),
+)
+
+
+def main() -> int:
+    IMAGES.mkdir(exist_ok=True)
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rota-shots-", ignore_cleanup_errors=True))
+        place = os.path.join(folder, "demo")
+        demo = _start(stack, [sys.executable, "-c", DEMO, place], folder)
+        _until(lambda: _ask(place, "list", "--limit", "1"), demo)
+        server = _start(stack, [ROTA, "serve", "--port", "0"], place)
+        _until(lambda: os.path.exists(os.path.join(place, ".rota", "rota.db.http")), server)
+        browser = stack.enter_context(sync_playwright()).chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        windows = [(name, target, _window(browser, place, size, scheme)) for name, size, scheme, target in SHOTS]
+        _until(lambda: _tagged(place) >= ENOUGH, demo)
+        slot = _killed(place).replace(":", "%3A")
+        for _, target, page in windows:
+            page.evaluate("place => { location.hash = place }", f"#/{target.format(slot=slot)}")
+        time.sleep(2.5)
+        for name, _, page in windows:
+            path = IMAGES / f"{name}.png"
+            page.screenshot(path=path)
+            print(f"wrote {path.relative_to(IMAGES.parent.parent)}, {path.stat().st_size:,} bytes")
+        browser.close()
+    return 0
+
+
+def _start(stack: ExitStack, words: list[str], folder: str) -> subprocess.Popen[bytes]:
+    """A process that ends with this one's work."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
+    process = subprocess.Popen(words, cwd=folder, env=kept, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    return process
+
+
+def _until(fact: Callable[[], Any], process: subprocess.Popen[bytes]) -> None:
+    while not fact():
+        if process.poll() is not None:
+            raise SystemExit(f"{process.args!r} ended with {process.returncode} before there was something to see")
+        time.sleep(0.1)
+
+
+def _ask(place: str, *words: str) -> Any:
+    """What `rota` answers there; None while it does not."""
+    if not os.path.isdir(place):
+        return None
+    answer = subprocess.run([ROTA, *words, "--json"], cwd=place, capture_output=True, check=False)
+    return json.loads(answer.stdout) if answer.stdout else None
+
+
+def _tagged(place: str) -> int:
+    found = _ask(place, "source", "list")
+    return int(found[0]["success_count"]) if found else 0
+
+
+def _killed(place: str) -> str:
+    """The slot whose worker the demo killed."""
+    found = _ask(place, "orchestrator", "status") or {"slots": []}
+    named = [slot["name"] for slot in found["slots"] if slot["lifetime_restarts"]]
+    return str(named[0]) if named else "worker:tag:0"
+
+
+def _window(browser: Browser, place: str, size: tuple[int, int], scheme: Any) -> Page:
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(_ask(place, "open")["link"])
+    page.wait_for_selector("h1")
+    return page
+
+
+if __name__ == "__main__":
+    sys.exit(main())

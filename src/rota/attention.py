@@ -1,0 +1,118 @@
+"""What needs a person's attention, worst first: on the dashboard, in `rota top`, wherever somebody looks."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core import slot as slots
+from rota.core.claim import is_overlong
+from rota.core.queue import BREAKER
+from rota.core.record import Record
+from rota.core.times import MINUTE, format_duration, instant_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rota.core.queue import Queue
+    from rota.core.times import Duration, Instant
+    from rota.store.crews import Live
+    from rota.store.slots import Slot
+    from rota.store.store import Store
+
+HOST, SLOT, QUEUE, JOB, RUN = "host", "slot", "queue", "job", "run"
+NOUNS = (HOST, SLOT, QUEUE, JOB, RUN)
+MOST = 50  # of one noun: beyond, somebody has noticed
+_FAILED_LOOKED_AT, _HELD_LOOKED_AT, _RUNS_COMPARED = 1000, 1000, 1000
+_LEFT_STANDING = (slots.STARTING, slots.UP, slots.BACKOFF, slots.STOPPING)
+
+
+class Notice(Record):
+    """One thing that needs attention. `which` names it as `rota why` and the API do; a run by its job's id."""
+
+    noun: str
+    which: str
+    text: str
+    since: Instant | None
+
+
+class Held(Record):
+    """An active job, as far as its age goes."""
+
+    id: int
+    title: str
+    queue: str
+    kind: str
+    worker_id: str
+    claimed_at: Instant
+
+
+def notices(store: Store) -> list[Notice]:
+    """All that needs attention now: hosts, then slots, queues, quarantined jobs and runs that take too long."""
+    if store.link is not None:
+        return [
+            Notice(each["noun"], each["which"], each["text"], instant_of(each["since"]) if each["since"] else None)
+            for each in store.link.get("/attention")
+        ]
+    execute, now, every = store.database.execute, store.now(), store.slots.all()
+    failed = execute("job.quarantined", {"mark": jobs.QUARANTINED, "window": _FAILED_LOOKED_AT, "most": MOST})
+    held = execute("job.held_since", {"before": now - MINUTE, "most": _HELD_LOOKED_AT})
+    longest: dict[str, Duration] = dict(execute("claim.longest", {"most": _RUNS_COMPARED})) if held else {}
+    return [
+        *unreachable_hosts(every, store.orchestrators.live(), store.orchestrators.hosts(), now)[:MOST],
+        *failed_slots(every)[:MOST],
+        *open_breakers(status.queue for status in store.queues.list())[:MOST],
+        *(Notice(JOB, str(id), f"{title}: {error}", at) for id, title, _, error, at in failed),
+        *overlong_runs((Held(*row) for row in held), longest, now)[:MOST],
+    ]
+
+
+def unreachable_hosts(
+    every: Iterable[Slot], live: Iterable[Live], hosts: Mapping[str, str], now: Instant
+) -> list[Notice]:
+    """Hosts whose orchestrator is late with its lease, or went without leaving: its slots still stand as they were."""
+    leases = {(each.host, each.crew): each.lease_expires_at for each in live}
+    late = {place: until for place, until in leases.items() if until is not None and until <= now}
+    gone = {
+        (slot.host, slot.crew)
+        for slot in every
+        if slot.wanted and slot.status in _LEFT_STANDING and (slot.host, slot.crew) not in leases
+    }
+    found = [
+        Notice(HOST, hosts.get(host, host), f"crew {crew} has not renewed its lease in time", since)
+        for (host, crew), since in sorted(late.items())
+    ]
+    found += [
+        Notice(HOST, hosts.get(host, host), f"the orchestrator of crew {crew} is gone, and did not leave", None)
+        for host, crew in sorted(gone)
+    ]
+    return found
+
+
+def failed_slots(every: Iterable[Slot]) -> list[Notice]:
+    """Slots that were given up: only a reset fills them again."""
+    return [
+        Notice(SLOT, slot.name, f"failed: it {slot.history.failure_reason}", slot.history.failed_at)
+        for slot in every
+        if slot.wanted and slot.history.failed_at is not None
+    ]
+
+
+def open_breakers(queues: Iterable[Queue]) -> list[Notice]:
+    """Queues that paused themselves after too many failures in a row."""
+    return [
+        Notice(QUEUE, queue.name, f"its breaker paused it: {queue.pause_reason}", queue.paused_at)
+        for queue in queues
+        if queue.paused_at is not None and queue.paused_by == BREAKER
+    ]
+
+
+def overlong_runs(held: Iterable[Held], longest: Mapping[str, Duration], now: Instant) -> list[Notice]:
+    """Runs that take far longer than others of their kind took, the oldest first."""
+    found = []
+    for each in held:
+        age, usual = now - each.claimed_at, longest.get(each.kind)
+        if is_overlong(age, () if usual is None else (usual,)):
+            others = "none of its kind ended" if usual is None else f"others took {format_duration(usual)} at most"
+            text = f"{each.title}: {each.worker_id} runs it for {format_duration(age)}, and {others}"
+            found.append(Notice(RUN, str(each.id), text, each.claimed_at))
+    return found

@@ -1,0 +1,133 @@
+"""How work goes: how much ends, how long it waited and how long it took, step by step over the last minutes."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from rota.core import job as jobs
+from rota.core.times import SECOND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from rota.core.times import Instant
+
+STEP, STEPS = 2 * SECOND, 150
+RATE_OVER = 5  # steps
+_MOST_SAMPLES, _MOST_KNOWN = 500, 100_000
+_FAILURES = (jobs.FAIL, jobs.DIE, jobs.EXPIRE)
+
+
+class _Step:
+    """What ended, began and was picked up within one step."""
+
+    __slots__ = ("failed", "finished", "pickups", "runs")
+
+    def __init__(self) -> None:
+        self.finished: dict[str, int] = {}
+        self.failed = 0
+        self.pickups: list[float] = []
+        self.runs: list[float] = []
+
+
+class Pace:
+    """Fed with the log's events in their order; it remembers a bounded number of steps and of jobs under way."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, _Step] = {}
+        self._ready: dict[int, Instant] = {}
+        self._held: dict[int, Instant] = {}
+
+    def note(self, at: Instant, facts: Iterable[Sequence[Any]]) -> None:
+        """One event of the log."""
+        moves = [fact for fact in facts if fact[0] == "job" and len(fact) > 5]
+        if not moves:
+            return
+        step = self._step(at)
+        for _, verb, queue, old, new, ids, *_ in moves:
+            if verb == jobs.FINISH:
+                step.finished[queue] = step.finished.get(queue, 0) + len(ids)
+            elif verb in _FAILURES:
+                step.failed += len(ids)
+            if verb == jobs.CLAIM:
+                _sample(step.pickups, self._ready, ids, at)
+                _remember(self._held, ids, at)
+            elif old == jobs.ACTIVE:
+                _sample(step.runs if verb in (jobs.FINISH, jobs.FAIL) else [], self._held, ids, at)
+            if new == jobs.READY:
+                _remember(self._ready, ids, at)
+
+    def told(self, now: Instant) -> dict[str, Any]:
+        """The last steps as series, oldest first; the one that is not over yet is left out."""
+        last = now // STEP
+        steps = [self._steps.get(place) for place in range(last - STEPS, last)]
+        return {
+            "step": STEP // SECOND,
+            "finished": [sum(step.finished.values()) if step else 0 for step in steps],
+            "failed": [step.failed if step else 0 for step in steps],
+            "pickup_p50": [_share(step.pickups, 0.5) if step else None for step in steps],
+            "pickup_p95": [_share(step.pickups, 0.95) if step else None for step in steps],
+            "run_p50": [_share(step.runs, 0.5) if step else None for step in steps],
+            "run_p95": [_share(step.runs, 0.95) if step else None for step in steps],
+            "rates": self._rates(last),
+        }
+
+    def finished(self, now: Instant, steps: int, queue: str | None = None) -> list[int]:
+        """How many ended well in each of the last steps that are over, of one queue or of all."""
+        found = self._last(now, steps)
+        if queue is not None:
+            return [step.finished.get(queue, 0) if step else 0 for step in found]
+        return [sum(step.finished.values()) if step else 0 for step in found]
+
+    def failed(self, now: Instant, steps: int) -> list[int]:
+        """How many did not, in each of them."""
+        return [step.failed if step else 0 for step in self._last(now, steps)]
+
+    def rates(self, now: Instant) -> dict[str, float]:
+        """By queue, how many ended well per second of late."""
+        return self._rates(now // STEP)
+
+    def _last(self, now: Instant, steps: int) -> list[_Step | None]:
+        last = now // STEP
+        return [self._steps.get(place) for place in range(last - steps, last)]
+
+    def _rates(self, last: int) -> dict[str, float]:
+        """By queue, how many ended well per second of late."""
+        counts: dict[str, int] = {}
+        for place in range(last - RATE_OVER, last):
+            step = self._steps.get(place)
+            for queue, count in step.finished.items() if step else ():
+                counts[queue] = counts.get(queue, 0) + count
+        return {queue: round(count / (RATE_OVER * STEP / SECOND), 3) for queue, count in sorted(counts.items())}
+
+    def _step(self, at: Instant) -> _Step:
+        place = at // STEP
+        if place not in self._steps:
+            self._steps[place] = _Step()
+            for old in [each for each in self._steps if each < place - STEPS]:
+                del self._steps[old]
+        return self._steps[place]
+
+
+def _sample(into: list[float], since: dict[int, Instant], ids: Sequence[int], at: Instant) -> None:
+    """Take out these jobs, and keep how long ago each was remembered while there is room for it."""
+    for id in ids:
+        began = since.pop(id, None)
+        if began is not None and len(into) < _MOST_SAMPLES:
+            into.append((at - began) / SECOND)
+
+
+def _remember(into: dict[int, Instant], ids: Sequence[int], at: Instant) -> None:
+    into.update(dict.fromkeys(ids, at))
+    if len(into) > _MOST_KNOWN:
+        for id in list(islice(into, len(into) - _MOST_KNOWN)):
+            del into[id]
+
+
+def _share(samples: list[float], share: float) -> float | None:
+    """The sample that so large a share of them does not exceed."""
+    if not samples:
+        return None
+    return round(sorted(samples)[min(len(samples) - 1, int(share * len(samples)))], 6)

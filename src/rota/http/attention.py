@@ -1,0 +1,47 @@
+"""What needs attention, and which workers died last, over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota import wire
+from rota.attention import notices
+from rota.core.access import READ
+from rota.core.times import format_instant
+from rota.http import views
+from rota.http.route import Route
+
+if TYPE_CHECKING:
+    from rota.http.visit import Visit
+    from rota.store.store import Store
+    from rota.wire import Document
+
+
+def list_notices(store: Store, _: Visit) -> list[Document]:
+    return [
+        {
+            "noun": each.noun,
+            "which": each.which,
+            "text": each.text,
+            "since": None if each.since is None else format_instant(each.since),
+        }
+        for each in notices(store)
+    ]
+
+
+def list_deaths(store: Store, visit: Visit) -> list[Document]:
+    return [wire.death(*each) for each in store.workers.deaths(visit.query.limit, visit.query.slot)]
+
+
+ROUTES = (
+    Route("GET", "/api/v1/attention", list_notices, READ, "what needs attention, worst first", list[views.Notice]),
+    Route(
+        "GET",
+        "/api/v1/deaths",
+        list_deaths,
+        READ,
+        "the workers that died last, newest first",
+        list[views.Death],
+        query=views.DeathFilter,
+    ),
+)

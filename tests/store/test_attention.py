@@ -1,0 +1,123 @@
+"""What needs a person's attention, on every store; and which workers died last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.attention import Notice, notices
+from rota.core.claim import Done
+from rota.core.orchestrator import LEASE
+from rota.core.restart import RestartPolicy
+from rota.core.slot import History
+from rota.core.times import HOUR, MINUTE, SECOND
+from rota.store.deaths import Death
+from rota.store.exchange import Report
+from rota.store.host import host_id
+from rota.store.slots import remember
+from tests.support.work import Crew, add, claim, fail, register
+
+if TYPE_CHECKING:
+    from rota.store.store import Store
+    from tests.support.clock import FakeClock
+
+
+def test_a_store_where_all_is_well_needs_none(store: Store) -> None:
+    store.slots.take("main", host_id(), {"default": 1})
+    add(store)
+    Crew(store).exchange()
+    assert notices(store) == []
+
+
+def test_a_slot_that_was_given_up_until_it_is_reset(store: Store) -> None:
+    store.slots.take("main", host_id(), {"default": 2})
+    with store.write() as tx:
+        remember(tx, "worker:default:1", History(failed_at=store.now(), failure_reason="died 6 times in 5m"))
+    found = notices(store)
+    assert [(each.noun, each.which, each.text) for each in found] == [
+        ("slot", "worker:default:1", "failed: it died 6 times in 5m")
+    ]
+    assert found[0].since == store.now()
+    store.slots.reset("worker:default:1")
+    assert notices(store) == []
+
+
+def test_a_slot_that_nobody_wants_any_more_is_nobodys_trouble(store: Store) -> None:
+    store.slots.take("main", host_id(), {"default": 2})
+    with store.write() as tx:
+        remember(tx, "worker:default:1", History(failed_at=store.now(), failure_reason="died"))
+    store.slots.scale("main", host_id(), "default", 1)
+    assert notices(store) == []
+
+
+def test_a_queue_whose_breaker_is_open_but_none_that_a_person_paused(store: Store) -> None:
+    store.queues.set("default", breaker=1)
+    fail(store, add(store), "no route to host")
+    add(store, queue="other")
+    store.queues.pause("other")
+    (found,) = notices(store)
+    assert (found.noun, found.which) == ("queue", "default") and "no route to host" in found.text
+
+
+def test_a_quarantined_job_but_none_that_just_failed(store: Store, clock: FakeClock) -> None:
+    poison = add(store, "poison", max_attempts=9)
+    for _ in range(3):
+        worker = register(store)
+        claim(store, poison, worker, HOUR)
+        clock.advance(1)
+        store.workers.heartbeat(worker)
+        clock.advance(MINUTE)
+        store.tend()
+    fail(store, add(store, "plain"), "it broke", again=False)
+    (found,) = notices(store)
+    assert (found.noun, found.which, found.since) == ("job", str(poison), store.jobs.get(poison).finished_at)
+    assert found.text.startswith("poison: quarantined: cost 3 workers")
+
+
+def test_a_run_far_beyond_the_usual_time_of_its_kind(store: Store, clock: FakeClock) -> None:
+    first, hanging, young = add(store, kind="tag"), add(store, "hangs", kind="tag"), add(store, kind="scan")
+    taken = claim(store, first)
+    clock.advance(20 * SECOND)
+    store.claims.settle(taken, Done())
+    began = store.now()
+    worker = claim(store, hanging, lease=5 * HOUR).worker_id
+    claim(store, young, lease=5 * HOUR)
+    clock.advance(3 * MINUTE)
+    assert notices(store) == []
+    clock.advance(MINUTE)
+    text = f"hangs: {worker} runs it for 4m, and others took 20s at most"
+    assert notices(store) == [Notice("run", str(hanging), text, began)]
+
+
+def test_a_host_that_is_late_and_one_that_went_without_leaving(store: Store, clock: FakeClock) -> None:
+    store.slots.take("main", host_id(), {"default": 1})
+    crew = Crew(store)
+    store.orchestrators.came_up(crew.workers[0], "worker:default:0")
+    until = crew.renew()
+    clock.advance(LEASE)
+    (late,) = notices(store)
+    assert (late.noun, late.since) == ("host", until) and "has not renewed its lease" in late.text
+    with store.write() as tx:
+        tx.execute("orchestrator.end", id=crew.id)
+    (gone,) = notices(store)
+    assert gone.noun == "host" and "did not leave" in gone.text
+
+
+def test_a_host_that_left_is_missed_by_nobody(store: Store) -> None:
+    store.slots.take("main", host_id(), {"default": 1})
+    crew = Crew(store)
+    store.orchestrators.came_up(crew.workers[0], "worker:default:0")
+    store.orchestrators.leave(crew.id)
+    assert notices(store) == []
+
+
+def test_the_last_deaths_newest_first_of_any_slot_or_of_one(store: Store, clock: FakeClock) -> None:
+    store.slots.take("main", host_id(), {"default": 2})
+    crew = Crew(store, workers=2)
+    for n, worker in enumerate(crew.workers):
+        clock.advance(SECOND)
+        death = Death(worker, f"worker:default:{n}", "signaled", "killed by signal 9", signal=9)
+        store.orchestrators.record_death(death, Report(), RestartPolicy())
+    first, second = crew.workers
+    assert [(worker, found.signal) for worker, found in store.workers.deaths()] == [(second, 9), (first, 9)]
+    assert [worker for worker, _ in store.workers.deaths(limit=1)] == [second]
+    assert [worker for worker, _ in store.workers.deaths(slot="worker:default:0")] == [first]
