@@ -1,4 +1,4 @@
-"""Take the screenshots of the dashboard from a real run of the demo, with a larger library so that there is more to see.
+"""Take the screenshots of the dashboard from a real run of the demo, over a larger library so that there is more to do.
 
 python docs/shots.py        (or: ./dev shots)
 """
@@ -41,7 +41,7 @@ SHOTS = (
     ("overview-dark", WIDE, "dark", "overview"),
     ("overview-narrow", NARROW, "light", "overview"),
     ("slot", LOW, "dark", "workers/{slot}"),
-    ("job", LOW, "light", "jobs/1"),
+    ("job", LOW, "light", "jobs/2"),
 )
 
 
@@ -81,7 +81,7 @@ def _start(stack: ExitStack, words: list[str], folder: str) -> subprocess.Popen[
 def _until(fact: Callable[[], Any], process: subprocess.Popen[bytes]) -> None:
     while not fact():
         if process.poll() is not None:
-            raise SystemExit(f"{process.args} ended with {process.returncode} before there was something to see")
+            raise SystemExit(f"{process.args!r} ended with {process.returncode} before there was something to see")
         time.sleep(0.1)
 
 
