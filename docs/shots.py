@@ -1,4 +1,4 @@
-"""Take the screenshots of the dashboard from a real run of the demo, with a larger library so that more is to be seen.
+"""Take the screenshots of the dashboard from a real run of the demo, over a larger library so that there is more to do.
 
 python docs/shots.py        (or: ./dev shots)
 """
@@ -41,7 +41,7 @@ SHOTS = (
     ("overview-dark", WIDE, "dark", "overview"),
     ("overview-narrow", NARROW, "light", "overview"),
     ("slot", LOW, "dark", "workers/{slot}"),
-    ("job", LOW, "light", "jobs/1"),
+    ("job", LOW, "light", "jobs/2"),
 )
 
 

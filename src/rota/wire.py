@@ -177,6 +177,7 @@ def death(id: str, found: Certificate) -> Document:
         **certificate(found),
         "worker_id": id,
         "slot": found.slot,
+        "began_at": _at(found.began_at),
         "usage": _json(found.usage_json),
         "last_frame": found.last_frame,
         "stderr_tail": found.stderr_tail,

@@ -120,4 +120,7 @@ def test_the_last_deaths_newest_first_of_any_slot_or_of_one(store: Store, clock:
     first, second = crew.workers
     assert [(worker, found.signal) for worker, found in store.workers.deaths()] == [(second, 9), (first, 9)]
     assert [worker for worker, _ in store.workers.deaths(limit=1)] == [second]
-    assert [worker for worker, _ in store.workers.deaths(slot="worker:default:0")] == [first]
+    ((worker, found),) = store.workers.deaths(slot="worker:default:0")
+    assert worker == first and found.began_at is not None and found.began_at < found.died_at
+    assert [worker for worker, _ in store.workers.deaths(worker=second)] == [second]
+    assert store.workers.deaths(worker="worker-00000000") == []

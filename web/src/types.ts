@@ -118,6 +118,7 @@ export interface Death {
   job_id: number | null;
   worker_id: string;
   slot: string | null;
+  began_at: string | null;
   usage: Json;
   last_frame: string | null;
   stderr_tail: string | null;

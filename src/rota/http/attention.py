@@ -30,7 +30,8 @@ def list_notices(store: Store, _: Visit) -> list[Document]:
 
 
 def list_deaths(store: Store, visit: Visit) -> list[Document]:
-    return [wire.death(*each) for each in store.workers.deaths(visit.query.limit, visit.query.slot)]
+    wanted = visit.query
+    return [wire.death(*each) for each in store.workers.deaths(wanted.limit, wanted.slot, wanted.worker)]
 
 
 ROUTES = (

@@ -30,9 +30,10 @@ class Notice(Answer):
 
 
 class DeathFilter(Request):
-    """Which deaths to list: the newest, of one slot or of any."""
+    """Which deaths to list: the newest, of one slot or worker or of any."""
 
     slot: Word | None = None
+    worker: Word | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 20
 
 
@@ -41,6 +42,7 @@ class Death(Certificate):
 
     worker_id: str
     slot: str | None
+    began_at: Moment | None
     usage: Any
     last_frame: str | None
     stderr_tail: str | None

@@ -43,6 +43,7 @@ class Certificate(Record):
     usage_json: str | None
     last_frame: str | None
     stderr_tail: str | None
+    began_at: Instant | None = None
 
 
 class Workers:
@@ -139,9 +140,11 @@ class Workers:
         rows = self._store.database.execute("worker.place", {"id": id})
         return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
 
-    def deaths(self, limit: int = 20, slot: str | None = None) -> list[tuple[str, Certificate]]:
-        """The workers that died last, newest first, of one slot or of any."""
-        rows = self._store.database.execute("worker.deaths", {"most": limit, "slot": slot})
+    def deaths(
+        self, limit: int = 20, slot: str | None = None, worker: str | None = None
+    ) -> list[tuple[str, Certificate]]:
+        """The workers that died last, newest first, of one slot or of any; or the one named."""
+        rows = self._store.database.execute("worker.deaths", {"most": limit, "slot": slot, "worker": worker})
         return [(id, Certificate(*rest)) for id, *rest in rows]
 
     def shown(self, worker: Worker) -> str:

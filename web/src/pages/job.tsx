@@ -5,6 +5,7 @@ import { jobDeeds, releaseDeed } from "../deeds.ts";
 import { bytes, duration, moment } from "../format.ts";
 import { layout } from "../graph.ts";
 import { useFeed, useLook } from "../hooks.ts";
+import { feed } from "../live.ts";
 import { to } from "../route.ts";
 import { bounds, marks, placed, type Span } from "../timeline.ts";
 import type { Graph, Job, Json, Output, Run, Worker } from "../types.ts";
@@ -14,13 +15,18 @@ const WIDE = 190;
 const HIGH = 40;
 const KEPT = 200_000; // characters of output in the page
 
+// Whether it is rota's own, which fills a queue from a source: nobody settles such a job.
+function isOwn(job: Job): boolean {
+  return job.queue.startsWith("~");
+}
+
 function Facts({ job }: { job: Job }): JSX.Element {
   const facts: [string, JSX.Element | string][] = [
     ["State", <State state={job.status} />],
     ["Queue", <a href={to("jobs", null, { queue: job.queue })}>{job.queue}</a>],
     ["Kind", job.kind ?? "–"],
     ["Priority", String(job.priority)],
-    ["Attempts", `${job.attempts} of ${job.max_attempts}`],
+    ["Attempts", isOwn(job) ? String(job.attempts) : `${job.attempts} of ${job.max_attempts}`],
     ["Added", <Ago at={job.created_at} />],
     ["Started", <Ago at={job.started_at} />],
     ["Finished", <Ago at={job.finished_at} />],
@@ -58,7 +64,7 @@ function whyEnded(run: Run): string {
 }
 
 function Timeline({ runs, job }: { runs: Run[]; job: Job }): JSX.Element {
-  const now = Date.now();
+  const now = Date.now() - feed.skew;
   const spans: (Span & { id: string; status: string; who: string; why: string })[] = runs.map((run) => ({
     id: run.id,
     status: run.status,
@@ -153,11 +159,11 @@ function Dependencies({ id }: { id: number }): JSX.Element | null {
 }
 
 // What the newest run writes, read on for as long as it lives.
-function Written({ job }: { job: Job }): JSX.Element {
+function Written({ job }: { job: Job }): JSX.Element | null {
   const [stream, setStream] = useState<"transcript" | "stderr">("transcript");
   const [text, setText] = useState("");
   const [told, setTold] = useState<Output | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
   const [follows, setFollows] = useState(true);
   const box = useRef<HTMLPreElement>(null);
   const isFinal = ["done", "failed", "cancelled"].includes(job.status);
@@ -180,7 +186,7 @@ function Written({ job }: { job: Job }): JSX.Element {
           if (!part.is_live && part.next >= part.size) return;
         } catch (refused) {
           if (!(refused instanceof Problem)) return;
-          setProblem(refused.message);
+          setProblem(refused);
           if (refused.status !== 0 && isFinal) return;
           await new Promise((done) => setTimeout(done, 2000));
         }
@@ -192,6 +198,8 @@ function Written({ job }: { job: Job }): JSX.Element {
   useEffect(() => {
     if (follows && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [text, follows]);
+  // What kept no output, as most functions do, needs no place for it.
+  if (problem?.status === 404 && isFinal && stream === "transcript" && problem.message.includes("did not say")) return null;
   return (
     <Panel
       title="Output"
@@ -218,7 +226,7 @@ function Written({ job }: { job: Job }): JSX.Element {
           {text}
         </pre>
       ) : (
-        <Empty title={told ? (told.is_live ? "Nothing written yet." : "It wrote nothing.") : (problem ?? "Nothing written yet.")} />
+        <Empty title={told ? (told.is_live ? "Nothing written yet." : "It wrote nothing.") : (problem?.message ?? "Nothing written yet.")} />
       )}
     </Panel>
   );
@@ -257,7 +265,7 @@ export function JobPage({ id }: { id: string }): JSX.Element {
   const why = useLook<{ why: string }>(`jobs/${encodeURIComponent(id)}/why`, ["queue", "worker", "job"], 1000, 5000);
   const job = look.data;
   return (
-    <Page title={job ? job.title : `Job ${id}`} about={job ? `Job ${job.id}` : null} actions={job ? <Actions job={job} /> : null}>
+    <Page title={job ? job.title : `Job ${id}`} about={job ? `Job ${job.id}` : null} actions={job && !isOwn(job) ? <Actions job={job} /> : null}>
       {look.problem?.status === 404 && connection === "open" && !job ? (
         <Empty title={`There is no job ${id}.`}>It may have been pruned, or came from a source and is done.</Empty>
       ) : (

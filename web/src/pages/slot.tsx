@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { resetDeed, stopDeed } from "../deeds.ts";
 import { absolute, count, duration, moment } from "../format.ts";
 import { useLook } from "../hooks.ts";
+import { feed } from "../live.ts";
 import { to } from "../route.ts";
 import { bounds, marks, placed } from "../timeline.ts";
 import type { Crew, Death, Slot, Worker } from "../types.ts";
@@ -42,14 +43,11 @@ function Certificate({ death }: { death: Death }): JSX.Element {
   );
 }
 
-// Each life that ended, between its neighbours; the gap behind it is the time until the next start.
+// Each life from its start to its death; the gaps are the times until the next start.
 function Lives({ deaths, since }: { deaths: Death[]; since: string | null }): JSX.Element {
-  const now = Date.now();
-  const points = deaths.map((death) => ({ at: moment(death.died_at) ?? now, death }));
-  const range = bounds(
-    [...points.map(({ at }) => ({ from: at, until: at })), { from: Math.min(moment(since) ?? now, now - WITHIN), until: null }],
-    now,
-  );
+  const now = Date.now() - feed.skew;
+  const lives = deaths.map((death) => ({ death, from: moment(death.began_at) ?? moment(death.died_at) ?? now, until: moment(death.died_at) ?? now }));
+  const range = bounds([...lives, { from: Math.min(moment(since) ?? now, now - WITHIN), until: null }], now);
   return (
     <div class="timeline" role="img" aria-label={`${deaths.length} deaths since ${absolute(range[0])}`}>
       <div class="marks">
@@ -63,8 +61,11 @@ function Lives({ deaths, since }: { deaths: Death[]; since: string | null }): JS
       </div>
       <div class="track tall">
         {since ? <i class="good" style={spot({ from: moment(since) ?? now, until: null }, range, now)} title="alive now" /> : null}
-        {points.map(({ at, death }) => (
-          <b key={death.worker_id} style={{ left: `${placed({ from: at, until: at }, range, now).left * 100}%` }} title={`${absolute(at)}: ${death.text ?? death.reason}`} />
+        {lives.map((life) => (
+          <i key={life.death.worker_id} class="calm" style={spot(life, range, now)} title={`${life.death.worker_id} lived for ${duration((life.until - life.from) / 1000)}`} />
+        ))}
+        {lives.map((life) => (
+          <b key={life.death.worker_id} style={{ left: `${((life.until - range[0]) / (range[1] - range[0])) * 100}%` }} title={`${absolute(life.until)}: ${life.death.text ?? life.death.reason}`} />
         ))}
       </div>
     </div>
@@ -176,8 +177,8 @@ function OneSlot({ name }: { name: string }): JSX.Element {
 
 function OneWorker({ id }: { id: string }): JSX.Element {
   const look = useLook<Worker>(`workers/${encodeURIComponent(id)}`, ["worker"], 700, 5000);
-  const deaths = useLook<Death[]>("deaths?limit=1000", ["worker"], 2000);
-  const death = deaths.data?.find((each) => each.worker_id === id);
+  const deaths = useLook<Death[]>(`deaths?worker=${encodeURIComponent(id)}`, ["worker"], 2000);
+  const death = deaths.data?.[0];
   const ended = look.data !== null && ["dead", "stopped"].includes(look.data.status);
   return (
     <Page title={id} about={look.data?.name} actions={look.data && !ended ? <Do deed={stopDeed(id)} /> : null}>

@@ -87,9 +87,13 @@ SELECT died_at, reason, text, exit_code, signal, sent_by, job, slot, usage, last
 SELECT host, hostname, access FROM worker WHERE id = :id
 
 -- name: deaths
--- The newest certificates, of one slot or of any.
-SELECT worker, died_at, reason, text, exit_code, signal, sent_by, job, slot, usage, last_frame, stderr_tail FROM certificate
-WHERE CAST(:slot AS TEXT) IS NULL OR slot = :slot ORDER BY died_at DESC, worker LIMIT :most
+-- The newest certificates, of one slot or worker or of any, with when each life began if that is still known.
+SELECT died.worker, died.died_at, died.reason, died.text, died.exit_code, died.signal, died.sent_by, died.job, died.slot,
+    died.usage, died.last_frame, died.stderr_tail, worker.registered_at
+FROM (SELECT * FROM certificate
+      WHERE (CAST(:slot AS TEXT) IS NULL OR slot = :slot) AND (CAST(:worker AS TEXT) IS NULL OR worker = :worker)
+      ORDER BY died_at DESC, worker LIMIT :most) AS died
+LEFT JOIN worker ON worker.id = died.worker ORDER BY died.died_at DESC, died.worker
 
 -- name: of_orchestrator
 -- The living workers of one orchestrator.
