@@ -11,14 +11,13 @@ from textual.app import App
 from textual.binding import Binding
 from textual.message import Message
 
-from rota.core.errors import RotaError
 from rota.core.pace import Pace
 from rota.core.times import SECOND
 from rota.top import acts
 from rota.top.overview import Overview
 from rota.top.pane import Foot
-from rota.top.reader import AT_LEAST_EVERY, Away, Reader, Seen
-from rota.top.rows import BAD, GOOD, WARN
+from rota.top.reader import AT_LEAST_EVERY, Away, Reader, Seen, in_words
+from rota.top.rows import BAD, WARN
 from rota.top.screens import Ask, Help
 from rota.top.sheets import Sheet
 
@@ -120,15 +119,15 @@ class Top(App[None]):
         try:
             with self.open_store() as store:
                 text, is_bad = what(store), False
-        except (RotaError, OSError) as problem:
-            text, is_bad = str(problem), True
+        except Exception as problem:
+            text, is_bad = in_words(problem), True
         self.call_later(self.say, text, is_bad)
         self.reader.look_now()
 
-    def say(self, text: str, bad: bool = False, good: bool = False) -> None:
+    def say(self, text: str, bad: bool = False) -> None:
         """One sentence at the foot of the screen, for a while."""
         for foot in self.screen.query(Foot):
-            foot.say(text, BAD if bad else GOOD if good else WARN)
+            foot.say(text, BAD if bad else WARN)
 
     def cancel(self, id: int) -> None:
         """Call a job off, once a person says yes."""

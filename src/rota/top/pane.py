@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from textual.binding import BindingType
     from textual.geometry import Size
+    from textual.timer import Timer
 
     from rota.top.layout import Column
     from rota.top.rows import Cell, Row
@@ -219,6 +220,7 @@ class Foot(Text):
     def __init__(self, keys: str) -> None:
         super().__init__("foot")
         self._keys = keys
+        self._until: Timer | None = None
 
     def on_mount(self) -> None:
         self.rest()
@@ -229,7 +231,9 @@ class Foot(Text):
     def say(self, text: str, tone: str) -> None:
         folded = textwrap.wrap(printable(text), max(20, self.size.width - 2))
         self.show(*(((f" {line}", tone),) for line in folded[:MOST_SAID]))
-        self.set_timer(SAID_FOR, self.rest)
+        if self._until is not None:
+            self._until.stop()
+        self._until = self.set_timer(SAID_FOR, self.rest)
 
 
 class Lines(Moving):

@@ -84,8 +84,8 @@ class Reader(threading.Thread):
             try:
                 with self._open_store() as store:
                     self._look_on(store)
-            except (RotaError, OSError) as problem:
-                self._tell(Away(str(problem)))
+            except Exception as problem:
+                self._tell(Away(in_words(problem)))
                 self._wait(None, RETRY)
 
     def _look_on(self, store: Store) -> None:
@@ -135,3 +135,10 @@ class Reader(threading.Thread):
             os.read(self._woken, 65536)
             return True
         return False
+
+
+def in_words(problem: Exception) -> str:
+    """What went wrong, for people: a thread that fails leaves no traceback in the middle of a screen."""
+    if isinstance(problem, RotaError | OSError):
+        return str(problem)
+    return f"a bug in rota, please report it: {type(problem).__name__}: {problem}"

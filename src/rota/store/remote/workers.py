@@ -65,8 +65,10 @@ class RemoteWorkers(_Port):
             return None
         return _certificate(told)
 
-    def deaths(self, limit: int = 20, slot: str | None = None) -> list[tuple[str, Certificate]]:
-        found = self._link.get("/deaths", limit=limit, slot=slot)
+    def deaths(
+        self, limit: int = 20, slot: str | None = None, worker: str | None = None
+    ) -> list[tuple[str, Certificate]]:
+        found = self._link.get("/deaths", limit=limit, slot=slot, worker=worker)
         return [(each["worker_id"], _certificate(each)) for each in found]
 
     def shown(self, worker: Worker) -> str:
@@ -88,5 +90,6 @@ def _certificate(told: Document) -> Certificate:
     from rota.store.workers import Certificate
 
     known: Document = {name: told.get(name) for name in Certificate._fields}
-    usage = None if told.get("usage") is None else encode(told["usage"])
-    return Certificate(**{**known, "died_at": records.at(told["died_at"]), "job": told["job_id"], "usage_json": usage})
+    known["died_at"], known["began_at"] = records.at(told["died_at"]), records.at(told.get("began_at"))
+    known["usage_json"] = None if told.get("usage") is None else encode(told["usage"])
+    return Certificate(**{**known, "job": told["job_id"]})
