@@ -69,6 +69,23 @@ def test_the_same_demo_on_postgresql_leaves_no_schema_there(tmp_path: Path) -> N
     assert processes_in(tmp_path) == []
 
 
+def test_the_demo_starts_a_postgresql_of_its_own_which_is_gone_afterwards(tmp_path: Path) -> None:
+    demo = start(tmp_path, "--json", "--postgres")
+    answer, told = demo.communicate(timeout=110)
+
+    assert demo.returncode == 0, told
+    document = json.loads(answer)
+    assert document["is_good"] and not (Path(document["folder"]) / ".rota" / "rota.db").exists()
+    assert [path.name for path in tmp_path.iterdir()] == [Path(document["folder"]).name]
+    assert processes_in(tmp_path) == []
+
+
+def test_a_server_is_started_or_named_and_not_both(tmp_path: Path) -> None:
+    demo = start(tmp_path, "--postgres", "--db", "postgresql://127.0.0.1:1/x")
+    _, told = demo.communicate(timeout=110)
+    assert demo.returncode == 2 and "say one of them" in told
+
+
 def test_on_postgresql_what_was_not_done_is_kept_and_named(tmp_path: Path) -> None:
     url = database_for_tests()
     before = schemas(url)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.postgres import Own
+    from rota.demo.server import OwnServer
 
 BATCH = 20
 
@@ -57,19 +57,19 @@ class Feeder:
 
 
 @pytest.fixture
-def server() -> Iterator[Own]:
+def server() -> Iterator[OwnServer]:
     with own(durable=True) as server:
         yield server
 
 
 @pytest.fixture
-def crew(server: Own, tmp_path: Path) -> Iterator[Crew]:
+def crew(server: OwnServer, tmp_path: Path) -> Iterator[Crew]:
     crew = Crew(tmp_path, ROTA_DB=server.url, ROTA_RESTART_BACKOFF="50ms", PGAPPNAME="crew")
     yield crew
     crew.end()
 
 
-def test_a_server_that_crashes_under_load_costs_no_job_and_none_runs_twice(crew: Crew, server: Own) -> None:
+def test_a_server_that_crashes_under_load_costs_no_job_and_none_runs_twice(crew: Crew, server: OwnServer) -> None:
     """Fault 33: `pg_ctl restart -m immediate`, again and again."""
     crew.start("tag=4")
     feeder = Feeder(crew)
@@ -85,7 +85,9 @@ def test_a_server_that_crashes_under_load_costs_no_job_and_none_runs_twice(crew:
     assert len(crew.said("the store answers again")) >= 4
 
 
-def test_backends_that_are_ended_five_times_a_second_cost_no_job_and_none_runs_twice(crew: Crew, server: Own) -> None:
+def test_backends_that_are_ended_five_times_a_second_cost_no_job_and_none_runs_twice(
+    crew: Crew, server: OwnServer
+) -> None:
     """Fault 34."""
     crew.start("tag=4")
     feeder = Feeder(crew)

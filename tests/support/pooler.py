@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from rota.demo.server import free_port
 from tests.support.eventually import eventually
-from tests.support.postgres import free_port, with_parts
+from tests.support.postgres import with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

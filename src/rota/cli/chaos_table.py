@@ -10,8 +10,9 @@ CHAOS = (
         "show what rota does: a crew tags a library of music, one of its workers is killed, in a few seconds;"
         " with --db postgresql://… its jobs are in a schema of their own there, which is dropped when all is well",
         "demo:demo",
-        "rota demo",
+        "rota demo --postgres",
         arguments=(Argument("FOLDER", "where to play, a new folder; a temporary one without it", required=False),),
+        options=(Option("--postgres", "on a PostgreSQL server that is started for it, and is gone afterwards"),),
     ),
     Command(
         "chaos",

@@ -22,10 +22,21 @@ if TYPE_CHECKING:
 
 def demo(call: Call) -> int:
     """Play it and tell what came of it; 1 when anything was not as promised."""
+    if call["postgres"]:
+        if call.db is not None:
+            raise BadInput("--postgres starts a server, and --db names one: say one of them")
+        from rota.demo.server import CARELESS, own_server
+
+        with own_server(CARELESS) as server:
+            return _play(call, server.url)
+    return _play(call, _server(call.db) if call.db is not None else None)
+
+
+def _play(call: Call, server: str | None) -> int:
     from rota.demo.run import NotAsPromised, check_folder, new_schema, run
     from rota.demo.screen import Screen
 
-    db = new_schema(_server(call.db)) if call.db is not None else None
+    db = new_schema(server) if server is not None else None
     if call["folder"] is not None:
         check_folder(call["folder"])
     folder = os.path.abspath(call["folder"] or tempfile.mkdtemp(prefix="rota-demo-"))
