@@ -1,4 +1,4 @@
-"""A crew for each test, gone after it."""
+"""A crew for each test, on each store, gone after it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.crews import Crew
+from tests.support.stores import STORES, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    crew = Crew(tmp_path, ROTA_RESTART_BACKOFF="50ms")
+@pytest.fixture(params=STORES)
+def crew(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    where = {"ROTA_DB": url_of("postgres", tmp_path)} if request.param == "postgres" else {}
+    crew = Crew(tmp_path, ROTA_RESTART_BACKOFF="50ms", **where)
     yield crew
     crew.end()

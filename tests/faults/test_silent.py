@@ -119,6 +119,7 @@ def test_a_crew_that_stood_still_past_its_lease_changes_nothing_is_told_and_begi
     assert crew.processes() == []
 
 
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)  # a server ends such a transaction itself
 def test_a_worker_that_is_stopped_while_it_keeps_the_store_locked_is_killed(crew: Crew) -> None:
     """Fault 7: a child of ours."""
     crew.teach(STANDING)
@@ -131,6 +132,7 @@ def test_a_worker_that_is_stopped_while_it_keeps_the_store_locked_is_killed(crew
     assert crew.said("killing it: it is stopped while it keeps the store locked")
 
 
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)  # a server ends such a transaction itself
 def test_a_stranger_that_is_stopped_while_it_keeps_the_store_locked_is_named_and_supervision_goes_on(
     crew: Crew,
 ) -> None:

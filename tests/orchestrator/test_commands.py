@@ -188,11 +188,11 @@ def test_its_output_can_be_followed_while_it_runs_and_is_pruned_with_it(crew: Cr
     script = "echo one; echo oops >&2; while [ ! -e go-a ]; do sleep 0.02; done; echo two"
     crew.begin("worker", "exec", "--queue", "q", "--", "sh", "-c", script)
     id = add(crew, "a")
-    out = tmp_path / ".rota" / "runs" / "run-00000001.out"
-    eventually(lambda: out.exists() and out.read_text() == "one\n")
+    (out,) = eventually(lambda: [path for path in tmp_path.rglob("run-00000001.out") if path.stat().st_size])
     assert crew.call("logs", str(id)) == "one\n"
     words = [ROTA, "logs", str(id), "--follow"]
-    with subprocess.Popen(words, cwd=crew.folder, env=environment(), stdout=subprocess.PIPE, text=True) as follower:
+    env = environment(**crew.env)
+    with subprocess.Popen(words, cwd=crew.folder, env=env, stdout=subprocess.PIPE, text=True) as follower:
         assert follower.stdout is not None
         assert follower.stdout.readline() == "one\n"
         crew.let_go("a")

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota.core.death import EXIT_SETUP_FAILED
@@ -27,7 +28,7 @@ def test_a_daemon_returns_once_its_first_worker_is_up_and_works_until_it_is_stop
     assert crew.slot(0) == "up" or eventually(lambda: crew.slot(0) == "up")
     id = crew.add("tag", n=1)
     crew.app.jobs.wait([id], "done", 60_000_000)
-    assert "is up" in (crew.folder / ".rota" / "orchestrator.log").read_text()
+    assert "is up" in Path(started["log"]).read_text()
     assert f"orchestrator {started['pid']} stopped" in crew.call("orchestrator", "stop")
     assert not is_alive(started["pid"])
     assert crew.slot(0) == "empty"
@@ -80,7 +81,9 @@ def test_draining_finishes_the_job_in_hand_however_long_and_takes_no_other(crew:
     late = crew.add("tag", n=1)
     refused = crew.call("worker", "register", "--name", "late", code=6)
     assert "is stopping" in refused
-    waiter = subprocess.Popen([ROTA, "orchestrator", "stop", "--graceful"], cwd=crew.folder, env=environment())
+    waiter = subprocess.Popen(
+        [ROTA, "orchestrator", "stop", "--graceful"], cwd=crew.folder, env=environment(**crew.env)
+    )
     eventually(lambda: len(crew.facts("orchestrator", "drain")) == 2)
     crew.let_go("a")
     assert crew.wait() == 0

@@ -141,10 +141,9 @@ class Crew:
 
     def processes(self) -> list[int]:
         """All that its workers are or have started, wherever it is now: their environment names this database."""
-        mark = f"ROTA_DB={self.app.store.database.url}".encode()
-        return [
-            pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if mark in told(pid) and is_alive(pid)
-        ]
+        mark, own = f"ROTA_DB={self.app.store.database.url}".encode(), self._process.pid if self._process else 0
+        pids = {int(name) for name in os.listdir("/proc") if name.isdigit()} - {own}
+        return [pid for pid in pids if mark in told(pid) and is_alive(pid)]
 
     def call(self, *words: str, code: int = 0) -> str:
         answer = subprocess.run(

@@ -7,6 +7,7 @@ import secrets
 import signal
 import time
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import BadInput, RotaError
@@ -124,7 +125,7 @@ class _Play:
         """SIGKILL to a worker amid a piece, and the time until that piece is begun by another one."""
         for _ in range(TRIES):
             at, worker, file = self._kill_the_last_to_begin()
-            self._wait(lambda file=file, at=at: self._begun_again(file, at) is not None or self._is_tagged(file))  # type: ignore[misc]
+            self._wait(partial(self._is_over, file, at))
             again = self._begun_again(file, at)
             if again is not None:
                 ((path,),) = self._table.execute("SELECT path FROM file WHERE id = ?", (file,))
@@ -132,6 +133,10 @@ class _Play:
                 self._screen.say(f"{again[1]} has begun it again, {took} ms after the kill")
                 return {"worker": worker, "piece": path, "again_by": again[1], "again_after_ms": took}
         raise NotAsPromised(f"in {TRIES} tries no worker was killed amid its piece")
+
+    def _is_over(self, file: int, at: int) -> bool:
+        """Whether that piece is begun again since, or was tagged before the kill came."""
+        return self._begun_again(file, at) is not None or self._is_tagged(file)
 
     def _kill_the_last_to_begin(self) -> tuple[int, str, int]:
         pids = {worker.id: worker.pid for worker in self._crew.workers() if worker.queue == "tag"}

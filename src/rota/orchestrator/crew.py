@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any
 from rota.core import frame as frames
 from rota.core import health, slot
 from rota.core import orchestrator as orchestrators
-from rota.core.death import EXITED, LOST
+from rota.core.death import LOST
 from rota.core.errors import RotaError, Stale
 from rota.core.ids import run_id, worker_id
 from rota.core.times import SECOND, format_duration
-from rota.core.worker import Dead
 from rota.orchestrator import ledger as urgency
 from rota.orchestrator import strays
 from rota.orchestrator.child import Child
 from rota.orchestrator.handout import STUCK, idle
 from rota.orchestrator.hearing import Hearing
 from rota.orchestrator.lease import Lease
+from rota.orchestrator.news import News
+from rota.orchestrator.others import Others
 from rota.orchestrator.place import Place
 from rota.orchestrator.rounds import Rounds
 from rota.orchestrator.stopping import Stopping
 from rota.orchestrator.tracked import Tracked
 from rota.orchestrator.upkeep import Upkeep, now
-from rota.orchestrator.watch import Watch, is_alive_or_all_gone
+from rota.orchestrator.watch import is_alive_or_all_gone
 from rota.orchestrator.wishes import Wishes
 from rota.orchestrator.work import Work
 from rota.store.exchange import Report
-from rota.store.family import end_family
 from rota.store.host import host_id
 from rota.store.sqlite.clock import since_boot
 
@@ -70,17 +70,16 @@ class Crew:
         self._settings = settings
         self._environment = environment
         self._say = say
-        self._news: Callable[[str | None], None] | None = news
         self._tracked = tracked or Tracked()
         self._places: dict[str, Place] = {}
+        self._news = News(self._places, news)
         self._lease = Lease(ledger, self._children, say, self._given_up)
         self._upkeep = Upkeep(ledger, settings, say, self._looked_after)
         self._work = Work(ledger, self._deliver, self._given_up, self._upkeep.wake)
         self._wishes = Wishes(self._places, self._fill, self._end, self._drain, self._answer_wish)
         self._hearing = Hearing(self._work, self._wishes, self._upkeep, self._tracked, say, self._is_up, self._end)
         self._rounds = Rounds(self._places, settings, self._upkeep, say, self._end, self._fill)
-        self._orphans = Watch(loop, self._orphan_ended)
-        self._registered = Watch(loop, self._registered_ended)
+        self._others = Others(loop, ledger, settings, say, self._orphan_gone, self._work.wake)
         self._id = 0
         self._crew = ""
         self._end_lost_at: Instant | None = None
@@ -112,7 +111,7 @@ class Crew:
     def _joined(self, answer: tuple[int, Instant, list[Process], list[Slot], Any] | RotaError) -> None:
         if isinstance(answer, RotaError):
             self._say(str(answer))
-            self._report_news(str(answer))
+            self._news.bad(str(answer))
             self.exit_code, self.gone = 1, True
             return
         self._id, began, orphans, slots, listener = answer
@@ -125,7 +124,7 @@ class Crew:
         for each in slots:
             place = self._places.setdefault(each.name, Place(each.name, each.queue, slot.EMPTY))
             self._take_up(place, each, by_slot.get(each.name))
-        self._orphans.add(orphans)
+        self._others.take_over(orphans)
         self._wishes.number = -1
 
     def _take_up(self, place: Place, known: Slot, orphan: Process | None) -> None:
@@ -137,7 +136,7 @@ class Crew:
             place.state = slot.FAILED
             self._say(f"failed: {known.history.failure_reason}; `rota reset {place.name}` starts it", place.name)
             if place.takes_jobs:
-                self._report_news(f"{place.name} has failed: {known.history.failure_reason}")
+                self._news.bad(f"{place.name} has failed: {known.history.failure_reason}")
         elif self._stopping is None:
             self._fill(place)
 
@@ -212,14 +211,13 @@ class Crew:
 
     def _step_stop(self, stopping: Stopping, at: Instant) -> None:
         """Wait for the last worker and the last report, with less and less patience; then leave the store."""
-        children, orphans = self._children(), self._orphans.processes()
-        if children or orphans:
+        children = self._children()
+        if children or self._others.orphans:
             number = stopping.due(at)
             if number is not None:
                 for child in children:
                     child.cut_short(number)
-                for orphan in orphans:
-                    self._end_orphan(orphan.worker_id, number)
+                self._others.end_orphans(number)
         elif stopping.is_over(at):
             tokens = ", ".join(map(run_id, self._work.unsettled)) or "none"
             self._say(f"the store did not answer: the lease will lapse; unsettled: {tokens}")
@@ -230,11 +228,6 @@ class Crew:
             self._lease.end()
             id = self._id
             self._ledger.ask(urgency.END, lambda store: store.orchestrators.leave(id), self._left)
-
-    def _end_orphan(self, worker: str, number: signal.Signals) -> None:
-        """Its helper may be the first to see its end, so the store must know before that it was wanted."""
-        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.end_orphan(worker))
-        self._orphans.signal(worker, number)
 
     def _left(self, answer: RotaError | None) -> None:
         if isinstance(answer, RotaError):
@@ -327,16 +320,7 @@ class Crew:
         if self._lease.status == orchestrators.STARTING:
             self._lease.status = orchestrators.RUNNING
             self._lease.renew(now())
-        self._report_news(None)
-
-    def _report_news(self, problem: str | None) -> None:
-        """The first worker that is up is good news; bad is that none is and every slot has had its try."""
-        tried = (slot.BACKOFF, slot.FAILED, slot.EMPTY)
-        hopes = [place for place in self._places.values() if place.takes_jobs and place.state not in tried]
-        if self._news is None or (problem and hopes):
-            return
-        self._news(problem)
-        self._news = None
+        self._news.good()
 
     def _died(self, place: Place, child: Child) -> None:
         """Reap, hear it out, end what is left of its session, then write it down and release what it held."""
@@ -393,13 +377,10 @@ class Crew:
             if delay:
                 self._say(f"starts again in {format_duration(delay)}", place.name)
         if place.takes_jobs:
-            self._report_news(last_words)
+            self._news.bad(last_words)
 
-    def _orphan_ended(self, process: Process) -> None:
-        """An orphan is gone: if it could not say so itself, what it held goes back; its slot is filled."""
-        end_family(process.worker_id)
-        verdict = Dead(LOST, f"process {process.pid} ended after its orchestrator was gone")
-        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.bury(process.worker_id, verdict))
+    def _orphan_gone(self, process: Process) -> None:
+        """The slot in which it worked on is filled."""
         place = self._places.get(process.slot or "")
         if place is not None and place.orphan == process.worker_id:
             place.orphan, place.state = None, slot.EMPTY
@@ -407,26 +388,6 @@ class Crew:
                 del self._places[place.name]
             elif self._is_open:
                 self._fill(place)
-
-    def _end_lost_orphans(self, living: set[str]) -> None:
-        """An orphan that others count as dead, or that is stopped and so tells nobody that it lives, must end."""
-        for process in self._orphans.processes():
-            if process.worker_id not in living or self._orphans.stopped_for(process.worker_id, now()) >= self._silence:
-                self._say(f"killing process {process.pid}: nobody hears of it", process.slot or "-", process.worker_id)
-                self._orphans.signal(process.worker_id, signal.SIGKILL)
-
-    @property
-    def _silence(self) -> Duration:
-        """How long an orphan may be silent: less than its lease, so that its job is not elsewhere before it is gone."""
-        policy = self._settings.health
-        return min(policy.silent * policy.misses, orchestrators.END_AFTER)
-
-    def _registered_ended(self, process: Process) -> None:
-        """A worker that registered with its process: nobody need wait for its beats to fail."""
-        self._say(f"its process {process.pid} has ended", "-", process.worker_id)
-        verdict = Dead(EXITED, f"its process, {process.pid}, has ended")
-        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.bury(process.worker_id, verdict))
-        self._work.wake()
 
     # work
 
@@ -461,10 +422,9 @@ class Crew:
     def _looked_after(self, found: Outlook, by_time: bool) -> None:
         """What upkeep found: perhaps a new wish, and perhaps the workers that registered with a process here."""
         if found.processes is not None:
-            self._registered.keep_only({process.worker_id for process in found.processes})
-            self._registered.add(found.processes)
+            self._others.watch_only(found.processes)
         if found.orphans is not None:
-            self._end_lost_orphans({process.worker_id for process in found.orphans})
+            self._others.end_lost_orphans({process.worker_id for process in found.orphans})
         if found.wish is not None and self._is_open:
             self._wishes.carry_out(found.wish)
         if by_time:  # otherwise the bell rang, which wakes the work too

@@ -43,7 +43,7 @@ class Ledger:
         self._on_trouble = on_trouble
         self.blocked_by = blocked_by  # the process that keeps the store locked, as far as can be seen from outside
         self._asked: queue.PriorityQueue[Question] = queue.PriorityQueue()
-        self._answered: deque[Callable[[], None]] = deque()
+        self._answered: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._closing = threading.Event()
         self._count = 0
         self._busy_since: float | None = None
@@ -67,7 +67,8 @@ class Ledger:
         except BlockingIOError:
             pass
         while self._answered:
-            self._answered.popleft()()
+            then, answer = self._answered.popleft()
+            then(answer)
 
     def busy_for(self) -> float:
         """For how many seconds it has been at the same question."""
@@ -89,7 +90,7 @@ class Ledger:
             self._busy_since = time.monotonic()
             answer = store if isinstance(store, RotaError) else self._persist(what, store)
             self._busy_since = None
-            self._answered.append(lambda then=then, answer=answer: then(answer))  # type: ignore[misc]
+            self._answered.append((then, answer))
             self._ring()
         if not isinstance(store, RotaError):
             store.close()
