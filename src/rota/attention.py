@@ -7,7 +7,7 @@ from rota.core import slot as slots
 from rota.core.claim import is_overlong
 from rota.core.queue import BREAKER
 from rota.core.record import Record
-from rota.core.times import MINUTE, format_duration
+from rota.core.times import MINUTE, format_duration, instant_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rota.core.queue import Queue
     from rota.core.times import Duration, Instant
-    from rota.store.orchestrators import Live
+    from rota.store.crews import Live
     from rota.store.slots import Slot
     from rota.store.store import Store
 
@@ -48,6 +48,11 @@ class Held(Record):
 
 def notices(store: Store) -> list[Notice]:
     """All that needs attention now: hosts, then slots, queues, quarantined jobs and runs that take too long."""
+    if store.link is not None:
+        return [
+            Notice(each["noun"], each["which"], each["text"], instant_of(each["since"]) if each["since"] else None)
+            for each in store.link.get("/attention")
+        ]
     execute, now, every = store.database.execute, store.now(), store.slots.all()
     failed = execute("job.quarantined", {"mark": jobs.QUARANTINED, "window": _FAILED_LOOKED_AT, "most": MOST})
     held = execute("job.held_since", {"before": now - MINUTE, "most": _HELD_LOOKED_AT})

@@ -245,3 +245,12 @@ def test_tending_expires_a_bounded_number_and_the_next_goes_on(store: Store, clo
     assert store.queues.list()[0].counts[READY] == 256
     store.tend()
     assert store.queues.list()[0].counts[READY] == 300
+
+
+def test_what_is_held_is_listed_longest_held_first_without_rotas_own(store: Store, clock: FakeClock) -> None:
+    first, second, _ = add(store), add(store), add(store)
+    claim(store, second)
+    clock.advance(SECOND)
+    claim(store, first)
+    assert [job.id for job in store.jobs.held()] == [second, first]
+    assert [job.id for job in store.jobs.held(limit=1)] == [second]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,3 +22,15 @@ def eventually(fact: Callable[[], Fact], within: float = 30, every: float = 0.01
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within} s: {getattr(fact, '__name__', fact)}, last answer {answer!r}")
         time.sleep(every)
+
+
+async def in_time(fact: Callable[[], Fact], within: float = 30, every: float = 0.02) -> Fact:
+    """The same among coroutines."""
+    deadline = time.monotonic() + within
+    while True:
+        answer = fact()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within} s: {getattr(fact, '__name__', fact)}, last answer {answer!r}")
+        await asyncio.sleep(every)

@@ -74,6 +74,25 @@ class Pace:
             "rates": self._rates(last),
         }
 
+    def finished(self, now: Instant, steps: int, queue: str | None = None) -> list[int]:
+        """How many ended well in each of the last steps that are over, of one queue or of all."""
+        found = self._last(now, steps)
+        if queue is not None:
+            return [step.finished.get(queue, 0) if step else 0 for step in found]
+        return [sum(step.finished.values()) if step else 0 for step in found]
+
+    def failed(self, now: Instant, steps: int) -> list[int]:
+        """How many did not, in each of them."""
+        return [step.failed if step else 0 for step in self._last(now, steps)]
+
+    def rates(self, now: Instant) -> dict[str, float]:
+        """By queue, how many ended well per second of late."""
+        return self._rates(now // STEP)
+
+    def _last(self, now: Instant, steps: int) -> list[_Step | None]:
+        last = now // STEP
+        return [self._steps.get(place) for place in range(last - steps, last)]
+
     def _rates(self, last: int) -> dict[str, float]:
         """By queue, how many ended well per second of late."""
         counts: dict[str, int] = {}

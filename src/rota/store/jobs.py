@@ -231,6 +231,11 @@ class Jobs:
         finally:
             listener.close()
 
+    def held(self, limit: int = 50, internal: bool = False) -> list[Job]:
+        """Active jobs, those that are held longest first, without what they wait for and their children."""
+        params = {"most": limit, "internal": int(internal)}
+        return [to_job(row) for row in self._store.database.execute("job.list_held", params)]
+
     def list(
         self,
         status: str | None = None,

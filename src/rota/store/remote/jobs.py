@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from rota.core.errors import NotFound, QueueFull
+from rota.core.job import ACTIVE
 from rota.core.jsontext import Raw
 from rota.core.times import SECOND, format_instant
 from rota.store.remote import records
@@ -79,6 +80,10 @@ class RemoteJobs(_Port):
         from rota.store.jobs import Jobs
 
         return Jobs.wait(self, ids, condition, timeout)
+
+    def held(self, limit: int = 50, internal: bool = False) -> list[Job]:
+        found = self.list(ACTIVE, limit=limit, internal=internal)
+        return sorted(found, key=lambda job: (job.claimed_at or 0, job.token or 0))
 
     def list(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from rota.core.errors import NotFound
+from rota.core.jsontext import encode
 from rota.store.person import implicit_id
 from rota.store.remote import records
 from rota.store.remote.link import quoted
@@ -58,14 +59,17 @@ class RemoteWorkers(_Port):
         return [records.job(each) for each in self._link.get(f"/workers/{quoted(id)}/jobs", details=True)]
 
     def certificate(self, id: str) -> Certificate | None:
-        from rota.store.workers import Certificate
-
         try:
             told = self._link.get(f"/workers/{quoted(id)}/certificate")
         except NotFound:
             return None
-        known = {name: told.get(name) for name in Certificate._fields}
-        return Certificate(**{**known, "died_at": records.at(told["died_at"]), "job": told["job_id"]})
+        return _certificate(told)
+
+    def deaths(
+        self, limit: int = 20, slot: str | None = None, worker: str | None = None
+    ) -> list[tuple[str, Certificate]]:
+        found = self._link.get("/deaths", limit=limit, slot=slot, worker=worker)
+        return [(each["worker_id"], _certificate(each)) for each in found]
 
     def shown(self, worker: Worker) -> str:
         return self._remote.shown[worker.id]
@@ -80,3 +84,12 @@ class RemoteWorkers(_Port):
         """A worker; how it is shown is the API's to say, and remembered."""
         self._remote.shown[told["id"]] = told["status"]
         return records.worker(told)
+
+
+def _certificate(told: Document) -> Certificate:
+    from rota.store.workers import Certificate
+
+    known: Document = {name: told.get(name) for name in Certificate._fields}
+    known["died_at"], known["began_at"] = records.at(told["died_at"]), records.at(told.get("began_at"))
+    known["usage_json"] = None if told.get("usage") is None else encode(told["usage"])
+    return Certificate(**{**known, "job": told["job_id"]})

@@ -1,9 +1,9 @@
 -- name: insert
 -- A new job in the state that it rests in.
 INSERT INTO job (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
-    max_attempts, timeout, created_at)
+    max_attempts, timeout, created_at, trace)
 VALUES (:id, :queue, :kind, :title, :payload, :priority, :status, :blocked_on, :due_at, :due_wall, :key, :limit_key, :parent,
-    :max_attempts, :timeout, :created_at)
+    :max_attempts, :timeout, :created_at, :trace)
 
 -- name: get
 -- One job.
@@ -49,6 +49,11 @@ SELECT min(id), count(*) FROM (SELECT id FROM job WHERE id < :before ORDER BY id
 SELECT $job_columns FROM job WHERE status = 'active' AND worker > '' AND id + 0 < :before AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue)
     AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
+
+-- name: list_held
+-- Active jobs, those that are held longest first.
+SELECT $job_columns FROM job WHERE status = 'active' AND worker > '' AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
+ORDER BY claimed_at, token LIMIT :most
 
 -- name: list_failed
 -- The same for failed ones, by their index.

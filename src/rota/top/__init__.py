@@ -1,0 +1,1 @@
+"""`rota top`: what happens now, on a terminal. Only this package knows textual."""

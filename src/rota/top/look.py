@@ -1,0 +1,105 @@
+"""One look at the store: all that the screens show, read together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.attention import notices
+from rota.core import job as jobs
+from rota.core.pace import STEP, STEPS
+from rota.core.record import Record
+from rota.core.slot import HTTP
+from rota.core.system import Place, health
+
+if TYPE_CHECKING:
+    from rota.attention import Notice
+    from rota.core.claim import Run
+    from rota.core.job import Job
+    from rota.core.source import Source
+    from rota.core.times import Duration, Instant
+    from rota.core.worker import Worker
+    from rota.store.crews import Live
+    from rota.store.events import Event
+    from rota.store.queues import QueueStatus
+    from rota.store.slots import Slot
+    from rota.store.store import Store
+    from rota.store.workers import Certificate
+
+MOST_HELD, MOST_JOBS = 1000, 200
+MOST_DEATHS = 50
+_PAGES_OF_THE_PAST = 8
+IN_HAND, FAILED, NEWEST = "in hand", "failed", "newest"
+SELECTIONS = (IN_HAND, FAILED, NEWEST)
+_STATUS = {IN_HAND: jobs.ACTIVE, FAILED: jobs.FAILED, NEWEST: None}
+
+
+class Look(Record):
+    """How things stood at `now`, on the store's clock; `held` are the active jobs, `listed` those of `selection`."""
+
+    now: Instant
+    where: str
+    health: str
+    notices: list[Notice]
+    queues: list[QueueStatus]
+    took: dict[str, tuple[int, Duration]]
+    sources: list[Source]
+    slots: list[Slot]
+    workers: list[Worker]
+    held: list[Job]
+    listed: list[Job]
+    selection: str
+    deaths: list[tuple[str, Certificate]]
+    live: list[Live]
+    hosts: dict[str, str]
+
+
+class Page(Record):
+    """One job with its runs, and why it is as it is."""
+
+    now: Instant
+    job: Job
+    runs: list[Run]
+    why: str
+
+
+def look(store: Store, selection: str = IN_HAND) -> Look:
+    """All of it, as of one moment."""
+    with store.database.read():
+        every, live = store.slots.all(), store.orchestrators.live()
+        running = {(each.crew, each.host) for each in live}
+        places = [Place(slot.name, slot.queue, slot.status, (slot.crew, slot.host) in running) for slot in every]
+        return Look(
+            now=store.now(),
+            where=store.database.path,
+            health=health(place for place, slot in zip(places, every, strict=True) if slot.wanted)[0],
+            notices=notices(store),
+            queues=store.queues.list(),
+            took=store.meters.took() if store.link is None else {},  # over HTTP the pace says how long it will take
+            sources=store.sources.all(),
+            slots=every,
+            workers=[worker for worker in store.workers.list() if worker.queue != HTTP],
+            held=store.jobs.held(MOST_HELD),
+            listed=[] if selection == IN_HAND else store.jobs.list(_STATUS[selection], limit=MOST_JOBS),
+            selection=selection,
+            deaths=store.workers.deaths(MOST_DEATHS),
+            live=live,
+            hosts=store.orchestrators.hosts(),
+        )
+
+
+def page(store: Store, id: int) -> Page:
+    """One job, as of one moment."""
+    with store.database.read():
+        return Page(store.now(), store.jobs.get(id), store.claims.runs(id), store.jobs.why(id))
+
+
+def lately(store: Store) -> list[Event]:
+    """What the log tells of the last minutes, or of as much of them as is quickly read."""
+    oldest = store.now() - STEPS * STEP
+    found = page = store.events.newest()
+    for _ in range(_PAGES_OF_THE_PAST):
+        if not page or page[0].at <= oldest:
+            break
+        page = store.events.newest(page[0].cursor)
+        found = page + found
+    return found

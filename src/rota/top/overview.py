@@ -1,0 +1,250 @@
+"""The first screen: what needs attention, queues, slots, jobs and deaths, with a chart of the last minutes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.binding import Binding
+from textual.containers import Container, Vertical
+from textual.screen import Screen
+
+from rota.top import acts, rows
+from rota.top.look import IN_HAND, SELECTIONS
+from rota.top.pages import head_line, pace_lines
+from rota.top.pane import Foot, Pane, Text
+from rota.top.screens import Prompt
+from rota.top.sheets import DeathSheet, JobSheet, OutputSheet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import ClassVar
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from rota.core.times import Instant
+    from rota.top.app import Top
+    from rota.top.look import Look
+    from rota.top.rows import Row
+
+ATTENTION, QUEUES, SLOTS, JOBS, DEATHS = "attention", "queues", "slots", "jobs", "deaths"
+PANES = (ATTENTION, QUEUES, SLOTS, JOBS, DEATHS)
+LOWER = (SLOTS, JOBS, DEATHS)
+HIGH = 32  # from so many lines on the charts have three
+KEYS = " ? help  ⏎ open  l logs  / filter  p pause  r resume  s scale  x reset  c cancel"
+
+
+class Overview(Screen[None]):
+    """The panes. Where not all fit, the one below the queues is the one chosen last."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "next(1)", show=False),
+        Binding("shift+tab", "next(-1)", show=False),
+        Binding("a", f"go('{ATTENTION}')", show=False),
+        *(Binding(str(n), f"go('{name}')", show=False) for n, name in enumerate(PANES) if n),
+        Binding("enter", "open", show=False),
+        Binding("escape", "clear", show=False),
+        Binding("slash", "filter", show=False),
+        Binding("v", "select", show=False),
+        Binding("l", "output", show=False),
+        Binding("w", "why", show=False),
+        Binding("p", "pause", show=False),
+        Binding("r", "resume", show=False),
+        Binding("s", "scale", show=False),
+        Binding("x", "reset", show=False),
+        Binding("c", "cancel", show=False),
+        Binding("t", "retry", show=False),
+    ]
+    AUTO_FOCUS = f"#{QUEUES}"
+    app: Top
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._filter = ""
+        self._here = QUEUES
+
+    def compose(self) -> ComposeResult:
+        yield Text("head")
+        yield Text("pace")
+        yield Pane("Needs attention", rows.ATTENTION, "", ATTENTION)
+        yield Pane("1 Queues", rows.QUEUES, "no queues; one comes to be with its first job: rota add 'Title'", QUEUES)
+        with Container(id="lower"):
+            yield Pane("2 Slots", rows.SLOTS, "no slots; a crew begins with: rota orchestrator start --app …", SLOTS)
+            with Vertical(id="right"):
+                yield Pane("3 Jobs", rows.HELD, "none", JOBS)
+                yield Pane("4 Deaths", rows.DEATHS, "no worker has died", DEATHS)
+        yield Foot(KEYS)
+
+    def on_mount(self) -> None:
+        self._turn_to(SLOTS)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._tick)
+
+    def tick(self, now: Instant) -> None:
+        """Show how things stand at this moment."""
+        if len(self.query(Pane)) < len(PANES):  # it is being opened, or closed
+            return
+        width, look, pace = self.size.width, self.app.look, self.app.pace
+        filtered = f"filter: {self._filter}" if self._filter else ""
+        self.query_one("#head", Text).show(head_line(look, self.app.trouble(), filtered, width))
+        if look is None:
+            return
+        self.query_one("#pace", Text).show(*pace_lines(pace, now, width, 3 if self.size.height >= HIGH else 1))
+        self._show(ATTENTION, rows.attention_rows(look, now))
+        self._show(QUEUES, rows.queue_rows(look, pace, now))
+        self._show(SLOTS, rows.slot_rows(look, now))
+        self._show_jobs(look, now)
+        self._show(DEATHS, rows.death_rows(look, now))
+        self._pane(ATTENTION).display = bool(self._pane(ATTENTION).rows)
+        if self._here == ATTENTION and not self._pane(ATTENTION).display:
+            self.action_go(QUEUES)
+
+    def _tick(self) -> None:
+        self.tick(self.app.now)
+
+    def told(self, answer: object, now: Instant) -> None:
+        """A look at the store is there."""
+        self.tick(now)
+
+    def _show_jobs(self, look: Look, now: Instant) -> None:
+        pane, is_held = self._pane(JOBS), look.selection == IN_HAND
+        found = rows.held_rows(look, now) if is_held else rows.listed_rows(look, now)
+        if pane.is_on_screen or self._here == JOBS:
+            note = f"{look.selection}, v for others"
+            pane.show(rows.matching(found, self._filter), note, rows.HELD if is_held else rows.LISTED)
+
+    def _show(self, name: str, found: Iterable[Row]) -> None:
+        """Show these if the pane is in sight; attention comes in sight by having some."""
+        pane = self._pane(name)
+        if pane.is_on_screen or name in (ATTENTION, self._here):
+            pane.show(rows.matching(found, self._filter))
+
+    def _pane(self, name: str) -> Pane:
+        return self.query_one(f"#{name}", Pane)
+
+    @property
+    def _chosen(self) -> Row | None:
+        """What keys act on. A pane that comes in sight has the focus a moment later, but keys may come before."""
+        return self._pane(self._here).selected
+
+    def _turn_to(self, name: str) -> None:
+        """Let this be the pane that is shown where only one fits."""
+        for each in LOWER:
+            self._pane(each).set_class(each == name, "-current")
+        self.query_one("#right").set_class(name != SLOTS, "-current")
+
+    def action_go(self, name: str) -> None:
+        if name in LOWER:
+            self._turn_to(name)
+        self._here = name
+        self._pane(name).focus()
+        self._tick()
+        self.call_after_refresh(self._tick)
+
+    def action_next(self, by: int) -> None:
+        shown = [name for name in PANES if name != ATTENTION or self._pane(name).display]
+        self.action_go(shown[(shown.index(self._here) + by) % len(shown)])
+
+    def action_clear(self) -> None:
+        self._set_filter("")
+        self.query_one(Foot).rest()
+
+    def action_filter(self) -> None:
+        before = self._filter
+        prompt = Prompt("filter:", before, self._set_filter)
+        self.app.push_screen(prompt, lambda text: self._set_filter(before if text is None else text))
+
+    def _set_filter(self, text: str) -> None:
+        self._filter = text.strip()
+        self.tick(self.app.now)
+
+    def action_select(self) -> None:
+        at = SELECTIONS.index(self.app.reader.selection)
+        self.app.reader.select(SELECTIONS[(at + 1) % len(SELECTIONS)])
+        self.action_go(JOBS)
+
+    def action_open(self) -> None:
+        row, look = self._chosen, self.app.look
+        if row is None or look is None:
+            return
+        death = next((death for id, death in look.deaths if id == row.key), None)
+        if death is not None:
+            self.app.push_screen(DeathSheet(row.key, death))
+        elif row.job is not None:
+            self.app.push_screen(JobSheet(row.job))
+        elif row.slot is not None:
+            self.action_why()
+        elif row.queue is not None:
+            self._set_filter(row.queue)
+
+    def action_output(self) -> None:
+        if (id := self._job("shows what its run writes")) is not None:
+            self.app.push_screen(OutputSheet(id))
+
+    def action_why(self) -> None:
+        job, slot = (self._chosen.job, self._chosen.slot) if self._chosen else (None, None)
+        if job is not None:
+            self.app.act(lambda store: store.jobs.why(job))
+        elif slot is not None:
+            self.app.act(lambda store: store.slots.why(slot))
+        else:
+            self.app.say("w says why a job or a slot is as it is: choose one first")
+
+    def action_pause(self) -> None:
+        if (queue := self._queue("pauses")) is not None:
+            self.app.act(lambda store: acts.pause(store, queue))
+
+    def action_resume(self) -> None:
+        if (queue := self._queue("resumes")) is not None:
+            self.app.act(lambda store: acts.resume(store, queue))
+
+    def action_reset(self) -> None:
+        slot = self._chosen.slot if self._chosen else None
+        if slot is None:
+            self.app.say("x resets a slot: choose one first")
+        else:
+            self.app.act(lambda store: acts.reset(store, slot))
+
+    def action_cancel(self) -> None:
+        if (id := self._job("cancels it")) is not None:
+            self.app.cancel(id)
+
+    def action_retry(self) -> None:
+        if (id := self._job("tries it again")) is not None:
+            self.app.act(lambda store: acts.retry(store, id))
+
+    def action_scale(self) -> None:
+        queue, look = self._queue("scales"), self.app.look
+        if queue is None or look is None:
+            return
+        row = self._chosen
+        found = acts.places(look, queue, row.slot if row else None)
+        if len(found) != 1:
+            self.app.say(acts.no_place(queue, found))
+            return
+        ((crew, host), size), name = found[0], look.hosts.get(found[0][0][1], found[0][0][1])
+        label = f"scale {queue} of crew {crew} on {name}, now {size}, to:"
+        self.app.push_screen(Prompt(label), lambda text: self._scale(queue, crew, host, text))
+
+    def _scale(self, queue: str, crew: str, host: str, text: str | None) -> None:
+        if text is None or not text.strip():
+            return
+        if not (text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 6):
+            self.app.say(f"{text!r} is not a number of workers: write for example 4; 0 is none", bad=True)
+            return
+        self.app.act(lambda store: acts.scale(store, queue, crew, host, int(text)))
+
+    def _queue(self, does: str) -> str | None:
+        row = self._chosen
+        if row is None or row.queue is None:
+            self.app.say(f"this {does} a queue: choose one, or a slot or job of it, first")
+            return None
+        return row.queue
+
+    def _job(self, does: str) -> int | None:
+        row = self._chosen
+        if row is None or row.job is None:
+            self.app.say(f"there is no job on this line: choose one with a job, and this {does}")
+            return None
+        return row.job

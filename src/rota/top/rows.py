@@ -1,0 +1,300 @@
+"""What the panes show of a look, row by row. Pure: the time is passed in, and nothing here can steer a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.attention import HOST, QUEUE, SLOT
+from rota.core import job as jobs
+from rota.core import slot as slots
+from rota.core import worker as workers
+from rota.core.ids import printable
+from rota.core.queue import BREAKER
+from rota.core.record import Record
+from rota.core.source import is_internal
+from rota.core.system import average, eta
+from rota.core.times import SECOND
+from rota.top.layout import Column
+from rota.top.words import ago, bars, count, rate, span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rota.core.job import Job
+    from rota.core.pace import Pace
+    from rota.core.slot import History
+    from rota.core.times import Duration, Instant
+    from rota.core.worker import Worker
+    from rota.store.queues import QueueStatus
+    from rota.store.slots import Slot
+    from rota.store.workers import Certificate
+    from rota.top.look import Look
+
+    Cell = tuple[str, str]
+
+PLAIN, DIM, GOOD, BUSY, WARN, BAD = "plain", "dim", "good", "busy", "warn", "bad"
+_TONES = {
+    **dict.fromkeys((workers.BUSY, jobs.ACTIVE, jobs.READY), BUSY),
+    **dict.fromkeys((workers.IDLE, jobs.DONE, "open"), GOOD),
+    **dict.fromkeys((workers.LATE, workers.STOPPING, workers.PAUSED, slots.BACKOFF, jobs.BLOCKED), WARN),
+    **dict.fromkeys((slots.FAILED, workers.DEAD, BREAKER), BAD),
+    **dict.fromkeys((slots.STARTING, slots.EMPTY, jobs.SCHEDULED, jobs.CANCELLED), DIM),
+}
+_SPARK = 16
+
+
+class Row(Record):
+    """One line of a pane. `key` stays while the thing does; the rest is what a key on the keyboard acts on."""
+
+    key: str
+    cells: tuple[Cell, ...]
+    queue: str | None = None
+    slot: str | None = None
+    job: int | None = None
+
+
+ATTENTION = (Column("", 5), Column("", 6, 28), Column("", 20, grows=True), Column("", 6, right=True))
+QUEUES = (
+    Column("QUEUE", 12, 32),
+    Column("READY", 6, right=True),
+    Column("ACTIVE", 6, right=True),
+    Column("WAITING", 7, right=True),
+    Column("FAILED", 6, right=True),
+    Column("DONE", 6, right=True, from_width=100),
+    Column("RATE", 6, right=True),
+    Column("OLDEST", 6, right=True),
+    Column("ETA", 6, right=True),
+    Column("LATELY", _SPARK, from_width=120),
+    Column("STATE", 7),
+    Column("", 16, grows=True, from_width=100),
+)
+SLOTS = (
+    Column("SLOT", 14, 30),
+    Column("STATE", 8),
+    Column("FOR", 6, right=True),
+    Column("JOB", 6, 10, right=True),
+    Column("DOES", 16, grows=True),
+    Column("RESTARTS", 9, right=True),
+    Column("HOST", 8, 16, from_width=110),
+)
+HELD = (
+    Column("JOB", 6, 10, right=True),
+    Column("FOR", 6, right=True),
+    Column("TRY", 4, right=True),
+    Column("TITLE", 24, grows=True),
+    Column("WHO", 14, 24),
+    Column("QUEUE", 8, 16, from_width=90),
+)
+LISTED = (
+    Column("JOB", 6, 10, right=True),
+    Column("STATE", 9),
+    Column("AGO", 6, right=True),
+    Column("TRY", 4, right=True),
+    Column("TITLE", 24, grows=True),
+    Column("QUEUE", 8, 16),
+)
+DEATHS = (
+    Column("AGO", 6, right=True),
+    Column("SLOT", 14, 30),
+    Column("REASON", 10, 17),
+    Column("JOB", 6, 10, right=True),
+    Column("WHAT", 16, grows=True),
+)
+
+
+def attention_rows(look: Look, now: Instant) -> Iterator[Row]:
+    """What needs a person, worst first."""
+    for notice in look.notices:
+        cells = _cells((notice.noun, BAD), (notice.which, PLAIN), (notice.text, PLAIN), (ago(notice.since, now), DIM))
+        key = f"{notice.noun} {notice.which}"
+        if notice.noun == SLOT:
+            queue = next((slot.queue for slot in look.slots if slot.name == notice.which), None)
+            yield Row(key, cells, queue=queue, slot=notice.which)
+        elif notice.noun == QUEUE:
+            yield Row(key, cells, queue=notice.which)
+        elif notice.noun == HOST:
+            yield Row(key, cells)
+        else:
+            yield Row(key, cells, job=int(notice.which))
+
+
+def queue_rows(look: Look, pace: Pace, now: Instant) -> Iterator[Row]:
+    """Each queue: how much waits, how fast it goes, how long it will take."""
+    rates = pace.rates(now)
+    for status in look.queues:
+        if not is_internal(status.queue.name):
+            yield _queue_row(status, look, pace, rates, now)
+
+
+def _queue_row(status: QueueStatus, look: Look, pace: Pace, rates: Mapping[str, float], now: Instant) -> Row:
+    name, counts = status.queue.name, status.counts
+    able = sum(worker.queue in (None, name) for worker in look.workers)
+    pending = sum(counts[state] for state in jobs.WAITING)
+    done = counts[jobs.DONE] + sum(source.success_count for source in look.sources if source.queue == name)
+    waiting = counts[jobs.BLOCKED] + counts[jobs.SCHEDULED]
+    cells = _cells(
+        (name, PLAIN),
+        _number(counts[jobs.READY], BUSY),
+        _number(counts[jobs.ACTIVE], BUSY),
+        _number(waiting, PLAIN),
+        _number(counts[jobs.FAILED], BAD),
+        _number(done, PLAIN),
+        (rate(rates.get(name, 0)), PLAIN),
+        (ago(status.oldest_ready_at, now), PLAIN),
+        (_left(pending, look.took.get(name), able, rates.get(name, 0)), PLAIN),
+        (bars(pace.finished(now, _SPARK, name))[0], BUSY),
+        *_state(status),
+    )
+    return Row(name, cells, queue=name)
+
+
+def _left(pending: int, took: tuple[int, Duration] | None, able: int, rate: float) -> str:
+    """How long what waits will take: by what runs took, or by the pace where jobs are gone once they are done."""
+    if took is not None and able:
+        seconds = eta(pending, average(*took), able)
+    else:
+        seconds = pending / rate if rate else 0.0
+    return span(round(seconds * SECOND)) if seconds else ""
+
+
+def _state(status: QueueStatus) -> tuple[Cell, Cell]:
+    """Whether jobs may be claimed from a queue, in a word, and why not."""
+    queue = status.queue
+    if queue.paused_by == BREAKER:
+        return (BREAKER, BAD), (queue.pause_reason or "", PLAIN)
+    if status.paused_by is not None:
+        because = f": {queue.pause_reason}" if queue.pause_reason else ""
+        return (workers.PAUSED, WARN), (f"by {status.paused_by}{because}", PLAIN)
+    if queue.max_depth is not None and sum(status.counts[state] for state in jobs.WAITING) >= queue.max_depth:
+        return ("full", WARN), (f"at most {queue.max_depth} may wait", PLAIN)
+    failed = f"{queue.failures} of {queue.breaker} failures" if queue.breaker is not None and queue.failures else ""
+    return ("open", GOOD), (failed, WARN)
+
+
+def in_hand(look: Look) -> dict[str, list[Job]]:
+    """By worker, the jobs that it has begun. A watched one begins them by their tokens; the rest of a window waits."""
+    at_once = {worker.id: worker.concurrency for worker in look.workers if worker.orchestrator is not None}
+    found: dict[str, list[Job]] = {}
+    for job in look.held:
+        found.setdefault(job.worker_id or "", []).append(job)
+    return {id: sorted(each, key=lambda job: job.token or 0)[: at_once.get(id)] for id, each in found.items()}
+
+
+def slot_rows(look: Look, now: Instant) -> Iterator[Row]:
+    """Each wanted slot and what it does now; then the workers that fill none."""
+    begun, living = in_hand(look), {worker.id: worker for worker in look.workers}
+    running = {(each.crew, each.host) for each in look.live}
+    paused = {status.queue.name for status in look.queues if status.paused_by is not None}
+    for slot in look.slots:
+        worker = living.pop(slot.worker, None) if slot.worker else None
+        if slot.queue != slots.HTTP and (slot.wanted or worker):
+            host, is_filled = look.hosts.get(slot.host, ""), (slot.crew, slot.host) in running
+            if worker is not None:
+                cells, job = _doing(slot.name, worker, begun, worker.shown(now, slot.queue in paused), now)
+            else:
+                cells, job = _waiting(slot, slot.status if is_filled else slots.EMPTY, now), None
+            yield Row(slot.name, _cells(*cells, _restarts(slot.history), (host, DIM)), slot.queue, slot.name, job)
+    for worker in living.values():
+        cells, job = _doing(worker.name, worker, begun, worker.shown(now, worker.queue in paused), now)
+        yield Row(worker.id, _cells(*cells, ("", PLAIN), (worker.hostname, DIM)), worker.queue, job=job)
+
+
+def _doing(
+    name: str, worker: Worker, begun: Mapping[str, list[Job]], status: str, now: Instant
+) -> tuple[list[Cell], int | None]:
+    """The first cells of a worker's line, and the job that it has in hand."""
+    held = begun.get(worker.id, [])
+    job, since, title = worker.current_job, worker.registered_at if status == workers.STARTING else None, ""
+    if held:
+        more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+        job, since, title = held[0].id, held[0].claimed_at, f"{held[0].title}{more}"
+    state = status, _TONES.get(status, PLAIN)
+    return [(name, PLAIN), state, (ago(since, now), PLAIN), (_id(job), PLAIN), (title, PLAIN)], job
+
+
+def _waiting(slot: Slot, status: str, now: Instant) -> list[Cell]:
+    """The first cells of a slot's line that has no worker."""
+    match status:
+        case slots.FAILED:
+            why = f"{slot.history.failure_reason}; x resets it", BAD
+        case slots.BACKOFF:
+            why = f"starts again in {span((slot.start_at or now) - now + SECOND)}", WARN
+        case _:
+            why = "nobody fills it" if status == slots.EMPTY else "", DIM
+    since = slot.history.failed_at if status == slots.FAILED else None
+    return [(slot.name, PLAIN), (status, _TONES.get(status, PLAIN)), (ago(since, now), PLAIN), ("", PLAIN), why]
+
+
+def _restarts(history: History) -> Cell:
+    lately = f" ({len(history.restarts)} now)" if history.restarts else ""
+    return f"{history.lifetime}{lately}" if history.lifetime else "", WARN if history.restarts else DIM
+
+
+def held_rows(look: Look, now: Instant) -> Iterator[Row]:
+    """The jobs in hand: who has each, and for how long; the longest first."""
+    filled = {slot.worker: slot.name for slot in look.slots if slot.worker}
+    every = [job for each in in_hand(look).values() for job in each]
+    for job in sorted(every, key=lambda job: (job.claimed_at or 0, job.token or 0)):
+        slot = filled.get(job.worker_id or "")
+        cells = _cells(
+            (str(job.id), PLAIN),
+            (ago(job.claimed_at, now), PLAIN),
+            _attempt(job.attempts + 1, job),
+            (job.title, PLAIN),
+            (slot or job.worker_id or "", PLAIN),
+            (job.queue, PLAIN),
+        )
+        yield Row(str(job.id), cells, job.queue, slot, job.id)
+
+
+def listed_rows(look: Look, now: Instant) -> Iterator[Row]:
+    """Jobs as they were asked for, the newest first."""
+    for job in look.listed:
+        is_active = job.status == jobs.ACTIVE
+        cells = _cells(
+            (str(job.id), PLAIN),
+            (job.status, _TONES.get(job.status, PLAIN)),
+            (ago(job.claimed_at if is_active else job.finished_at or job.created_at, now), PLAIN),
+            _attempt(job.attempts + is_active, job),
+            (f"{job.title}: {job.error}" if job.error and not is_active else job.title, PLAIN),
+            (job.queue, PLAIN),
+        )
+        yield Row(str(job.id), cells, job.queue, None, job.id)
+
+
+def _attempt(number: int, job: Job) -> Cell:
+    return f"{number}/{job.max_attempts}", WARN if number > 1 else DIM
+
+
+def death_rows(look: Look, now: Instant) -> Iterator[Row]:
+    """The workers that died last, newest first."""
+    for id, death in look.deaths:
+        yield Row(id, _cells(*_death(id, death, now)), slot=death.slot, job=death.job)
+
+
+def _death(id: str, death: Certificate, now: Instant) -> tuple[Cell, ...]:
+    return (
+        (ago(death.died_at, now), PLAIN),
+        (death.slot or id, PLAIN),
+        (death.reason, BAD),
+        (_id(death.job), PLAIN),
+        (death.text or "", PLAIN),
+    )
+
+
+def matching(rows: Iterable[Row], text: str) -> list[Row]:
+    """Those that say this somewhere, in whatever case."""
+    wanted = text.casefold()
+    return [row for row in rows if not wanted or any(wanted in cell.casefold() for cell, _ in row.cells)]
+
+
+def _number(number: int, tone: str) -> Cell:
+    return count(number), tone if number else DIM
+
+
+def _id(job: int | None) -> str:
+    return "" if job is None else str(job)
+
+
+def _cells(*cells: Cell) -> tuple[Cell, ...]:
+    return tuple((printable(text), tone) for text, tone in cells)

@@ -1,0 +1,197 @@
+"""Screens of text: one job, how a worker died, and what a run writes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.worker import get_current_worker
+
+from rota.core.errors import NotFound, RotaError
+from rota.core.ids import printable
+from rota.top import acts
+from rota.top.look import page
+from rota.top.pages import death_lines, job_lines, wrapped
+from rota.top.pane import Foot, Lines, Text
+from rota.top.rows import BAD, BUSY, DIM, PLAIN
+from rota.top.tail import STDERR, TRANSCRIPT, Tail
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from rota.core.times import Instant
+    from rota.store.store import Store
+    from rota.store.workers import Certificate
+    from rota.top.app import Top
+    from rota.top.look import Page
+    from rota.top.pages import Line
+
+LOOK_AGAIN, LOOK_AGAIN_LATER = 0.3, 1.0
+
+
+class Sheet(Screen[None]):
+    """Lines of text about one thing, under a title, which escape closes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,backspace,left", "back", show=False)]
+    KEYS = " esc back  ↑↓ scroll  ? help  q quit"
+    app: Top
+
+    def __init__(self, title: str, follows: bool = False) -> None:
+        super().__init__()
+        self._title = title
+        self._follows = follows
+
+    def compose(self) -> ComposeResult:
+        yield Text("head")
+        yield Lines("lines", self._follows)
+        yield Foot(self.KEYS)
+
+    def on_mount(self) -> None:
+        self.entitle()
+
+    def entitle(self, more: str = "", tone: str = DIM) -> None:
+        if self.children:
+            self.query_one("#head", Text).show(((f" {printable(self._title)}  ", BUSY), (printable(more), tone)))
+
+    def write(self, lines: list[Line]) -> None:
+        if self.children:
+            self.query_one(Lines).show(lines)
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+    def tick(self, now: Instant) -> None:
+        """A second has passed."""
+
+    def told(self, answer: Any, now: Instant) -> None:
+        """A look at the store has the answer to what this screen asked."""
+
+
+class JobSheet(Sheet):
+    """One job, kept true while it is open."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "cancel", show=False),
+        Binding("t", "retry", show=False),
+        Binding("l", "output", show=False),
+    ]
+    KEYS = " esc back  l logs  c cancel  t try again  ↑↓ scroll  ? help  q quit"
+
+    def __init__(self, id: int) -> None:
+        super().__init__(f"Job {id}")
+        self._job = id
+        self._page: Page | None = None
+
+    def on_screen_resume(self) -> None:
+        self.app.reader.ask(self._read)
+
+    def on_screen_suspend(self) -> None:
+        self.app.reader.ask(None)
+
+    def on_resize(self) -> None:
+        self.tick(self.app.now)
+
+    def _read(self, store: Store) -> Page | str:
+        try:
+            return page(store, self._job)
+        except RotaError as problem:
+            return str(problem)
+
+    def told(self, answer: Any, now: Instant) -> None:
+        if isinstance(answer, str):
+            self.write([((printable(answer), BAD),)])
+        elif answer is not None:
+            self._page = answer
+            self.entitle(self._page.job.title, PLAIN)
+            self.tick(now)
+
+    def tick(self, now: Instant) -> None:
+        if self._page is not None:
+            self.write(job_lines(self._page, now, self.size.width - 2))
+
+    def action_cancel(self) -> None:
+        self.app.cancel(self._job)
+
+    def action_retry(self) -> None:
+        self.app.act(lambda store: acts.retry(store, self._job))
+
+    def action_output(self) -> None:
+        self.app.push_screen(OutputSheet(self._job))
+
+
+class DeathSheet(Sheet):
+    """How a worker died; enter opens the job that it had in hand."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", show=False)]
+    KEYS = " esc back  enter job in hand  ↑↓ scroll  ? help  q quit"
+
+    def __init__(self, worker: str, death: Certificate) -> None:
+        super().__init__(f"Death of {worker}")
+        self._death = death
+
+    def on_resize(self) -> None:
+        self.tick(self.app.now)
+
+    def tick(self, now: Instant) -> None:
+        self.write(death_lines(self._death, now, self.size.width - 2))
+
+    def action_open(self) -> None:
+        if self._death.job is not None:
+            self.app.push_screen(JobSheet(self._death.job))
+
+
+class OutputSheet(Sheet):
+    """What the newest run of a job writes, as it comes; `e` shows its other stream."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("e", "switch", show=False)]
+    KEYS = " esc back  e stderr or transcript  ↑↓ scroll  G end  ? help  q quit"
+
+    def __init__(self, id: int) -> None:
+        super().__init__(f"Output of job {id}", follows=True)
+        self._job = id
+        self._stream = TRANSCRIPT
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._follow()
+
+    def action_switch(self) -> None:
+        self._stream = STDERR if self._stream == TRANSCRIPT else TRANSCRIPT
+        self._follow()
+
+    def _follow(self) -> None:
+        self.write([])
+        self.entitle(self._stream)
+        self.run_worker(lambda: self._read(self._stream), thread=True, exclusive=True, exit_on_error=False)
+
+    def _read(self, stream: str) -> None:
+        """On a thread: show what is there and what is added, until this is closed or the run is over."""
+        worker, tail = get_current_worker(), Tail(self._job, stream)
+        is_live = True
+        while is_live and not worker.is_cancelled:
+            try:
+                with self.app.open_store() as store:
+                    while is_live and not worker.is_cancelled:
+                        is_live, problem = tail.read(store)
+                        self._put(tail, "live" if is_live else "over", problem)
+                        time.sleep(LOOK_AGAIN)
+            except NotFound as trouble:  # it has not run yet, or is gone
+                self._put(tail, "nothing yet", str(trouble))
+                time.sleep(LOOK_AGAIN_LATER)
+            except (RotaError, OSError) as trouble:
+                self._put(tail, "away", str(trouble))
+                time.sleep(LOOK_AGAIN_LATER)
+
+    def _put(self, tail: Tail, state: str, problem: str) -> None:
+        """From the thread: show what was read, and what is in the way."""
+        about = f"{tail.stream} of {tail.run}: {state}" if tail.run else f"{tail.stream}: {state}"
+        self.app.call_later(self._show, [((line, PLAIN),) for line in tail.lines()], about, problem)
+
+    def _show(self, lines: list[Line], about: str, problem: str) -> None:
+        self.entitle(about)
+        self.write([*lines, *wrapped(problem, self.size.width - 2, BAD)] if problem else lines)

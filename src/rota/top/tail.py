@@ -1,0 +1,81 @@
+"""What a job's newest run writes, read on and on: from its files, or through the API of the host that has them."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING
+
+from rota.core.errors import NotFound, RotaError
+from rota.core.ids import printable
+from rota.store.captures import LARGEST_TEXT, Output, missing, path_of
+from rota.store.host import host_id
+
+if TYPE_CHECKING:
+    from rota.core.claim import Captured
+    from rota.store.remote.link import Link
+    from rota.store.store import Store
+
+TRANSCRIPT, STDERR = "transcript", "stderr"
+
+
+class Tail:
+    """The last part of one stream. A new run begins it anew."""
+
+    def __init__(self, job: int, stream: str) -> None:
+        self.stream = stream
+        self._job = job
+        self._begin("")
+
+    def _begin(self, run: str) -> None:
+        self.run = run
+        self._offset: int | None = None
+        self._text = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def read(self, store: Store) -> tuple[bool, str]:
+        """Read on; whether there may be more, and what is in the way."""
+        if store.link is not None:
+            return self._ask(store.link)
+        captured = store.claims.captured(self._job)
+        if captured.run_id != self.run:
+            self._begin(captured.run_id)
+        try:
+            path = path_of(captured, self.stream)
+            with Output(path) as output:
+                if output.size is None:
+                    raise _elsewhere(store, captured, self._job) or missing(captured, self.stream, path)
+                start = max(0, output.size - LARGEST_TEXT) if self._offset is None else self._offset
+                self._offset = output.copy(lambda data: self._take(self._decoder.decode(data)), start)
+        except RotaError as problem:
+            return captured.is_live, str(problem)
+        return captured.is_live, ""
+
+    def _ask(self, link: Link) -> tuple[bool, str]:
+        told = link.get(f"/jobs/{self._job}/output", stream=self.stream, offset=self._offset, limit=LARGEST_TEXT)
+        if told["run_id"] != self.run:
+            again = self._offset is not None
+            self._begin(told["run_id"])
+            if again:
+                return self._ask(link)
+        self._offset = told["next"]
+        self._take(told["text"])
+        return told["is_live"], ""
+
+    def _take(self, text: str) -> None:
+        self._text = (self._text + text)[-LARGEST_TEXT:]
+
+    def lines(self) -> list[str]:
+        """What it wrote, with nothing that could steer a terminal."""
+        text = self._text.replace("\r\n", "\n").removesuffix("\n")
+        return [printable(line) for line in text.split("\n")] if text else []
+
+
+def _elsewhere(store: Store, captured: Captured, job: int) -> NotFound | None:
+    """What to say of a run whose files are on another host."""
+    worker = store.jobs.get(job).worker_id if captured.is_live else store.claims.run(captured.run_id).worker_id
+    place = store.workers.place(worker or "")
+    if place is None or place[0] == host_id():
+        return None
+    return NotFound(
+        f"{captured.run_id} was on {place[1]}: what it wrote is there, and `rota logs {job}` shows it there"
+    )

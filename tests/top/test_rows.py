@@ -1,0 +1,300 @@
+"""What the panes and sheets say of a store, at a moment that the test sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core.claim import Done, Snoozed
+from rota.core.job import NewJob
+from rota.core.pace import Pace
+from rota.core.restart import RestartPolicy
+from rota.core.slot import History
+from rota.core.source import Declared
+from rota.core.times import HOUR, MINUTE, SECOND
+from rota.store.deaths import Death
+from rota.store.exchange import Report
+from rota.store.host import host_id
+from rota.store.slots import move, remember
+from rota.store.sources import Found
+from rota.top import acts, pages, rows
+from rota.top.look import FAILED, NEWEST, look, page
+from tests.support.clock import FakeClock
+from tests.support.stores import STORES, make_store
+from tests.support.stores import rows as sql
+from tests.support.work import Crew, add, add_many, claim, fail, finish, register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from rota.store.store import Store
+    from rota.top.rows import Row
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
+    with make_store(request.param, tmp_path, clock) as opened:
+        yield opened
+
+
+def texts(found: Iterable[Row]) -> list[list[str]]:
+    return [[text.strip() for text, _ in row.cells] for row in found]
+
+
+def queue(store: Store, name: str = "default") -> dict[str, str]:
+    """The line of one queue, by its heads, and `about` its state."""
+    found = look(store)
+    heads = [column.head or "about" for column in rows.QUEUES]
+    pace = Pace()
+    for event in store.events.after("0"):
+        pace.note(event.at, event.facts)
+    (line,) = [row for row in texts(rows.queue_rows(found, pace, found.now)) if row[0] == name]
+    return dict(zip(heads, line, strict=True))
+
+
+def slots(store: Store) -> dict[str, list[str]]:
+    found = look(store)
+    return {line[0]: line[1:6] for line in texts(rows.slot_rows(found, found.now))}
+
+
+def test_a_queue_tells_how_much_waits_how_fast_it_goes_and_how_long_it_will_take(
+    store: Store, clock: FakeClock
+) -> None:
+    register(store)
+    for job in add_many(store, 15):
+        taken = claim(store, job)
+        clock.advance(2 * SECOND)
+        store.claims.settle(taken, Done())
+    waiting = add_many(store, 5)
+    add(store, after=[waiting[0]])
+    clock.advance(3 * SECOND)
+    told = queue(store)
+    assert (told["READY"], told["ACTIVE"], told["WAITING"], told["FAILED"]) == ("5", "0", "1", "0")
+    assert (told["OLDEST"], told["STATE"]) == ("3s", "open")
+    assert told["RATE"] == "0.5/s"
+    assert told["ETA"] == "6s"
+    assert told["LATELY"].strip("█ ") == ""
+
+
+def test_what_a_source_had_done_counts_and_its_pace_says_how_long_the_rest_takes(
+    store: Store, clock: FakeClock
+) -> None:
+    store.sources.declare([Declared("files", "tag", "tag", 30 * SECOND, 100, 1000, 3)])
+    crew = Crew(store, queue="tag")
+    (filler,) = crew.exchange().claims
+    keys = [Found(str(n), "1") for n in range(40)]
+    store.sources.fill("files", (filler.job_id, filler.token), keys, NewJob("tag", "tag", "tag"), True)
+    crew.exchange([(filler.job_id, filler.token, Snoozed(HOUR))], room=0)
+    claims = crew.exchange(room=30).claims
+    crew.exchange([(claim.job_id, claim.token, Done("1")) for claim in claims], room=0)
+    clock.advance(4 * SECOND)
+    told = queue(store, "tag")
+    assert (told["READY"], told["DONE"], told["RATE"], told["ETA"]) == ("10", "30", "3.0/s", "3s")
+
+
+def test_a_queue_that_lets_nothing_through_says_why(store: Store) -> None:
+    store.queues.set("default", breaker=2, max_depth=4)
+    add_many(store, 2)
+    assert queue(store)["STATE"] == "open"
+    add_many(store, 2)
+    assert (queue(store)["STATE"], queue(store)["about"]) == ("full", "at most 4 may wait")
+    fail(store, 1, "no route", again=False)
+    assert (queue(store)["STATE"], queue(store)["about"]) == ("open", "1 of 2 failures")
+    store.queues.pause("default", "model is replaced")
+    assert (queue(store)["STATE"], queue(store)["about"]) == ("paused", f"by {store.actor}: model is replaced")
+    store.queues.resume("default")
+    store.queues.pause()
+    assert queue(store)["STATE"] == "paused"
+    store.queues.resume()
+    for job in (2, 3):  # to resume forgets the failures before
+        fail(store, job, "no route", again=False)
+    assert queue(store)["STATE"] == "breaker"
+    assert "no route" in queue(store)["about"]
+
+
+def test_rotas_own_queues_and_slots_are_not_shown(store: Store) -> None:
+    store.slots.take("main", host_id(), {"-": 1, "tag": 1})
+    found = look(store)
+    assert [row.key for row in rows.slot_rows(found, found.now)] == ["worker:tag:0"]
+    assert list(rows.queue_rows(found, Pace(), found.now)) == []
+
+
+def test_a_slot_says_what_it_does_and_for_how_long(store: Store, clock: FakeClock) -> None:
+    store.slots.take("main", host_id(), {"default": 4})
+    assert slots(store)["worker:default:0"] == ["empty", "", "", "nobody fills it", ""]
+    crew = Crew(store, workers=2)
+    for n, worker in enumerate(crew.workers):
+        store.orchestrators.came_up(worker, f"worker:default:{n}")
+    with store.write() as tx:
+        remember(tx, "worker:default:2", History((store.now(),), 3))
+        move(tx, "worker:default:2", "backoff", None, store.now() + 4 * SECOND)
+        remember(tx, "worker:default:3", History((), 7, store.now(), "died 6 times in 5m"))
+        move(tx, "worker:default:3", "failed", None, None)
+    job = add(store, "Tag a.wav")
+    crew.exchange()
+    clock.advance(2 * SECOND)
+    assert slots(store)["worker:default:2"] == ["backoff", "", "", "starts again in 3s", "3 (1 now)"]
+    assert slots(store)["worker:default:3"] == ["failed", "2s", "", "died 6 times in 5m; x resets it", "7"]
+    clock.advance(63 * SECOND)
+    told = slots(store)
+    (busy,) = [line for line in (told["worker:default:0"], told["worker:default:1"]) if line[0] == "busy"]
+    assert busy == ["busy", "1m5s", str(job), "Tag a.wav", ""]
+    assert sorted(line[0] for line in told.values()) == ["backoff", "busy", "failed", "idle"]
+
+
+def test_a_worker_that_nobody_sees_is_among_them_and_late_when_it_missed_a_beat(store: Store, clock: FakeClock) -> None:
+    worker = register(store, "night shift", every=10 * SECOND)
+    job = add(store, "Write")
+    claim(store, job, worker, HOUR)
+    clock.advance(8 * SECOND)
+    assert slots(store)["night shift"] == ["busy", "8s", str(job), "Write", ""]
+    clock.advance(8 * SECOND)
+    assert slots(store)["night shift"][0] == "late"
+
+
+def test_jobs_in_hand_are_told_longest_first_with_who_has_them(store: Store, clock: FakeClock) -> None:
+    first, second = add(store, "one"), add(store, "two", queue="other")
+    fail(store, second)
+    clock.advance(HOUR)
+    worker = register(store)
+    claim(store, first, worker, HOUR)
+    clock.advance(MINUTE)
+    store.tend()
+    claim(store, second, worker, HOUR)
+    found = look(store)
+    told = texts(rows.held_rows(found, found.now + SECOND))
+    assert told == [
+        [str(first), "1m1s", "1/3", "one", worker, "default"],
+        [str(second), "1s", "2/3", "two", worker, "other"],
+    ]
+
+
+def test_of_a_window_only_what_is_begun_is_in_hand(store: Store) -> None:
+    crew = Crew(store, workers=2)
+    ids = add_many(store, 8)
+    for claimed in crew.exchange(room=4).claims:
+        assert claimed.job_id in ids
+    found = look(store)
+    assert len(found.held) == 8
+    firsts = {worker: min(job.id for job in found.held if job.worker_id == worker) for worker in crew.workers}
+    assert {row.job for row in rows.held_rows(found, found.now)} == set(firsts.values())
+    assert {row.key: row.job for row in rows.slot_rows(found, found.now)} == firsts
+
+
+def test_all_that_a_worker_of_coroutines_or_a_loop_holds_is_in_hand(store: Store) -> None:
+    crew = Crew(store)
+    sql(store, "UPDATE worker SET concurrency = 3")
+    add_many(store, 4)
+    crew.exchange(room=4)
+    loop = register(store, "loop", queue="other")
+    for job in add_many(store, 2, queue="other"):
+        claim(store, job, loop)
+    found = look(store)
+    assert [row.job for row in rows.held_rows(found, found.now)] == [1, 2, 3, 5, 6]
+    assert "job 0 and 2 more" in [line[4] for line in texts(rows.slot_rows(found, found.now))]
+
+
+def test_failed_and_newest_jobs_are_listed_newest_first(store: Store, clock: FakeClock) -> None:
+    good, bad = add(store, "good"), add(store, "bad")
+    finish(store, good)
+    fail(store, bad, "no such file", again=False)
+    clock.advance(5 * SECOND)
+    failed, newest = look(store, FAILED), look(store, NEWEST)
+    assert texts(rows.listed_rows(failed, failed.now)) == [
+        [str(bad), "failed", "5s", "1/3", "bad: no such file", "default"]
+    ]
+    assert [row.job for row in rows.listed_rows(newest, newest.now)] == [bad, good]
+
+
+def test_deaths_are_told_with_the_slot_the_job_and_the_reason(store: Store, clock: FakeClock) -> None:
+    store.slots.take("main", host_id(), {"default": 1})
+    crew = Crew(store)
+    death = Death(crew.workers[0], "worker:default:0", "signaled", "ended by signal 9", signal=9)
+    store.orchestrators.record_death(death, Report(), RestartPolicy())
+    clock.advance(2 * MINUTE)
+    found = look(store)
+    (row,) = rows.death_rows(found, found.now)
+    assert texts([row]) == [["2m", "worker:default:0", "signaled", "", "ended by signal 9"]]
+    assert (row.key, row.slot) == (crew.workers[0], "worker:default:0")
+    text = "\n".join("".join(cell for cell, _ in line) for line in pages.death_lines(found.deaths[0][1], found.now, 80))
+    assert "ended by signal 9" in text and "2m ago" in text and "signal    9" in text
+
+
+def test_what_needs_attention_names_what_a_key_may_act_on(store: Store) -> None:
+    store.slots.take("main", host_id(), {"tag": 1})
+    with store.write() as tx:
+        remember(tx, "worker:tag:0", History((), 6, store.now(), "died 6 times in 5m"))
+    store.queues.set("default", breaker=1)
+    fail(store, add(store), "no route", again=False)
+    found = look(store)
+    slot, queue = rows.attention_rows(found, found.now + SECOND)
+    assert (slot.slot, slot.queue, slot.job) == ("worker:tag:0", "tag", None)
+    assert (queue.slot, queue.queue, queue.job) == (None, "default", None)
+    assert texts([slot]) == [["slot", "worker:tag:0", "failed: it died 6 times in 5m", "1s"]]
+
+
+def test_where_a_queue_is_scaled_is_clear_or_it_is_said_why_not(store: Store) -> None:
+    assert acts.places(look(store), "tag", None) == []
+    assert "no crew is running" in acts.no_place("tag", [])
+    store.orchestrators.join()
+    assert acts.places(look(store), "tag", None) == [(("main", host_id()), 0)]
+    store.slots.take("main", host_id(), {"tag": 2})
+    assert acts.places(look(store), "tag", None) == [(("main", host_id()), 2)]
+    store.slots.take("night", host_id(), {"tag": 1})
+    both = acts.places(look(store), "tag", None)
+    assert [place for place, _ in both] == [("main", host_id()), ("night", host_id())]
+    assert "several crews could serve tag" in acts.no_place("tag", both)
+    assert acts.places(look(store), "tag", "worker:tag:2") == [(("night", host_id()), 1)]
+
+
+def test_a_filter_matches_any_cell_in_any_case(store: Store) -> None:
+    add(store, queue="Tag")
+    add(store, queue="library")
+    found = look(store)
+    shown = rows.matching(rows.queue_rows(found, Pace(), found.now), "tAG")
+    assert [row.key for row in shown] == ["Tag"]
+    assert len(rows.matching(rows.queue_rows(found, Pace(), found.now), "")) == 2
+
+
+def test_a_page_tells_of_a_job_all_that_there_is(store: Store, clock: FakeClock) -> None:
+    parent = add(store, "parent")
+    id = add(store, "child", parent=parent, payload={"path": "a.wav", "tags": ["x"] * 3}, key="k", priority=4)
+    fail(store, id, "first\x1b[2J failure")
+    clock.advance(HOUR)
+    store.tend()
+    store.jobs.done(id, {"ok": True}, force=True)
+    clock.advance(MINUTE)
+    told = page(store, id)
+    lines = ["".join(cell for cell, _ in line) for line in pages.job_lines(told, told.now, 60)]
+    text = "\n".join(lines)
+    assert lines[0].startswith(f"Job {id} is done")
+    for part in ("status    done", f"parent    {parent}", "key       k", "priority  4", "1m ago", '  "path": "a.wav",'):
+        assert part in text, part
+    assert "try 1" in text and "first�[2J failure" in text and '"ok": true' in text
+    assert "\x1b" not in text
+
+
+def test_text_is_folded_to_the_width_and_too_much_of_it_is_cut(store: Store) -> None:
+    id = add(store, payload={"n": list(range(3000)), "long": "word " * 100})
+    told = page(store, id)
+    lines = ["".join(cell for cell, _ in line) for line in pages.job_lines(told, told.now, 50)]
+    assert max(map(len, lines)) <= 51
+    assert lines[-1].endswith("more lines")
+
+
+def test_the_head_says_that_the_past_is_shown_before_anything_else(store: Store) -> None:
+    found = look(store)
+    text = "".join(cell for cell, _ in pages.head_line(found, "the store is away", "", 80))
+    assert "✖ the store is away" in text and "healthy" not in text
+    assert "looking" in "".join(cell for cell, _ in pages.head_line(None, None, "", 80))
+    for width in (80, 200):
+        line = "".join(cell for cell, _ in pages.head_line(found, None, "filter: tag", width))
+        assert "filter: tag" in line and len(line) == width - 1
+    assert line.endswith(found.where)
