@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -21,6 +22,7 @@ from rota.store.open import open_store
 from rota.tracking.postgres import opened
 from rota.tracking.schema import install
 from tests.http.servers import Server
+from tests.support.eventually import eventually
 from tests.support.postgres import shared as postgres
 from tests.support.shell import Shell
 
@@ -48,7 +50,7 @@ class OnPostgres(Server):
     """The same server over PostgreSQL."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        self._url = url
+        self.url_of_database = url
         Shell(folder, ROTA_DB=url).say("init")
         super().__init__(folder, ROTA_DB=url)
 
@@ -58,7 +60,7 @@ class OnPostgres(Server):
             return Path(f"{store.database.beside}.token").read_text().strip()
 
     def store(self) -> Store:
-        return open_store(self._url, Settings())
+        return open_store(self.url_of_database, Settings())
 
 
 def test_every_view_has_exactly_the_fields_of_its_type(either: Server) -> None:
@@ -96,6 +98,14 @@ def test_every_view_has_exactly_the_fields_of_its_type(either: Server) -> None:
     assert sum(client.get("/api/v1/pace")["finished"]) in (0, 1), "the step may not be over yet"
 
 
+def test_a_link_opens_either_kind_of_database(either: Server) -> None:
+    db = {"ROTA_DB": either.url_of_database} if isinstance(either, OnPostgres) else {}
+    link = Shell(either.shell.folder, **db).say("open")
+    with httpx.Client(follow_redirects=True) as browser:
+        assert "<title>rota</title>" in browser.get(link).text
+        assert browser.get(f"{either.url}/api/v1/jobs").json() == []
+
+
 def test_attention_is_what_the_store_says(server: Server) -> None:
     assert server.client().get("/api/v1/attention") == []
     with server.store() as store:
@@ -116,15 +126,22 @@ def test_the_pace_counts_what_ends_while_somebody_listens_and_what_ended_before(
             for _ in range(count):
                 store.claims.settle(store.claims.claim(store.jobs.add(NewJob("A", "tag")).id), Done())
 
+    def finished(least: int) -> int:
+        """How many ended, once the step in which the last of them did is over."""
+
+        def told() -> int:
+            count: int = sum(client.get("/api/v1/pace")["finished"])
+            return count if count >= least else 0
+
+        return eventually(told)
+
     work(3)
     with client.events("queue:status") as events:
         events.next(type="snapshot")
+        assert finished(3) == 3
         work(4)
-        seen = 0
-        while seen < 7:
-            seen = sum(client.get("/api/v1/pace")["finished"])
-        assert seen == 7
-    assert sum(client.get("/api/v1/pace")["finished"]) == 7, "from the log, when nobody listens"
+        assert finished(7) == 7
+    assert finished(7) == 7, "from the log, when nobody listens"
 
 
 class Written:

@@ -90,7 +90,7 @@ def test_a_queue_is_paused_and_scaled_and_the_log_says_by_whom(crew: Crew, look:
     screen.press("Resume", card)
     expect(card.get_by_text("Paused by")).to_have_count(0)
     screen.press("Limits", card)
-    screen.confirm("Limits", **{"Failures in a row that pause it": "7"})
+    screen.confirm("Set limits", **{"Failures in a row that pause it": "7"})
     expect(card.get_by_text("0 of 7 failures in a row")).to_be_visible()
     screen.go("events?topic=queue%3Astatus")
     row = screen.page.get_by_role("row", name=re.compile("queue pause tag local@http"))

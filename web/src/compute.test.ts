@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { nextOf, withQuery } from "./api.ts";
-import { bytes, clock, coarse, duration, rate, relative, timeLeft } from "./format.ts";
+import { bytes, clock, coarse, duration, plain, rate, relative, timeLeft } from "./format.ts";
 import { layout } from "./graph.ts";
 import { read, to } from "./route.ts";
 import { agos, begun, bridged, last, perSecond } from "./series.ts";
@@ -77,4 +77,10 @@ test("what is needed stands left of what needs it, also over two steps, and a ci
   assert.deepEqual(columns([1, 2, 3, 4], [[2, 1], [3, 2], [3, 1], [4, 1]]), { 1: 0, 2: 1, 3: 2, 4: 1 });
   assert.deepEqual(layout([7, 8], []).map((spot) => spot.row), [0, 1]);
   assert.equal(layout([1, 2], [[1, 2], [2, 1]]).length, 2);
+});
+
+test("what was written for a terminal is text, and of an overwritten line the last", () => {
+  assert.equal(plain("\x1b[31mred\x1b[0m \x1b]0;title\x07text\r\nnext\x00"), "red text\nnext");
+  assert.equal(plain("10 %\r50 %\r100 %\ndone"), "100 %\ndone");
+  assert.equal(plain("a\tb\n\nc <b>"), "a\tb\n\nc <b>");
 });

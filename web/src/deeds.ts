@@ -116,6 +116,7 @@ export function limitsDeed(queue: Queue): Deed {
   const whole = (value: string | undefined): number | null => (value ? Number(value) : null);
   return {
     label: "Limits",
+    verb: "Set limits",
     title: `Limits of ${queue.name}`,
     about: "An empty field means no limit.",
     fields: [

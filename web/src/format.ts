@@ -72,3 +72,9 @@ export function timeLeft(queue: { pending: number; eta: number } | undefined, pe
   if (perSecond > 0) return duration(queue.pending / perSecond);
   return queue.eta > 0 ? duration(queue.eta) : "–";
 }
+
+// What a program wrote for a terminal, as text: without the sequences that steer one, and of an overwritten line the last.
+export function plain(text: string): string {
+  const still = text.replace(/\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])/g, "").replace(/\r\n/g, "\n");
+  return still.replace(/[^\n]*\r(?=[^\n])/g, "").replace(/[\x00-\x08\x0b-\x1f\x7f]/g, "");
+}

@@ -217,6 +217,7 @@ export interface Field {
 
 export interface Deed {
   label: string;
+  verb?: string; // in the dialog, where the label is not one
   title: string;
   about?: ComponentChildren;
   fields?: Field[];
@@ -317,7 +318,7 @@ function Ask({ deed, act, close }: { deed: Deed; act: (said: Record<string, stri
             Leave it
           </button>
           <button type="submit" class={deed.danger ? "danger main" : "main"} disabled={isBusy}>
-            {deed.label}
+            {deed.verb ?? deed.label}
           </button>
         </footer>
       </form>

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, Problem, withQuery } from "../api.ts";
 import { jobDeeds, releaseDeed } from "../deeds.ts";
-import { bytes, duration, moment } from "../format.ts";
+import { bytes, duration, moment, plain } from "../format.ts";
 import { layout } from "../graph.ts";
 import { useFeed, useLook } from "../hooks.ts";
 import { feed } from "../live.ts";
@@ -133,7 +133,8 @@ function Dependencies({ id }: { id: number }): JSX.Element | null {
             const [from, until] = [place.get(needed), place.get(job)];
             if (!from || !until) return null;
             const [x, y, tox, toy] = [from.x + WIDE, from.y + HIGH / 2, until.x, until.y + HIGH / 2];
-            return <path key={`${job} ${needed}`} d={`M${x} ${y}C${x + 28} ${y} ${tox - 28} ${toy} ${tox} ${toy}`} />;
+            const down = tox - x > WIDE ? HIGH * 1.2 : 0; // around what stands between
+            return <path key={`${job} ${needed}`} d={`M${x} ${y}C${x + 28} ${y + down} ${tox - 28} ${toy + down} ${tox} ${toy}`} />;
           })}
         </svg>
         <div style={{ width: `${width}px`, height: `${height}px` }}>
@@ -223,7 +224,7 @@ function Written({ job }: { job: Job }): JSX.Element | null {
     >
       {text ? (
         <pre class="output" ref={box} tabIndex={0} aria-label="Output">
-          {text}
+          {plain(text)}
         </pre>
       ) : (
         <Empty title={told ? (told.is_live ? "Nothing written yet." : "It wrote nothing.") : (problem?.message ?? "Nothing written yet.")} />

@@ -50,7 +50,7 @@ function SourceCard({ source }: { source: Source }): JSX.Element {
         <Fact name="Failed for good" value={count(failed)} />
         <Fact name="Failed attempts" value={count(source.error_count)} />
         <Fact name="Found" value={count(source.added_count)} />
-        <Fact name="Held back as repeated" value={count(source.repeated_count)} />
+        <Fact name="Repeated" value={count(source.repeated_count)} />
         <Fact name="Queue" value={<a href={to("jobs", null, { queue: source.queue })}>{source.queue}</a>} />
         <Fact name="Task" value={source.task} />
         <Fact name="Looks" value={`every ${duration(source.every)}`} />
