@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -179,6 +180,7 @@ def far_refused(folder: Path, env: dict[str, str]) -> str:
     return told.stderr
 
 
+@pytest.mark.timeout(240)
 def test_two_hosts_through_a_storm_of_kills_commit_every_job_once(far: Far) -> None:
     """Workers are killed one by one, a whole host vanishes and comes back, and the API is killed; by a fixed seed."""
     random = Random(7)
@@ -186,8 +188,8 @@ def test_two_hosts_through_a_storm_of_kills_commit_every_job_once(far: Far) -> N
     for host in hosts:
         far.start(host.name)
     eventually(lambda: far.up(4), within=30)
-    ids = [far.add("slow", n=n) for n in range(600)]
-    steps = ["worker"] * 12 + ["api", "host", "api"]
+    ids = [far.add("slow", n=n) for n in range(300)]
+    steps = ["worker"] * 8 + ["api", "host", "api"]
     random.shuffle(steps)
     for step in steps:
         done = far.app.queues.counts()["tag"]["done"]
@@ -200,7 +202,7 @@ def test_two_hosts_through_a_storm_of_kills_commit_every_job_once(far: Far) -> N
         elif step == "api":
             far.kill_api()
             far.server.start()
-        eventually(lambda: far.app.queues.counts()["tag"]["done"] >= min(done + 10, len(ids)), within=40)  # noqa: B023
+        eventually(lambda: far.app.queues.counts()["tag"]["done"] >= min(done + 10, len(ids)), within=60)  # noqa: B023
     far.done(*ids)
     for id in ids:
         verbs = [run.verb for run in far.app.store.claims.runs(id)]
@@ -249,6 +251,21 @@ def test_people_steer_a_crew_over_http_from_where_the_database_is(far: Far) -> N
     far.done(far.add("tag", n=1))
     shell.say("drain", "--host", "one")
     assert far.wait(host) == 0
+
+
+def test_an_application_runs_a_crew_over_http(far: Far) -> None:
+    host = far.host("one")
+    host.env["ROTA_TOKEN"] = far.server.token("app", "read", "enqueue", "work")
+    code = """
+import shop
+with shop.app.crew(tag=1) as crew:
+    job = shop.app.enqueue(shop.tag.job(n=5))
+    print(shop.app.jobs.wait([job.id], "done", 60_000_000)[0].result, list(crew.states().values()))
+"""
+    words, env = [sys.executable, "-c", code], environment(**host.env)
+    told = subprocess.run(words, check=False, cwd=host.folder, env=env, capture_output=True, text=True, timeout=110)
+    assert told.stdout == "5 ['up']\n", told
+    assert far.app.workers.list() == []
 
 
 def test_an_api_that_is_not_there_is_no_outage_to_wait_through(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from rota.core.claim import Done, Failed
 from rota.core.errors import BadInput
 from rota.core.times import HOUR, MINUTE, SECOND
+from rota.feed import Feed
+from rota.http.feed import _missed
 from tests.support.eventually import eventually
 from tests.support.stores import STORES, again, make_store, rows
 from tests.support.work import Crew, add, add_many, claim, fail, finish, last_event, register
@@ -130,6 +132,27 @@ def test_from_any_event_on_the_rest_is_read_whichever_way_that_event_was_met(sto
         for place, event in enumerate(met):
             rest = [each.facts[-1][5] for each in store.events.after(event.cursor, 3)]
             assert rest == [[job] for job in jobs[place + 1 : place + 4]]
+
+
+def test_just_before_an_event_it_is_the_next_whichever_way_it_was_met(store: Store) -> None:
+    for _ in range(5):
+        add(store)
+    second = store.events.after("0")[1].cursor
+    for event in (*store.events.after("0"), *store.events.after(second), *store.events.newest()):
+        (next_one,) = store.events.after(event.just_before, 1)
+        assert (next_one.number, next_one.facts) == (event.number, event.facts)
+
+
+def test_a_reader_that_comes_back_is_told_what_others_were_and_no_more(store: Store) -> None:
+    add_many(store, 3)
+    told = store.events.last()
+    (last,) = add_many(store, 1)
+    for until, expected in ((told, [1, 2, 3]), (store.events.last(), [1, 2, 3, last])):
+        missed = _missed(store, Feed(store, ["queue:jobs"], "0"), until)
+        assert missed is not None and [change.body["id"] for change in missed] == expected
+    first = Feed(store, ["queue:jobs"], "0").moves()[0].id
+    missed = _missed(store, Feed(store, ["queue:jobs"], first), told)
+    assert missed is not None and [change.body["id"] for change in missed] == [2, 3], "from the middle of an event on"
 
 
 def test_a_cursor_is_never_used_again_even_when_the_log_was_pruned(store: Store, clock: FakeClock) -> None:
