@@ -12,7 +12,7 @@ from rota.core.report import MOST_AT_ONCE
 from rota.core.source import KIND, Declared, checked, filler_kind, is_vectorizer
 from rota.core.template import Command, parse
 from rota.core.times import SECOND, parse_duration
-from rota.settings import load
+from rota.settings import OFF, load
 from rota.source.filling import Source
 from rota.worker.context import check_names
 from rota.worker.handler import CONTEXT
@@ -260,7 +260,8 @@ class App:
         """
         if connection is None:
             return self._enqueued([new], wait)[0]
-        return self._within(connection, wait, lambda store: Enqueued(self, store.jobs.add_many([new])[0]))
+        wanted = self._traced([new])
+        return self._within(connection, wait, lambda store: Enqueued(self, store.jobs.add_many(wanted)[0]))
 
     @overload
     def enqueue_many(
@@ -276,11 +277,19 @@ class App:
         """Make many jobs durable in one transaction, all or none; it may be yours, as for `enqueue`."""
         if connection is None:
             return self._enqueued(new, wait)
-        wanted = list(new)
+        wanted = list(self._traced(new))
         return self._within(connection, wait, lambda store: [Enqueued(self, id) for id in store.jobs.add_many(wanted)])
 
     def _enqueued(self, new: Iterable[NewJob], wait: str | None) -> list[Enqueued]:
-        return [Enqueued(self, id) for id in self.jobs.add_many(new, _duration(wait))]
+        return [Enqueued(self, id) for id in self.jobs.add_many(self._traced(new), _duration(wait))]
+
+    def _traced(self, new: Iterable[NewJob]) -> Iterable[NewJob]:
+        """The same jobs, as part of the trace that the caller is in, where the settings ask for that."""
+        if self.settings.tracing == OFF:
+            return new
+        from rota.worker.tracing import Tracing
+
+        return map(Tracing(self.settings).carried, new)
 
     def _within(self, connection: object, wait: str | None, work: Callable[[Store], R]) -> R | Awaitable[R]:
         """Do this in the caller's transaction."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rota.core.queue import Queue
     from rota.core.times import Duration, Instant
-    from rota.store.orchestrators import Live
+    from rota.store.crews import Live
     from rota.store.slots import Slot
     from rota.store.store import Store
 

@@ -15,7 +15,7 @@ from rota.states import States
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from rota.core.job import Job
     from rota.core.times import Instant
@@ -94,19 +94,17 @@ class Feed:
         """What happened since: the moves of jobs in order, then the states that differ."""
         return self.moves() + self.states()
 
-    def moves(self, until: str | None = None) -> list[Change]:
-        """The moves of jobs since the last look, a page of the log at most, and not beyond a cursor."""
+    def moves(self, but: Collection[int] = ()) -> list[Change]:
+        """The moves of jobs since the last look, a page of the log at most, without those of some events."""
         page = self._store.events.after(self.cursor, PAGE)
         self.is_behind = len(page) == PAGE
         found: list[Change] = []
         for event in page:
-            found += self._moved(event)
+            found += self._moved(event) if event.number not in but else []
             self._states.note(event)
             if self._on_event:
                 self._on_event(event)
             self.cursor, self._skip, self.last_at = event.cursor, 0, event.at
-            if event.cursor == until:
-                break
         return found
 
     def states(self) -> list[Change]:
@@ -160,7 +158,7 @@ class Feed:
         return found
 
     def _id(self, event: Event, place: int, last: int) -> str:
-        return event.cursor if place == last else f"{self.cursor}/{place}"
+        return event.cursor if place == last else f"{event.just_before}/{place}"
 
     def _bodies(self, fact: Fact) -> Iterator[tuple[tuple[str, ...], Document | None]]:
         """One for each job that a fact speaks of; None for what nobody wants."""
@@ -193,11 +191,14 @@ def lost(at: Instant, cursor: str) -> Change:
 
 
 def _position(id: str) -> tuple[str, int]:
-    """Where an id stands in the log: after an event, or after so many of the moves of the one behind it."""
-    cursor, slash, place = id.partition("/")
-    if slash and not (place.isascii() and place.isdigit() and len(place) < 10):
+    """Where an id stands in the log: after an event, or after so many of the moves of the one behind it.
+
+    A cursor has one part or three, so that a place behind it makes two or four.
+    """
+    cursor, place = id.rsplit("/", 1) if id.count("/") in (1, 3) else (id, "0")
+    if not (place.isascii() and place.isdigit() and len(place) < 10):
         raise BadInput(f"{id!r} is not an event's id: hand back one as it came")
-    return cursor, int(place) if slash else 0
+    return cursor, int(place)
 
 
 def _count(fact: Fact) -> int:

@@ -53,6 +53,7 @@ class Settings(Record):
     http_key: str | None = None
     keep_for: Duration = 7 * DAY
     keep_jobs: int = 1_000_000
+    tracing: str = OFF
     tracking: str | None = None
 
     @property
@@ -106,10 +107,11 @@ MEANINGS = {
     "http_key": "the key file of `http_cert`",
     "keep_for": "how long `rota prune` keeps final jobs, runs, events and workers that are gone",
     "keep_jobs": "how many final jobs per queue `rota prune` keeps at most",
+    "tracing": "`otel` makes an OpenTelemetry span of every run, with the extra `rota[otel]`; `off` makes none",
     "tracking": "the PostgreSQL database in whose `ai.*` tables workers report, as a URL, or `off`; without it `db`, "
     "where that is PostgreSQL and has the tables",
 }
-_TEXTS = ("db", "schema", "tracking", "http_host", "http_hosts", "http_cert", "http_key")
+_TEXTS = ("db", "schema", "tracing", "tracking", "http_host", "http_hosts", "http_cert", "http_key")
 _COUNTS = (
     "max_attempts",
     "keep_jobs",
@@ -169,6 +171,8 @@ def check(settings: Settings) -> Settings:
         raise BadSetting("http_cert and http_key go together: give both, or neither")
     if settings.tracking not in (None, OFF) and not str(settings.tracking).startswith(POSTGRES):
         raise BadSetting("tracking must be a PostgreSQL URL, such as postgresql://user@host:5432/database, or off")
+    if settings.tracing not in (OFF, "otel"):
+        raise BadSetting(f"tracing must be otel or off, not {settings.tracing!r}")
     if settings.max_attempts < 1:
         raise BadSetting("max_attempts must be at least 1")
     return settings

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
     from rota.settings import Settings
+    from rota.store.crews import Live
     from rota.store.events import Event
-    from rota.store.orchestrators import Live
     from rota.store.queues import QueueStatus
     from rota.store.reconcile import Reconciled
     from rota.store.slots import Slot
@@ -85,6 +85,7 @@ def job_details(job: Job) -> Document:
         "source": job.source,
         "transcript_path": job.transcript_path,
         "stderr_path": job.stderr_path,
+        "trace": job.trace,
     }
 
 

@@ -15,8 +15,8 @@ from rota.core.slot import HTTP
 from rota.core.source import Declared
 from rota.core.times import MINUTE
 from rota.feed import Feed
+from rota.store.crews import Process
 from rota.store.host import host_id
-from rota.store.orchestrators import Process
 from rota.store.sources import Found
 from tests.support.clock import FakeClock
 from tests.support.stores import make_store, rows

@@ -49,6 +49,20 @@ def test_a_storm_loses_nothing_and_commits_nothing_twice(store: str, tmp_path: P
     assert list(tmp_path.iterdir()) == [] == schemas_of_storms()
 
 
+def test_a_storm_over_http_loses_nothing_though_the_api_is_killed_too(tmp_path: Path) -> None:
+    words = ["--over", "http", "--seed", "11", "--jobs", "300", "--minutes", "0.25", "--workers", "3", "--kills", "12"]
+    with start(tmp_path, *words, "--json") as process:
+        out, err = process.communicate(timeout=150)
+    assert process.returncode == 0, out + err
+    told = json.loads(out)
+    assert told["violations"] == [] and told["false_deaths"] == []
+    assert (told["lost"], told["committed_more_than_once"], told["claims_left"]) == (0, 0, 0)
+    assert told["jobs"]["accepted"] == 300 and told["jobs"]["failed_unexpectedly"] == 0
+    assert told["faults"]["kill API"] >= 1 and told["faults"]["kill orchestrator"] >= 1
+    assert not any(told["left_behind"].values())
+    assert list(tmp_path.iterdir()) == []
+
+
 def schemas_of_storms() -> list[str]:
     with psycopg.connect(database_for_tests()) as connection:
         found = connection.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'rota_chaos_')")

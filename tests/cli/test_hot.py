@@ -71,5 +71,12 @@ def test_the_hot_verbs_import_next_to_nothing(shell: Shell) -> None:
             assert not found & FORBIDDEN, (name, found & FORBIDDEN)
 
 
+def test_a_store_elsewhere_needs_no_driver(shell: Shell) -> None:
+    drivers = {"apsw", "psycopg"}
+    is_remote = shell.env.get("ROTA_DB", "").startswith("http")
+    for words in (["list"], ["queue", "list"], ["events"], ["worker", "list"]):
+        assert bool(drivers & imported(shell, *words)) != is_remote, words
+
+
 def test_the_others_do_import_argparse_so_the_report_can_be_trusted(shell: Shell) -> None:
     assert "argparse" in imported(shell, "list")

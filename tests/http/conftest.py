@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.http.servers import Server
+from tests.support.stores import STORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """On both stores, what a module's ON_BOTH names; on a file, which starts faster, the rest."""
+    if "server" in metafunc.fixturenames and metafunc.function.__name__ in getattr(metafunc.module, "ON_BOTH", ()):
+        metafunc.parametrize("server", STORES, indirect=True)
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path)
+def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Over a file, unless the test is for both stores."""
+    server = Server(tmp_path, kind=getattr(request, "param", "sqlite"))
     yield server
     server.end()
 

@@ -14,6 +14,7 @@ from rota.settings import Settings
 from rota.store.open import open_store
 from tests.support.eventually import eventually
 from tests.support.shell import Shell, environment
+from tests.support.stores import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
 class Server:
     """`rota serve` in a folder. `change` is Python that runs first, to shorten a wait."""
 
-    def __init__(self, folder: Path, *, change: str = "", log: str = "log", **env: str) -> None:
-        self.shell = Shell(folder)
+    def __init__(self, folder: Path, *, change: str = "", log: str = "log", kind: str = "sqlite", **env: str) -> None:
+        own = {} if kind == "sqlite" else {"ROTA_DB": url_of(kind, folder), "XDG_RUNTIME_DIR": str(folder)}
+        self.shell = Shell(folder, **own)
         self.shell.say("init")
         self.log = folder / log
         self.url = ""
         self._change = change
-        self._env = {"ROTA_HTTP_PORT": "0", **env}
+        self._env = {"ROTA_HTTP_PORT": "0", **own, **env}
         self._clients: list[httpx.Client] = []
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
@@ -63,10 +65,11 @@ class Server:
     @property
     def secret(self) -> str:
         """The admin token beside the database."""
-        return (self.shell.folder / ".rota" / "rota.db.token").read_text().strip()
+        (file,) = [*self.shell.folder.glob("rota/*.token"), *self.shell.folder.glob(".rota/rota.db.token")]
+        return file.read_text().strip()
 
     def store(self) -> Store:
-        return open_store(str(self.shell.path), Settings())
+        return open_store(self.shell.env.get("ROTA_DB", str(self.shell.path)), Settings())
 
     def token(self, name: str, *scopes: str) -> str:
         """The secret of a new token."""

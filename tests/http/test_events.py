@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 QUEUE = ["queue_type", "pending", "running", "completed", "avg_time", "eta"]
 WORKER = ["component", "id", "queue_type", "status", "pid", "current_job"]
 JOB = ["id", "path", "status", "error", "results"]
+ON_BOTH = (
+    "test_a_reader_gets_a_snapshot_of_each_topic_and_then_the_changes",
+    "test_a_replay_is_exactly_what_was_missed",
+    "test_a_reader_whose_token_is_revoked_hears_nothing_more",
+)
 
 
 @pytest.fixture
@@ -128,6 +133,8 @@ def test_a_replay_is_exactly_what_was_missed(server: Server) -> None:
             with client.events("queue:jobs", after=last) as events:
                 seen.append(next(iter(events)))
                 last = events.last_id
+    if "ROTA_DB" in shell.env:  # there an id tells from where it was read on
+        seen, whole = [[{**each, "id": None} for each in told] for told in (seen, whole)]
     assert seen == whole, "one at a time, ended in the middle of a transaction too: none missing, none twice"
     moves = [(document["job"]["id"], document["job"]["verb"]) for document in whole]
     assert moves == [(1, "add"), *((n, "add") for n in range(2, 7)), (3, "cancel"), (4, "force"), (7, "add")]

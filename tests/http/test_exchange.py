@@ -64,8 +64,9 @@ def test_a_death_is_recorded_with_its_last_words_and_the_slot_is_told_when_to_st
             "text": "ended by signal 9",
         }
         other = f"/api/v1/orchestrators/{crew.id + 1}/certificates"
-        assert client.refused(409, "POST", other, {**death, "signal": 9})["code"] == 4, "it is not theirs"
-        answer = client.post(f"/api/v1/orchestrators/{crew.id}/certificates", **death, signal=9, outcomes=last)
+        assert client.refused(412, "POST", other, {"death": {**death, "signal": 9}})["code"] == 5, "there is none"
+        path = f"/api/v1/orchestrators/{crew.id}/certificates"
+        answer = client.post(path, death={**death, "signal": 9}, outcomes=last)
         assert answer == {"starts_in": 1.0, "reason": None}
         assert (store.jobs.get(1).status, store.jobs.get(2).status) == ("done", "ready")
         certificate = client.get(f"/api/v1/workers/{crew.workers[0]}/certificate")

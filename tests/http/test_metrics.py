@@ -15,8 +15,8 @@ from rota.core.slot import HTTP
 from rota.core.source import Declared
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
+from rota.store.crews import Process
 from rota.store.host import host_id
-from rota.store.orchestrators import Process
 from rota.store.sources import Found
 from tests.docs.pages import ROOT
 from tests.http.servers import Server
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 Samples = dict[tuple[str, ...], float]
+ON_BOTH = ("test_they_tell_what_happened",)
 
 
 def text(server: Server) -> str:

@@ -36,6 +36,10 @@ READS: dict[str, list[str | int]] = {
     "/api/v1/events/log?topics=queue:tag:*&after=2": ["events", "--topic", "queue:tag:*", "--after", 2],
     "/api/v1/slots/worker:tag:0/why": ["why", "worker:tag:0"],
 }
+ON_BOTH = (
+    "test_the_verbs_answer_what_the_command_line_prints",
+    "test_the_other_verbs_do_what_they_say",
+)
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from rota.core.orchestrator import LEASE
 from rota.core.restart import RestartPolicy
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
+from rota.store.crews import Process
 from rota.store.deaths import Death
 from rota.store.exchange import Idle, Report
-from rota.store.orchestrators import Process
 from tests.support.work import Crew, add, add_many, status
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from rota.core.orchestrator import LEASE
 from rota.core.times import MINUTE, SECOND
 from rota.core.worker import END
 from rota.store.adding import NewJob
+from rota.store.crews import Process
 from rota.store.deaths import Death
 from rota.store.exchange import Idle, Report
 from rota.store.host import host_id
-from rota.store.orchestrators import Process
 from rota.store.reconcile import Reconciled
 from tests.support.work import add, add_many, register, status
 

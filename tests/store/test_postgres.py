@@ -18,6 +18,7 @@ from rota.core.claim import Done
 from rota.core.errors import BadInput, NotFound, SchemaMismatch, StoreError
 from rota.core.times import MINUTE, SECOND
 from rota.settings import Settings
+from rota.store import listening as lines
 from rota.store.migrate import LATEST
 from rota.store.open import open_store
 from rota.store.postgres import listener as listeners
@@ -227,7 +228,7 @@ def test_a_listener_hears_what_others_commit_and_only_that(store: Store) -> None
 def test_a_listener_whose_link_dies_listens_again_behind_the_same_descriptor(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listeners, "RETRY_AFTER", 0.05)
+    monkeypatch.setattr(lines, "RETRY_AFTER", 0.05)
     bell = store.database.listen()
     try:
         descriptor = bell.fileno()
@@ -244,7 +245,7 @@ def test_a_listener_whose_link_dies_listens_again_behind_the_same_descriptor(
 
 
 def test_where_nothing_can_listen_polling_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listeners.Listener, "_open", lambda self: None)
+    monkeypatch.setattr(listeners.Listener, "open_line", lambda self: None)
     store.settings = store.settings.but(poll_interval=SECOND // 50)
     job, found = add(store), list[str]()
 

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rota.chaos import system
+from rota.chaos.api import Api
 from rota.chaos.app import KEYS, MARKS
 from rota.chaos.pen import LEDGER, Pen
 from rota.settings import load
@@ -50,6 +51,7 @@ class Crew:
         settings: Mapping[str, str] = SETTINGS,
         keys: int = 0,
         url: str | None = None,
+        over_http: bool = False,
         **more: str,
     ) -> None:
         self.folder = folder
@@ -66,6 +68,7 @@ class Crew:
         self.environment = {**self._plain, **settings, **own, **more}
         self.settings = load(environment=self.environment, start=folder)
         self._process: subprocess.Popen[bytes] | None = None
+        self.api = Api(folder, self.environment) if over_http else None
         os.makedirs(os.path.join(folder, MARKS), exist_ok=True)
         self._ledger = self._start_ledger()
         assert self._ledger.stdout is not None and self._ledger.stdin is not None
@@ -89,13 +92,14 @@ class Crew:
 
     def start(self) -> None:
         """Start an orchestrator; it is not waited for."""
+        reach = self.api.reach(self.open) if self.api else {}
         words = [sys.executable, "-m", "rota", "orchestrator", "start", "--app", self._app, "--no-http"]
         words += [word for queue, workers in self.pools.items() for word in ("--pool", f"{queue}={workers}")]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 words,
                 cwd=self.folder,
-                env=self.environment,
+                env={**self.environment, **reach},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -148,6 +152,8 @@ class Crew:
     def close(self) -> None:
         """Leave no process behind, whatever happened; a second time changes nothing."""
         self.kill()
+        if self.api is not None:
+            self.api.kill()
         system.end_all(self.mark)
         assert self._ledger.stdin is not None and self._ledger.stdout is not None
         try:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from rota.chaos.snapshot import Snapshot
     from rota.core.times import Instant
-    from rota.store.events import Event
 
     Check = Callable[[Snapshot, Replay], Iterator[str]]
 
@@ -245,9 +244,9 @@ def accepted_is_durable(all: Snapshot, _: Replay) -> Iterator[str]:
 def the_log_is_whole(all: Snapshot, replay: Replay) -> Iterator[str]:
     """The cursor only advances, a follower reads the same as a replay, and the replay is the state of all jobs."""
     for one, next in pairwise(all.events):
-        if _number(next) <= _number(one):
+        if next.number <= one.number:
             yield f"cursor {next.cursor} came after {one.cursor}"
-    followed, read = [_number(event) for event in all.watch.followed], [_number(event) for event in all.events]
+    followed, read = [event.number for event in all.watch.followed], [event.number for event in all.events]
     if all.plan.options.store == "postgres":  # a follower reads in the order of commits, a replay in that of numbers
         followed.sort()
     if followed != read[: len(followed)] or len(followed) < len(read):
@@ -257,11 +256,6 @@ def the_log_is_whole(all: Snapshot, replay: Replay) -> Iterator[str]:
         stored = all.jobs[id].status if id in all.jobs else None
         if replay.states.get(id) != stored:
             yield f"job {id} is {stored}, and the log tells {replay.states.get(id)}"
-
-
-def _number(event: Event) -> int:
-    """The number of an event: what its cursor ends with."""
-    return int(event.cursor.rpartition("/")[2])
 
 
 def claimed_in_order(_: Snapshot, replay: Replay) -> Iterator[str]:

@@ -22,10 +22,12 @@ LENGTHS = {0: 4, 5: 4, 50: 2, 300: 1}
 
 # What is done to a worker: SIGKILL with a job in hand or without, SIGTERM, SIGSTOP with SIGCONT after a while or never.
 KILL_BUSY, KILL_IDLE, TERMINATE = "kill busy", "kill idle", "terminate"
-FREEZE, HANG, KILL_ORCHESTRATOR = "freeze", "hang", "kill orchestrator"
-WEIGHTS = {KILL_BUSY: 8, KILL_IDLE: 3, TERMINATE: 3, FREEZE: 3, HANG: 1, KILL_ORCHESTRATOR: 2}
+FREEZE, HANG, KILL_ORCHESTRATOR, KILL_API = "freeze", "hang", "kill orchestrator", "kill API"
+WEIGHTS = {KILL_BUSY: 8, KILL_IDLE: 3, TERMINATE: 3, FREEZE: 3, HANG: 1, KILL_ORCHESTRATOR: 2, KILL_API: 2}
 FATAL = (KILL_BUSY, KILL_IDLE, TERMINATE, HANG)
 KINDS = tuple(WEIGHTS)
+
+DATABASE, HTTP = "database", "http"  # what a crew reaches: the database itself, or an API in front of it
 
 LARGEST_OFFER = 20
 USUAL_PAUSE = 1500 * MILLISECOND
@@ -34,7 +36,7 @@ LONGEST_AWAY = 500 * MILLISECOND
 
 
 class Options(Record):
-    """What a person asks for. `faults` None: one in every second and a half."""
+    """What a person asks for. `faults` None: one in every second and a half. `over`: what the crew reaches."""
 
     seed: int
     store: str = "sqlite"
@@ -42,6 +44,7 @@ class Options(Record):
     minutes: float = 1.0
     workers: int = 4
     faults: int | None = None
+    over: str = DATABASE
 
     @property
     def span(self) -> Duration:
@@ -49,14 +52,18 @@ class Options(Record):
 
     @property
     def pools(self) -> dict[str, int]:
-        """As many workers as asked for run functions; half as many coroutines, or commands; one has the source."""
+        """As many workers as asked for run functions; half as many coroutines, or commands; one has the source.
+
+        A crew over HTTP cannot look for work in a source.
+        """
         half = max(1, self.workers // 2)
-        return {FUNCTIONS: self.workers, COROUTINES: half, COMMANDS: half, SOURCED: 1}
+        pools = {FUNCTIONS: self.workers, COROUTINES: half, COMMANDS: half}
+        return pools if self.over == HTTP else {**pools, SOURCED: 1}
 
     @property
     def keys(self) -> int:
         """How many keys the source has, besides the jobs that are offered."""
-        return self.jobs // 10
+        return 0 if self.over == HTTP else self.jobs // 10
 
 
 class PlannedJob(Record):
@@ -156,7 +163,7 @@ def _faults(random: Random, options: Options, kinds: Sequence[str]) -> tuple[Fau
 def _lasts(random: Random, kind: str) -> Duration:
     if kind == FREEZE:
         return random.randint(SHORTEST_FREEZE, LONGEST_FREEZE)
-    return random.randint(0, LONGEST_AWAY) if kind == KILL_ORCHESTRATOR else 0
+    return random.randint(0, LONGEST_AWAY) if kind in (KILL_ORCHESTRATOR, KILL_API) else 0
 
 
 def kind_of(kind: str, queue: str) -> str:

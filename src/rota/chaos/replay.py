@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rota.chaos.book import Injected
+from rota.chaos.plan import KILL_API
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
@@ -54,6 +55,7 @@ class Replay:
         self._up: dict[str, str] = {}
         self._waiting_since: Instant | None = None
         self._still_since: Instant | None = None
+        self._is_away = False
 
     def play(self, events: Sequence[Event], faults: Iterable[Injected]) -> Replay:
         """Play a whole log."""
@@ -99,13 +101,18 @@ class Replay:
         if claimed:
             self._waiting_since = None
         if progress:
-            self._still_since = None
+            self._still_since, self._is_away = None, False
         self._begin_to_wait(at)
 
     def _fault(self, fault: Injected, at: Instant) -> None:
-        """Whoever was hit is not healthy from now on; without an orchestrator nobody is."""
+        """Whoever was hit is not healthy from now on; without an orchestrator nobody is.
+
+        Without its API a crew waits, and nobody may say for how long until it gets on again.
+        """
         self._look(at)
-        if fault.worker is None:
+        if fault.kind == KILL_API:
+            self._is_away = True
+        elif fault.worker is None:
             self._up.clear()
         else:
             self._forget(fault.worker)
@@ -162,7 +169,7 @@ class Replay:
 
     def _begin_to_wait(self, at: Instant) -> None:
         idle = set(self._up.values()) - set(self._holders.values())
-        if not (self._ready and idle):
+        if self._is_away or not (self._ready and idle):
             self._waiting_since = None
         elif self._waiting_since is None:
             self._waiting_since = at

@@ -33,6 +33,7 @@ def document(all: Snapshot) -> dict[str, Any]:
         "seed": options.seed,
         "options": {
             "store": options.store,
+            "over": options.over,
             "jobs": options.jobs,
             "minutes": options.minutes,
             "workers": options.workers,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.chaos import report
 from rota.chaos.crew import Crew
-from rota.chaos.plan import HANG, KINDS, draw
+from rota.chaos.plan import HANG, HTTP, KILL_API, KINDS, draw
 from rota.chaos.storm import Storm
 from rota.core.errors import Refused
 from rota.settings import MEANINGS
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from rota.chaos.plan import Options, Plan
 
 
-def kinds() -> tuple[str, ...]:
-    """A worker that hangs is drawn only where the time after which it is missed can be set: the default is too long."""
-    return KINDS if "silent_interval" in MEANINGS else tuple(kind for kind in KINDS if kind != HANG)
+def kinds(over_http: bool = False) -> tuple[str, ...]:
+    """What can be broken. A worker that hangs only where the time after which it is missed can be set."""
+    left_out = {*(() if "silent_interval" in MEANINGS else (HANG,)), *(() if over_http else (KILL_API,))}
+    return tuple(kind for kind in KINDS if kind not in left_out)
 
 
 def _blow(crew: Crew, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
@@ -41,9 +42,10 @@ def run(options: Options, say: Callable[[str], None], url: str | None = None) ->
     if not os.path.isdir("/proc/self/fd"):
         raise Refused("chaos needs Linux: it looks at processes through /proc")
     folder = tempfile.mkdtemp(prefix="rota-chaos-")
-    plan = draw(options, kinds())
+    over_http = options.over == HTTP
+    plan = draw(options, kinds(over_http))
     say(f"seed {options.seed}: {options.jobs} jobs, {len(plan.faults)} faults, {options.minutes:g} min, in {folder}")
-    crew = Crew(folder, options.pools, keys=options.keys, url=url)
+    crew = Crew(folder, options.pools, keys=options.keys, url=url, over_http=over_http)
     try:
         told = _blow(crew, plan, say)
     except KeyboardInterrupt:

@@ -14,6 +14,7 @@ from rota.chaos.expected import blocked_for_good
 from rota.chaos.plan import (
     FREEZE,
     HANG,
+    KILL_API,
     KILL_BUSY,
     KILL_IDLE,
     KILL_ORCHESTRATOR,
@@ -45,6 +46,7 @@ SAMPLE_EVERY, TELL_EVERY = 0.25, 5.0
 VICTIM_WITHIN = 2.0
 WORK_OFF_WITHIN = 120.0
 IDLE_FOR = 20 * MILLISECOND
+UP_WITHIN = 30.0
 SIGNALS = {
     KILL_BUSY: signal.SIGKILL,
     KILL_IDLE: signal.SIGKILL,
@@ -71,11 +73,14 @@ class Storm:
         self._followed: list[Event] = []
         self._missed: list[str] = []
         self._refused: list[str] = []
-        self._next_sample = self._next_word = 0.0
+        self._next_sample = self._next_word = self._started_at = 0.0
 
     def run(self) -> Snapshot:
         """Blow from beginning to end; what is there then, to be checked."""
         crew = self._crew
+        if crew.api is not None:
+            crew.api.start()
+            crew.api.wait_until_up(UP_WITHIN)
         crew.start()
         if not crew.wait_until_whole(self._store):
             raise Refused(f"the crew did not come up: see {crew.log}")
@@ -106,6 +111,8 @@ class Storm:
         whole = crew.wait_until_whole(self._store)
         after = system.vitals(crew.pid) if whole and crew.pid else None
         stop_seconds, stop_code = crew.stop()
+        if crew.api is not None:
+            crew.api.stop()
         self._follow()
         return Watch(
             samples=tuple(self._samples),
@@ -206,6 +213,9 @@ class Storm:
         if fault.kind == KILL_ORCHESTRATOR:
             self._kill_orchestrator(fault)
             return
+        if fault.kind == KILL_API:
+            self._kill_api(fault)
+            return
         life = self._victim(fault)
         if life is None:
             self._missed.append(fault.kind)
@@ -227,7 +237,28 @@ class Storm:
         moment, store_at = clock(), self._store.now()
         self._crew.kill()
         self._crew.pen.write("struck", moment=moment, store_at=store_at)
-        self._do_later(seconds(fault.lasts), self._crew.start)
+        self._do_later(seconds(fault.lasts), self._start_orchestrator)
+
+    def _start_orchestrator(self) -> None:
+        """Start one; an API that is not there yet is waited for, because from the beginning that is an error."""
+        if self._crew.api is None or self._crew.api.is_up:
+            self._crew.start()
+            self._started_at = time.monotonic()
+        else:
+            self._do_later(SAMPLE_EVERY, self._start_orchestrator)
+
+    def _kill_api(self, fault: Fault) -> None:
+        """Kill the API under the crew, and start it again after a while."""
+        api = self._crew.api
+        assert api is not None
+        if self._crew.pid is None or time.monotonic() - self._started_at < UP_WITHIN / 10:
+            self._do_later(SAMPLE_EVERY, lambda: self._kill_api(fault))
+            return
+        self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now())
+        moment, store_at = clock(), self._store.now()
+        api.kill()
+        self._crew.pen.write("struck", moment=moment, store_at=store_at)
+        self._do_later(seconds(fault.lasts), api.start)
 
     def _victim(self, fault: Fault) -> Life | None:
         """A worker that the fault can hit, waited for a little while."""

@@ -30,7 +30,7 @@ def _server(call: Call) -> str | None:
 def chaos(call: Call) -> int:
     """Blow a storm and tell what it came to; 1 when anything was lost, committed twice or violated."""
     from rota.chaos import report
-    from rota.chaos.plan import Options
+    from rota.chaos.plan import DATABASE, Options
     from rota.chaos.run import run
 
     minutes = 1.0 if call["minutes"] is None else call["minutes"]
@@ -41,7 +41,9 @@ def chaos(call: Call) -> int:
     url = _server(call)
     store = "sqlite" if url is None else "postgres"
     told = run(
-        Options(seed, store, call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"]),
+        Options(
+            seed, store, call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"], call["over"] or DATABASE
+        ),
         aside,
         url,
     )

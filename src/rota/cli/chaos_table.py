@@ -27,6 +27,13 @@ CHAOS = (
                 default="sqlite",
                 choices=("sqlite", "postgres"),
             ),
+            Option(
+                "--over",
+                "what the crew reaches: the database, or only an HTTP API in front of it, which is killed too",
+                "WAY",
+                default="database",
+                choices=("database", "http"),
+            ),
             Option("--jobs", "how many jobs are offered", "J", "count", default="2000"),
             Option("--minutes", "how long the storm lasts", "M", "number", default="1"),
             Option("--workers", "how many workers the crew has", "W", "count", default="4"),

@@ -6,6 +6,7 @@ from rota.cli.command import Argument, Command, Option
 
 _APP = Option("--app", "the application whose tasks they run", "MODULE:APP", required=True)
 _LOG_FORMAT = Option("--log-format", "how its log lines are written", "FORM", default="text", choices=("text", "json"))
+_URL = Option("--url", "the HTTP API of a host that has the database, in the place of --db", "URL")
 _HOST = Option("--host", "the host, as `orchestrator status` shows it; without it this one", "NAME")
 _CREW = Option("--crew", "the crew; main is that of `orchestrator start`", "NAME", default="main")
 
@@ -34,6 +35,7 @@ CREW = (
             Option("--queue", "their queue; default serves all that have no pool", "Q", "queue", default="default"),
             Option("--workers", "how many", "N", "count", default="1"),
             Option("--name", "the crew's name; without one, the first free of beside, beside-2 …", "NAME", "queue"),
+            _URL,
             _LOG_FORMAT,
         ),
     ),
@@ -52,6 +54,7 @@ CREW = (
             Option("--workers", "how many", "N", "count", default="1"),
             Option("--name", "the crew's name; without one, the first free of beside, beside-2 …", "NAME", "queue"),
             Option("--timeout", "how long a command may take at most", "D", "duration"),
+            _URL,
             _LOG_FORMAT,
         ),
     ),

@@ -53,6 +53,12 @@ def doctor(call: Call) -> int:
 
 
 def _look(store: Store) -> Iterator[Finding]:
+    if store.link is not None:
+        yield Finding("API", OK, f"{store.database.path} answers, rota {store.link.get('/info')['version']}")
+        yield _clock(store)
+        yield from _workers(store)
+        yield from _queues(store)
+        return
     if store.database.dialect == "postgres":
         from rota.cli.server import look
 

@@ -16,6 +16,7 @@ from rota.store.host import host_id
 if TYPE_CHECKING:
     from rota.cli.call import Call
     from rota.orchestrator.run import Start
+    from rota.settings import Settings
     from rota.store.store import Store
 
 STOP_WITHIN = 40.0
@@ -42,7 +43,7 @@ def start_beside(call: Call) -> int:
     from rota.orchestrator.run import Start, run
 
     pools = {call["queue"] or DEFAULT: call["workers"] or 1}
-    return run(call.settings(), Start(call["app"], pools, call["name"], call["log_format"] or "text"))
+    return run(_beside(call), Start(call["app"], pools, call["name"], call["log_format"] or "text"))
 
 
 def exec_beside(call: Call) -> int:
@@ -52,7 +53,17 @@ def exec_beside(call: Call) -> int:
 
     told = executing.told(call["cmd"], call["timeout"])
     pools = {call["queue"] or DEFAULT: call["workers"] or 1}
-    return run(call.settings(), Start(executing.APP, pools, call["name"], call["log_format"] or "text", told=told))
+    return run(_beside(call), Start(executing.APP, pools, call["name"], call["log_format"] or "text", told=told))
+
+
+def _beside(call: Call) -> Settings:
+    """The settings, with the API that `--url` names."""
+    from rota.store.open import REMOTE
+
+    settings, url = call.settings(), call["url"]
+    if url is not None and not url.startswith(REMOTE):
+        raise BadInput(f"--url {url!r} is not the address of an HTTP API: write for example http://127.0.0.1:8356")
+    return settings.but(db=url) if url is not None else settings
 
 
 def _start_daemon(call: Call, wanted: Start) -> int:
@@ -120,15 +131,25 @@ def status(call: Call) -> int:
     from rota.orchestrator.run import lock_path
 
     with call.store() as store:
+        pid = holder(lock_path(store.database.beside))
         if store.link is not None:
-            document = store.link.get("/orchestrator")
+            document = _with_own(store.link.get("/orchestrator"), pid)
         else:
-            document = wire.crew(store, holder(lock_path(store.database.beside)))
+            document = wire.crew(store, pid)
         if call.json:
             call.document(document)
         else:
             call.lines(_page(call, document))
     return 0 if document["pid"] is not None else 6
+
+
+def _with_own(document: dict[str, Any], pid: int | None) -> dict[str, Any]:
+    """What the API tells of its host, with this host's own in its place where one runs here."""
+    for each in document["orchestrators"]:
+        if (each["pid"], each["host_id"]) == (pid, host_id()):
+            known = {name: each[name] for name in ("status", "pid", "started_at", "last_reconcile_at")}
+            return {**document, **known, "host": each["hostname"]}
+    return document
 
 
 def scale(call: Call) -> int:

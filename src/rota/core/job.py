@@ -48,7 +48,10 @@ DEATHS_TO_QUARANTINE = 3
 
 
 class NewJob(Record):
-    """What a caller says of a job. `payload` is anything JSON can hold; `at` is a time of the wall clock."""
+    """What a caller says of a job. `payload` is anything JSON can hold; `at` is a time of the wall clock.
+
+    `trace` is the trace that it is part of, as a W3C `traceparent`.
+    """
 
     title: str
     queue: str = "default"
@@ -62,6 +65,7 @@ class NewJob(Record):
     limit_key: str | None = None
     max_attempts: int | None = None
     timeout: Duration | None = None
+    trace: str | None = None
 
 
 class Job(Record):
@@ -104,6 +108,7 @@ class Job(Record):
     transcript_path: str | None = None
     stderr_path: str | None = None
     alone: int = 0
+    trace: str | None = None
     after: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
 

@@ -18,9 +18,11 @@ from rota.http import (
     claims,
     events,
     exchange,
+    hosts,
     info,
     jobs,
     orchestrator,
+    orphans,
     output,
     pace,
     page,
@@ -36,6 +38,7 @@ from rota.http import (
 from rota.http.dump import dump
 from rota.http.guard import LOOPBACK, Guard, refuse_other_media
 from rota.http.problem import NotHere, WrongMethod
+from rota.http.ringing import Ringing
 from rota.http.route import JSON, SSE
 from rota.http.site import Site
 from rota.http.sse import Stream
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
 
 NOUNS = (
     info, jobs, claims, workers, slots, queues, sources, orchestrator, runs, output, events, attention, pace, tracking,
-    tokens, exchange, page,
+    tokens, exchange, hosts, orphans, page,
 )  # fmt: skip
 ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)
 _log = logging.getLogger("rota.http")
@@ -98,6 +101,7 @@ class Api:
 
     async def end_streams(self) -> None:
         """Let every stream end; what else is under way goes on."""
+        self._site.work.end()
         await self._site.hub.close()
 
     async def close(self) -> None:
@@ -121,7 +125,7 @@ class _Methods:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         request = Request(scope, receive)
-        response: Response | Stream
+        response: Response | Stream | Ringing
         try:
             response = await self._answer(request)
         except ClientDisconnect:
@@ -131,12 +135,12 @@ class _Methods:
         except Exception:
             _log.exception("a bug in rota: %s %s", request.method, request.url.path)
             response = problem.response(RotaError("a bug in rota: the server's log has the details"))
-        status = 200 if isinstance(response, Stream) else response.status_code
+        status = 200 if isinstance(response, Stream | Ringing) else response.status_code
         method = request.method if request.method in self._table else "other"
         self._site.own.answered(method, self._path, status, time.perf_counter() - began)
         await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response | Stream:
+    async def _answer(self, request: Request) -> Response | Stream | Ringing:
         method = "GET" if request.method == "HEAD" else request.method
         route = self._table.get(method)
         if route is None or (request.method == "HEAD" and route.media == SSE):  # a stream has no end to tell of
@@ -146,7 +150,7 @@ class _Methods:
         if route.body is not None:
             refuse_other_media(request)
         answer = await Visit(self._site, route, request).answer()
-        if isinstance(answer, Response | Stream):
+        if isinstance(answer, Response | Stream | Ringing):
             return answer
         return Response(dump(answer), media_type=JSON)
 

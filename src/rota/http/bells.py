@@ -20,6 +20,7 @@ class Bell:
         self._waiting: set[asyncio.Future[None]] = set()
         self._opening = asyncio.Lock()
         self.rings = 0
+        self.is_over = False
 
     async def open(self) -> None:
         """Hear from now on; a second call changes nothing."""
@@ -29,20 +30,29 @@ class Bell:
                 if self._listener.fileno() >= 0:
                     asyncio.get_running_loop().add_reader(self._listener.fileno(), self._ring)
 
-    async def wait(self, seen: int, seconds: float) -> None:
-        """Until it has rung more often than was seen, or so long."""
+    async def wait(self, seen: int, seconds: float, gone: asyncio.Task[None] | None = None) -> None:
+        """Until it has rung more often than was seen, whoever waits is gone, or so long."""
         if self.rings != seen or seconds <= 0:
             return
         rung = asyncio.get_running_loop().create_future()
         self._waiting.add(rung)
         try:
-            await asyncio.wait([rung], timeout=seconds)
+            both: list[asyncio.Future[None]] = [rung] if gone is None else [rung, gone]
+            await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._waiting.discard(rung)
 
     def _ring(self) -> None:
         assert self._listener is not None
         self._listener.wait(0)
+        self._wake()
+
+    def end(self) -> None:
+        """Nobody need wait any more."""
+        self.is_over = True
+        self._wake()
+
+    def _wake(self) -> None:
         self.rings += 1
         for rung in self._waiting:
             if not rung.done():

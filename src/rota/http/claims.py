@@ -12,7 +12,7 @@ from rota.core.errors import BadInput, NotFound, NothingReady
 from rota.core.ids import job_id
 from rota.core.job import DONE
 from rota.core.times import SECOND
-from rota.http import shapes
+from rota.http import asked, replies, shapes
 from rota.http.jobs import job_document
 from rota.http.problem import Denied
 from rota.http.route import Route
@@ -115,7 +115,7 @@ def _held(store: Store, visit: Visit) -> Claim:
     return Claim(id, token, holder or "you", 0, None)
 
 
-def outcome_of(told: shapes.Settle) -> Outcome:
+def outcome_of(told: asked.Settle) -> Outcome:
     """What was reported, or what it lacks."""
     match told.outcome:
         case "done":
@@ -148,12 +148,12 @@ ROUTES = (
         WORK,
         "take the best ready job; wait for one if asked to",
         list[shapes.TakenJob],
-        shapes.Take,
-        shapes.Details,
+        asked.Take,
+        asked.Details,
         is_async=True,
     ),
-    Route("POST", "/api/v1/jobs/{id}/claim", claim, WORK, "take this job", shapes.Claim, shapes.ClaimJob),
-    Route("POST", "/api/v1/jobs/{id}/claim/renew", renew, WORK, "extend the lease", shapes.Claim, shapes.Renew),
+    Route("POST", "/api/v1/jobs/{id}/claim", claim, WORK, "take this job", shapes.Claim, asked.ClaimJob),
+    Route("POST", "/api/v1/jobs/{id}/claim/renew", renew, WORK, "extend the lease", shapes.Claim, asked.Renew),
     Route(
         "POST",
         "/api/v1/jobs/{id}/claim/release",
@@ -161,8 +161,8 @@ ROUTES = (
         WORK,
         "give it back",
         shapes.Job,
-        shapes.Release,
-        shapes.Details,
+        asked.Release,
+        asked.Details,
     ),
     Route(
         "POST",
@@ -170,8 +170,8 @@ ROUTES = (
         checkpoint,
         WORK,
         "keep what the next attempt should know",
-        shapes.Kept,
-        shapes.Keep,
+        replies.Kept,
+        asked.Keep,
     ),
     Route(
         "POST",
@@ -179,8 +179,8 @@ ROUTES = (
         capture,
         WORK,
         "say where its output is written",
-        shapes.Kept,
-        shapes.Capture,
+        replies.Kept,
+        asked.Capture,
     ),
     Route(
         "POST",
@@ -188,8 +188,8 @@ ROUTES = (
         settle,
         WORK,
         "say what became of it",
-        shapes.Job | shapes.Gone,
-        shapes.Settle,
-        shapes.Details,
+        shapes.Job | replies.Gone,
+        asked.Settle,
+        asked.Details,
     ),
 )

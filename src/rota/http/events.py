@@ -9,7 +9,7 @@ from rota.core.access import READ
 from rota.core.errors import BadInput
 from rota.core.times import format_instant
 from rota.core.topic import checked
-from rota.http import shapes
+from rota.http import asked, shapes
 from rota.http.route import SSE, Route
 from rota.http.sse import Stream
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
     from rota.wire import Document
 
-LONGEST_ID = 100
+LONGEST_ID = 2000
 
 
 async def follow(visit: Visit) -> Stream:
@@ -57,7 +57,7 @@ ROUTES = (
         READ,
         "the live feed: a snapshot, then changes; Last-Event-ID replays what was missed",
         str,
-        query=shapes.Topics,
+        query=asked.Topics,
         media=SSE,
         is_async=True,
     ),
@@ -68,7 +68,7 @@ ROUTES = (
         READ,
         "the log of facts, oldest first",
         list[shapes.Fact],
-        query=shapes.LogFilter,
+        query=asked.LogFilter,
     ),
     Route(
         "GET",
@@ -77,6 +77,6 @@ ROUTES = (
         READ,
         "the log as it stands, an event per transaction, oldest first",
         list[shapes.Event],
-        query=shapes.EventFilter,
+        query=asked.EventFilter,
     ),
 )

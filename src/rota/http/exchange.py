@@ -1,96 +1,92 @@
-"""What an orchestrator elsewhere asks of the store: its lease, its exchanges, and the deaths that it saw."""
+"""What an orchestrator elsewhere asks of the store while it works: its lease, its exchanges, what it shows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rota import wire
-from rota.core.access import ADMIN
-from rota.core.errors import Conflict
-from rota.core.ids import job_id
-from rota.core.jsontext import Raw
-from rota.core.times import SECOND, format_instant
-from rota.http import shapes
-from rota.http.claims import outcome_of
-from rota.http.route import Route
-from rota.store.deaths import Death
-from rota.store.exchange import Idle, Report
-from rota.store.payload import encode as encode_payload
+from rota.core.access import WORK
+from rota.core.jsontext import encode
+from rota.core.times import format_instant
+from rota.http import asked, carried, derived, replies
+from rota.http.own import own, refuse_foreign_slots, refuse_foreign_workers, report_of
+from rota.http.ringing import Ringing
+from rota.http.route import SSE, Route
+from rota.store.exchange import Idle
+from rota.store.remote.carried import heard, told
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from rota.core.job import Job
     from rota.http.visit import Visit
-    from rota.store.exchange import Handout
     from rota.store.store import Store
     from rota.wire import Document
 
 
 def renew(store: Store, visit: Visit) -> Document:
-    until = store.orchestrators.renew(_id(visit), visit.body.answered_wish, visit.body.status)
+    until = store.orchestrators.renew(own(store, visit).id, visit.body.answered_wish, visit.body.status)
     return {"lease_expires_at": format_instant(until), "wish": store.orchestrators.last_wish()}
 
 
 def exchange(store: Store, visit: Visit) -> Document:
-    told = visit.body
-    idle = [Idle(each.worker_id, each.queue, each.room, each.held) for each in told.idle]
-    report = _report(told.outcomes, told.checkpoints).but(idle=idle, holdings=told.holdings, served=told.served)
-    answer = store.orchestrators.exchange(_id(visit), told.number, report)
-    return {
-        "claims": [_handout(each) for each in answer.claims],
-        "refused": answer.refused,
-        "number": answer.number,
-    }
+    found, body = own(store, visit), visit.body
+    idle = [heard(Idle, msgspec.to_builtins(each)) for each in body.idle]
+    report = report_of(store, visit, body).but(
+        idle=idle, holdings=body.holdings, served=body.served, fills=found.home.access is None
+    )
+    answer = store.orchestrators.exchange(found.id, body.number, report)
+    return told(answer, {"Run": wire.run, "Job": _whole})
 
 
-def certify(store: Store, visit: Visit) -> Document:
-    told, id = visit.body, _id(visit)
-    if store.workers.get(told.worker_id).orchestrator not in (id, None):
-        raise Conflict(
-            f"worker {told.worker_id} is watched by another orchestrator than {id}, which writes down its end"
-        )
-    death = Death(**{name: getattr(told, name) for name in Death._fields})
-    last = _report(told.outcomes, told.checkpoints)
-    delay, reason = store.orchestrators.record_death(death, last, store.settings.restarts)
-    return {"starts_in": None if delay is None else delay / SECOND, "reason": reason}
+def look(store: Store, visit: Visit) -> Document:
+    body = visit.body
+    found = store.orchestrators.look(own(store, visit).id, body.known_wish, body.reconciles, body.polls)
+    return told(found)
 
 
-def _id(visit: Visit) -> int:
-    return job_id(visit.path["id"])
+def show(store: Store, visit: Visit) -> Document:
+    found, body = own(store, visit), visit.body
+    refuse_foreign_slots(store, found, [each.slot for each in (*body.up, *body.felt)])
+    refuse_foreign_workers(store, visit, [each.worker_id for each in (*body.up, *body.said)])
+    for each in body.up:
+        store.orchestrators.came_up(each.worker_id, each.slot, each.concurrency)
+    if body.said or body.felt:
+        said = [(None if each.metadata is None else encode(each.metadata), each.worker_id) for each in body.said]
+        store.orchestrators.mirror(said, [(each.health, each.slot) for each in body.felt])
+    if body.noted:
+        store.orchestrators.note((each.noun, each.verb, each.which, each.details) for each in body.noted)
+    return {"id": found.id}
 
 
-def _report(outcomes: Sequence[shapes.Outcome], checkpoints: Sequence[shapes.Checkpoint]) -> Report:
-    settled = [(each.job_id, each.token, outcome_of(each)) for each in outcomes]
-    kept = [(encode_payload(each.value, "checkpoint") or "null", each.job_id, each.token) for each in checkpoints]
-    return Report(settled, checkpoints=kept)
+async def ring(visit: Visit) -> Ringing:
+    await visit.ask(lambda store: own(store, visit))
+    await visit.site.work.open()
+    return Ringing(visit)
 
 
-def _handout(claim: Handout) -> Document:
-    return {
-        "job_id": claim.job_id,
-        "token": claim.token,
-        "worker_id": claim.worker_id,
-        "queue": claim.queue,
-        "kind": claim.kind or None,
-        "title": claim.title,
-        "payload": None if claim.payload_json is None else Raw(claim.payload_json),
-        "priority": claim.priority,
-        "attempt": claim.attempt,
-        "max_attempts": claim.max_attempts,
-        "timeout": None if claim.timeout is None else claim.timeout / SECOND,
-        "checkpoint": None if claim.checkpoint_json is None else Raw(claim.checkpoint_json),
-        "fenced": claim.fenced,
-        "previous_runs": [wire.run(run) for run in claim.previous_runs],
-    }
+def _whole(job: Job) -> Document:
+    return {**wire.job(job), "details": wire.job_details(job)}
 
 
 _OF = "/api/v1/orchestrators/{id}"
 ROUTES = (
-    Route("POST", f"{_OF}/lease", renew, ADMIN, "renew its lease", shapes.Lease, shapes.RenewLease),
+    Route("POST", f"{_OF}/lease", renew, WORK, "renew its lease", replies.Lease, asked.RenewLease),
     Route(
-        "POST", f"{_OF}/exchange", exchange, ADMIN, "settle and claim in one step", shapes.Exchanged, shapes.Exchange
+        "POST", f"{_OF}/exchange", exchange, WORK, "settle and claim in one step", carried.Exchanged, carried.Exchange
     ),
     Route(
-        "POST", f"{_OF}/certificates", certify, ADMIN, "record a death that it saw", shapes.Certified, shapes.Certify
+        "POST", f"{_OF}/look", look, WORK, "tend what is due; what there is to do", derived.OutlookTold, carried.Look
+    ),
+    Route("POST", f"{_OF}/show", show, WORK, "show how its workers are", carried.Joined, carried.Show),
+    Route(
+        "GET",
+        f"{_OF}/bell",
+        ring,
+        WORK,
+        "a line whenever there may be something to do, without end",
+        str,
+        media=SSE,
+        is_async=True,
     ),
 )

@@ -208,7 +208,7 @@ class Hub:
         self._want(patterns or ("*",))
         if after is None and not lost:
             return [*hub.snapshot(patterns, hub.cursor), *mine.active()]
-        missed = _missed(mine, hub.cursor) if after is not None and not mine.is_lost else None
+        missed = _missed(store, mine, hub.cursor) if after is not None and not mine.is_lost else None
         if missed is None:
             whole = Feed(store, patterns)
             return [feed.lost(store.now(), hub.cursor), *hub.snapshot(patterns, hub.cursor), *whole.active()]
@@ -237,14 +237,18 @@ def _so_far(store: Store) -> Pace:
     return pace
 
 
-def _missed(mine: Feed, until: str) -> list[Change] | None:
-    """The moves up to a cursor; None when they are too many, or when the cursor is not ahead."""
+def _missed(store: Store, mine: Feed, told: str) -> list[Change] | None:
+    """The moves that were told to others before, up to a cursor of theirs; None when they are too many."""
     found: list[Change] = []
-    while mine.cursor != until:
-        before = mine.cursor
-        found += mine.moves(until)
-        if len(found) > MOST_REPLAYED or mine.cursor == before:
-            return None
+    with store.database.read():  # one moment: what comes after it, everyone is told
+        later: set[int] = set()
+        while page := store.events.after(told):
+            later |= {event.number for event in page}
+            told = page[-1].cursor
+        while mine.is_behind:
+            found += mine.moves(later)
+            if len(found) > MOST_REPLAYED:
+                return None
     return found
 
 

@@ -11,8 +11,8 @@ from rota import wire
 from rota.core.access import READ
 from rota.core.times import format_instant
 from rota.core.version import __version__
+from rota.http import asked, replies, views
 from rota.http import metrics as meters
-from rota.http import shapes, views
 from rota.http.auth import CODE_LASTS, COOKIE, SESSION_LASTS
 from rota.http.problem import Unauthenticated
 from rota.http.route import HTML, OPEN, TEXT, Route
@@ -86,16 +86,16 @@ def me(_: Store, visit: Visit) -> Document:
 
 
 ROUTES = (
-    Route("GET", "/api/v1/info", info, OPEN, "what runs here", shapes.Info),
-    Route("GET", "/api/v1/clock", clock, OPEN, "what time it is to the store", shapes.Clock),
+    Route("GET", "/api/v1/info", info, OPEN, "what runs here", replies.Info),
+    Route("GET", "/api/v1/clock", clock, OPEN, "what time it is to the store", replies.Clock),
     Route("GET", "/api/v1/openapi.json", openapi, READ, "this API, described", dict),
     Route("GET", "/api/v1/me", me, READ, "who asks, and what they may", views.Me),
-    Route("POST", "/api/v1/codes", code, READ, "a one-time code for a browser", shapes.Code, shapes.Empty),
-    Route("GET", "/healthz", healthz, OPEN, "whether the process answers", shapes.Alive, is_async=True),
-    Route("GET", "/readyz", readyz, OPEN, "whether the store answers too", shapes.Alive),
+    Route("POST", "/api/v1/codes", code, READ, "a one-time code for a browser", replies.Code, asked.Empty),
+    Route("GET", "/healthz", healthz, OPEN, "whether the process answers", replies.Alive, is_async=True),
+    Route("GET", "/readyz", readyz, OPEN, "whether the store answers too", replies.Alive),
     Route("GET", "/metrics", metrics, OPEN, "metrics for Prometheus", str, media=TEXT, is_async=True),
     Route(
-        "GET", "/open", open_link, OPEN, "begin a browser's session", str, query=shapes.Link, media=HTML,
+        "GET", "/open", open_link, OPEN, "begin a browser's session", str, query=asked.Link, media=HTML,
         is_async=True, public=True,
     ),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from rota.core.access import ADMIN, ENQUEUE, READ
 from rota.core.ids import job_id
 from rota.core.job import NewJob
 from rota.core.times import SECOND, parse_instant
-from rota.http import shapes, views
+from rota.http import asked, replies, shapes, views
 from rota.http.dump import dump
 from rota.http.route import JSON, Route
 from rota.store.graph import around
@@ -120,8 +120,8 @@ def _id(visit: Visit) -> int:
     return job_id(visit.path["id"])
 
 
-def _new(store: Store, wanted: shapes.NewJob) -> NewJob:
-    known: dict[str, Any] = {name: getattr(wanted, name) for name in shapes.NewJob.__struct_fields__}
+def _new(store: Store, wanted: asked.NewJob) -> NewJob:
+    known: dict[str, Any] = {name: getattr(wanted, name) for name in asked.NewJob.__struct_fields__}
     known["at"] = parse_instant(wanted.at, store.database.wall()) if wanted.at is not None else None
     known["timeout"] = round(wanted.timeout * SECOND) if wanted.timeout is not None else None
     known["after"] = list(dict.fromkeys(wanted.after))
@@ -129,9 +129,9 @@ def _new(store: Store, wanted: shapes.NewJob) -> NewJob:
 
 
 ROUTES = (
-    Route("GET", "/api/v1/jobs", list_jobs, READ, "jobs, newest first", list[shapes.Job], query=shapes.JobFilter),
-    Route("POST", "/api/v1/jobs", add, ENQUEUE, "add a job", shapes.Job, shapes.NewJob, shapes.Details),
-    Route("POST", "/api/v1/jobs/bulk", add_many, ENQUEUE, "add many jobs, all or none", shapes.Ids, shapes.NewJobs),
+    Route("GET", "/api/v1/jobs", list_jobs, READ, "jobs, newest first", list[shapes.Job], query=asked.JobFilter),
+    Route("POST", "/api/v1/jobs", add, ENQUEUE, "add a job", shapes.Job, asked.NewJob, asked.Details),
+    Route("POST", "/api/v1/jobs/bulk", add_many, ENQUEUE, "add many jobs, all or none", replies.Ids, asked.NewJobs),
     Route(
         "GET",
         "/api/v1/jobs/ready",
@@ -139,11 +139,11 @@ ROUTES = (
         READ,
         "jobs that can be claimed now, best first",
         list[shapes.Job],
-        query=shapes.ReadyFilter,
+        query=asked.ReadyFilter,
         tends=True,
     ),
-    Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", shapes.Job, query=shapes.Details),
-    Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", shapes.Why),
+    Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", shapes.Job, query=asked.Details),
+    Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", replies.Why),
     Route("GET", "/api/v1/jobs/{id}/graph", graph, READ, "what it waits for and what waits for it", views.Graph),
     Route("GET", "/api/v1/jobs/{id}/runs", runs, READ, "what each claim on it did, oldest first", list[shapes.Run]),
     Route(
@@ -153,13 +153,11 @@ ROUTES = (
         ADMIN,
         "call it off, whatever it is doing",
         shapes.Job,
-        shapes.Empty,
-        shapes.Details,
+        asked.Empty,
+        asked.Details,
         is_async=True,
     ),
-    Route(
-        "POST", "/api/v1/jobs/{id}/retry", retry, ADMIN, "run it once more", shapes.Job, shapes.Empty, shapes.Details
-    ),
+    Route("POST", "/api/v1/jobs/{id}/retry", retry, ADMIN, "run it once more", shapes.Job, asked.Empty, asked.Details),
     Route(
         "POST",
         "/api/v1/jobs/{id}/done",
@@ -167,8 +165,8 @@ ROUTES = (
         ADMIN,
         "settle it as done, without a token",
         shapes.Job,
-        shapes.Done,
-        shapes.Details,
+        asked.Done,
+        asked.Details,
     ),
     Route(
         "POST",
@@ -177,8 +175,8 @@ ROUTES = (
         ADMIN,
         "settle it as failed, without a token",
         shapes.Job,
-        shapes.Fail,
-        shapes.Details,
+        asked.Fail,
+        asked.Details,
     ),
     Route(
         "POST",
@@ -187,8 +185,8 @@ ROUTES = (
         ADMIN,
         "let it wait for another",
         shapes.Job,
-        shapes.On,
-        shapes.Details,
+        asked.On,
+        asked.Details,
     ),
     Route(
         "POST",
@@ -197,7 +195,7 @@ ROUTES = (
         ADMIN,
         "let it wait no longer",
         shapes.Job,
-        shapes.On,
-        shapes.Details,
+        asked.On,
+        asked.Details,
     ),
 )

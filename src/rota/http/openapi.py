@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from rota.core.version import __version__
-from rota.http import shapes
+from rota.http import asked, shapes
 from rota.http.problem import MEDIA
 from rota.http.route import HTML, JSON, SSE, TEXT
 
@@ -39,7 +39,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     """The whole description."""
     types = [each for route in routes for each in (route.body, *_structs(route.answer)) if each is not None]
     (_, components) = msgspec.json.schema_components([*types, shapes.Problem], ref_template=_REF)
-    components[shapes.Limits.__name__]["minProperties"] = 1
+    components[asked.Limits.__name__]["minProperties"] = 1
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)

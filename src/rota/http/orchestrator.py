@@ -1,4 +1,4 @@
-"""The orchestrator over HTTP: how it is, and what people wish of it."""
+"""The orchestrator over HTTP: how it is, what people wish of it, and what keeps its store in order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rota import wire
 from rota.core.access import ADMIN, READ
 from rota.core.errors import Refused
-from rota.http import shapes
+from rota.core.times import SECOND
+from rota.http import asked, replies, shapes
 from rota.http.route import Route
 from rota.store.host import host_id
 
@@ -29,6 +30,12 @@ def reconcile(store: Store, visit: Visit) -> Document:
     return wire.reconciled(store.reconcile(visit.body.plan))
 
 
+def prune(store: Store, visit: Visit) -> Document:
+    older = None if visit.body.older is None else round(visit.body.older * SECOND)
+    gone = store.history.prune(older, visit.body.keep)
+    return {name: getattr(gone, name) for name in gone._fields}
+
+
 def drain(store: Store, visit: Visit) -> Document:
     host = visit.body.host
     asked = store.orchestrators.drain(visit.body.crew, store.orchestrators.host_named(host) if host else host_id())
@@ -46,8 +53,17 @@ ROUTES = (
         reconcile,
         ADMIN,
         "make the store true, or plan it",
-        shapes.Reconciled,
-        shapes.Reconcile,
+        replies.Reconciled,
+        asked.Reconcile,
+    ),
+    Route(
+        "POST",
+        "/api/v1/prune",
+        prune,
+        ADMIN,
+        "forget what is old",
+        replies.Pruned,
+        asked.Prune,
     ),
     Route(
         "POST",
@@ -55,7 +71,7 @@ ROUTES = (
         drain,
         ADMIN,
         "let the crew finish what it holds, and end",
-        shapes.Draining,
-        shapes.Drain,
+        replies.Draining,
+        asked.Drain,
     ),
 )

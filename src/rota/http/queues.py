@@ -10,7 +10,7 @@ from rota import wire
 from rota.core.access import ADMIN, READ
 from rota.core.errors import BadInput, NotFound
 from rota.core.ids import queue_name
-from rota.http import shapes
+from rota.http import asked, replies, shapes
 from rota.http.jobs import until_heeded
 from rota.http.route import Route
 from rota.store.host import host_id
@@ -30,7 +30,7 @@ def show(store: Store, visit: Visit) -> Document:
 
 
 def set_limits(store: Store, visit: Visit) -> Document:
-    told = {name: getattr(visit.body, name) for name in shapes.Limits.__struct_fields__}
+    told = {name: getattr(visit.body, name) for name in asked.Limits.__struct_fields__}
     limits = {name: value for name, value in told.items() if value is not UNSET}
     if not limits:
         raise BadInput('there is no limit to set: send for example {"max_depth": 1000}; null removes one')
@@ -71,20 +71,20 @@ ROUTES = (
         pause,
         ADMIN,
         "let nothing new be claimed, from one queue or from all",
-        shapes.Paused,
-        shapes.Pause,
+        replies.Paused,
+        asked.Pause,
         is_async=True,
     ),
-    Route("POST", "/api/v1/queues/resume", resume, ADMIN, "the opposite of pause", shapes.Resumed, shapes.Resume),
+    Route("POST", "/api/v1/queues/resume", resume, ADMIN, "the opposite of pause", replies.Resumed, asked.Resume),
     Route("GET", "/api/v1/queues/{name}", show, READ, "one queue", shapes.Queue),
-    Route("PATCH", "/api/v1/queues/{name}", set_limits, ADMIN, "set limits of a queue", shapes.Queue, shapes.Limits),
+    Route("PATCH", "/api/v1/queues/{name}", set_limits, ADMIN, "set limits of a queue", shapes.Queue, asked.Limits),
     Route(
         "POST",
         "/api/v1/queues/{name}/scale",
         scale,
         ADMIN,
         "how many workers of it the crew on this host should have",
-        shapes.Scaled,
-        shapes.Scale,
+        replies.Scaled,
+        asked.Scale,
     ),
 )

@@ -45,18 +45,18 @@ def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None 
     with open_store(settings.db, settings, told=told) as store:
         if store.link is not None:
             raise BadInput("this serves a database, and an HTTP API was named: do it where the database is")
-        url, beside = store.database.url, store.database.beside
+        database, beside = store.database.url, store.database.beside
         _refuse_open_door(store, settings)
         token, secret = local_token(store)
-    settings = settings.but(db=url)
+    settings = settings.but(db=database)
     with _bound(settings) as listening:
-        api = create(url, settings, hosts_of(settings), secret.encode())
-        address = _url(settings, listening)
-        with address_file(beside, address):
-            told(f"rota answers at {address}")
+        api = create(database, settings, hosts_of(settings), secret.encode())
+        url = _url(settings, listening)
+        with address_file(beside, url):
+            told(f"rota answers at {url}")
             if frame_fd is None:
                 code = api.new_code(token.id, time.time())
-                told(f"open it in a browser within a minute: {address}/open?code={code}")
+                told(f"open it in a browser within a minute: {url}/open?code={code}")
             _run(api, settings, listening, frame_fd)
     return 0
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from rota import wire
 from rota.core.access import ADMIN, READ
 from rota.core.errors import NotFound
-from rota.http import shapes
+from rota.http import asked, carried, replies, shapes
 from rota.http.route import Route
+from rota.store.remote.carried import told
 
 if TYPE_CHECKING:
     from rota.http.visit import Visit
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
     from rota.wire import Document
 
 
-def list_slots(store: Store, _: Visit) -> list[Document]:
-    hosts = store.orchestrators.hosts()
-    return [wire.slot(slot, store.now(), hosts) for slot in store.slots.all()]
+def list_slots(store: Store, visit: Visit) -> list[Document]:
+    hosts, now, details = store.orchestrators.hosts(), store.now(), visit.query.details
+    return [
+        {**wire.slot(slot, now, hosts), **({"details": told(slot)} if details else {})} for slot in store.slots.all()
+    ]
 
 
 def why(store: Store, visit: Visit) -> Document:
@@ -41,9 +44,17 @@ def _find(store: Store, name: str) -> Document:
 
 
 ROUTES = (
-    Route("GET", "/api/v1/slots", list_slots, READ, "every slot with its restarts", list[shapes.Slot]),
-    Route("GET", "/api/v1/slots/{name}/why", why, READ, "why it is as it is, in one sentence", shapes.WhySlot),
     Route(
-        "POST", "/api/v1/slots/{name}/reset", reset, ADMIN, "clear its restarts and fill it", shapes.Slot, shapes.Reset
+        "GET",
+        "/api/v1/slots",
+        list_slots,
+        READ,
+        "every slot with its restarts",
+        list[carried.SlotWithDetails],
+        query=asked.Details,
+    ),
+    Route("GET", "/api/v1/slots/{name}/why", why, READ, "why it is as it is, in one sentence", replies.WhySlot),
+    Route(
+        "POST", "/api/v1/slots/{name}/reset", reset, ADMIN, "clear its restarts and fill it", shapes.Slot, asked.Reset
     ),
 )

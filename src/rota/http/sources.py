@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota import wire
 from rota.core.access import ADMIN, READ
-from rota.http import shapes
+from rota.http import replies, shapes
 from rota.http.route import Route
 
 if TYPE_CHECKING:
@@ -33,5 +33,5 @@ _ONE = "/api/v1/sources/{name}"
 ROUTES = (
     Route("GET", "/api/v1/sources", list_sources, READ, "sources with their progress", list[shapes.Source]),
     Route("GET", _ONE, show, READ, "one source", shapes.Source),
-    Route("DELETE", _ONE, forget, ADMIN, "remove it with its counters and what waits", shapes.Forgotten),
+    Route("DELETE", _ONE, forget, ADMIN, "remove it with its counters and what waits", replies.Forgotten),
 )

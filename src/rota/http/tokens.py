@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota import wire
 from rota.core.access import ADMIN
-from rota.http import shapes
+from rota.http import asked, shapes
 from rota.http.route import Route
 
 if TYPE_CHECKING:
@@ -30,6 +30,6 @@ def revoke(store: Store, visit: Visit) -> Document:
 
 ROUTES = (
     Route("GET", "/api/v1/tokens", list_tokens, ADMIN, "access tokens, oldest first", list[shapes.Token]),
-    Route("POST", "/api/v1/tokens", create, ADMIN, "make an access token", shapes.MadeToken, shapes.NewToken),
+    Route("POST", "/api/v1/tokens", create, ADMIN, "make an access token", shapes.MadeToken, asked.NewToken),
     Route("DELETE", "/api/v1/tokens/{id}", revoke, ADMIN, "revoke an access token", shapes.Token),
 )

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from rota.http.shapes import Answer, Certificate, JobStatus, Moment, Request, Scope, Word
+from rota.http.asked import Request
+from rota.http.shapes import Answer, Certificate
+from rota.http.words import JobStatus, Moment, Scope, Word
 
 Step = Annotated[int, Meta(description="how many seconds one step spans")]
 Series = Annotated[list[float | None], Meta(description="one figure per step, oldest first; null where none is known")]

@@ -58,6 +58,10 @@ class Visit:
         """What a function of the store answers, in the name of whoever asks."""
         return await self._threads.ask(function, self.actor)
 
+    async def prove(self) -> None:
+        """Refuse whoever may not ask this any more."""
+        await self._threads.ask(self._authorise)
+
     @property
     def actor(self) -> str:
         """Who the event log says it was."""

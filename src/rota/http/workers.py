@@ -10,7 +10,7 @@ from rota import wire
 from rota.core.access import ADMIN, READ, WORK
 from rota.core.errors import NotFound
 from rota.core.times import SECOND
-from rota.http import shapes
+from rota.http import asked, replies, shapes
 from rota.http.jobs import job_document
 from rota.http.route import Route
 
@@ -51,14 +51,14 @@ def certificate(store: Store, visit: Visit) -> Document:
 
 def heartbeat(store: Store, visit: Visit) -> Document:
     id = visit.path["id"]
-    visit.speak_for(store, id if _is_known(store, id) else None)
+    visit.speak_for(store, id if store.workers.is_known(id) else None)
     metrics = _told(visit.body)
     return {"id": id, "advice": store.workers.heartbeat(id, metrics)}
 
 
 def deregister(store: Store, visit: Visit) -> Document:
     id = visit.path["id"]
-    visit.speak_for(store, id if _is_known(store, id) else None)
+    visit.speak_for(store, id if store.workers.is_known(id) else None)
     return {"id": id, "released": store.workers.deregister(id)}
 
 
@@ -71,13 +71,6 @@ def _told(body: Struct) -> dict[str, object]:
     """What was said, without what was not."""
     told = {name: getattr(body, name) for name in body.__struct_fields__}
     return {name: _told(each) if isinstance(each, Struct) else each for name, each in told.items() if each is not None}
-
-
-def _is_known(store: Store, id: str) -> bool:
-    try:
-        return bool(store.workers.get(id))
-    except NotFound:  # the store tells it to register again
-        return False
 
 
 def _document(visit: Visit, worker: Worker, shown: str) -> Document:
@@ -93,7 +86,7 @@ ROUTES = (
         READ,
         "the living workers",
         list[shapes.Worker],
-        query=shapes.WorkerFilter,
+        query=asked.WorkerFilter,
     ),
     Route(
         "POST",
@@ -102,14 +95,14 @@ ROUTES = (
         WORK,
         "begin a worker's life",
         shapes.Worker,
-        shapes.NewWorker,
-        shapes.Details,
+        asked.NewWorker,
+        asked.Details,
     ),
-    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", shapes.Worker, query=shapes.Details),
-    Route("GET", "/api/v1/workers/{id}/jobs", held, READ, "what it holds", list[shapes.Job], query=shapes.Details),
-    Route("DELETE", "/api/v1/workers/{id}", deregister, WORK, "end its life; what it holds goes back", shapes.Left),
+    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", shapes.Worker, query=asked.Details),
+    Route("GET", "/api/v1/workers/{id}/jobs", held, READ, "what it holds", list[shapes.Job], query=asked.Details),
+    Route("DELETE", "/api/v1/workers/{id}", deregister, WORK, "end its life; what it holds goes back", replies.Left),
     Route("GET", "/api/v1/workers/{id}/certificate", certificate, READ, "how it died", shapes.Certificate),
-    Route("POST", "/api/v1/workers/{id}/heartbeat", heartbeat, WORK, "a sign of life", shapes.Advice, shapes.Beat),
+    Route("POST", "/api/v1/workers/{id}/heartbeat", heartbeat, WORK, "a sign of life", replies.Advice, asked.Beat),
     Route(
         "POST",
         "/api/v1/workers/{id}/stop",
@@ -117,7 +110,7 @@ ROUTES = (
         ADMIN,
         "ask it to finish and leave",
         shapes.Worker,
-        shapes.Empty,
-        shapes.Details,
+        asked.Empty,
+        asked.Details,
     ),
 )

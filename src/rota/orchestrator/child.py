@@ -22,9 +22,9 @@ from rota.core.slot import HTTP
 from rota.core.times import SECOND
 from rota.orchestrator.handout import SPAN
 from rota.orchestrator.system import open_process
+from rota.store.crews import Process
 from rota.store.deaths import Death
 from rota.store.host import is_stopped, process_start
-from rota.store.orchestrators import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -308,6 +308,8 @@ def _seldom(claim: Handout) -> dict[str, object]:
         job["checkpoint"] = claim.checkpoint_json
     if claim.key is not None:
         job["key"] = claim.key
+    if claim.trace is not None:
+        job["trace"] = claim.trace
     if claim.fenced:
         job["fence"] = "end"
     if claim.whole is not None:

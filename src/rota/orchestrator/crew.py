@@ -40,10 +40,9 @@ if TYPE_CHECKING:
     from rota.orchestrator.ledger import Ledger
     from rota.orchestrator.log import Say
     from rota.orchestrator.loop import Loop
-    from rota.orchestrator.upkeep import Outlook
     from rota.settings import Settings
+    from rota.store.crews import Outlook, Process
     from rota.store.exchange import Exchange, Handout, Settled
-    from rota.store.orchestrators import Process
     from rota.store.slots import Slot
     from rota.store.store import Store
 
@@ -117,7 +116,7 @@ class Crew:
         self._id, began, orphans, slots, listener = answer
         self._lease.begin(self._id, began, now())
         self._work.begin(self._id)
-        self._upkeep.begin(self._id, self._crew)
+        self._upkeep.begin(self._id)
         if listener is not None:
             self._loop.watch(listener.fileno(), lambda: self._wake(listener))
         by_slot = {orphan.slot: orphan for orphan in orphans}

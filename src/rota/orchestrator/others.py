@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.log import Say
     from rota.orchestrator.loop import Loop
     from rota.settings import Settings
-    from rota.store.orchestrators import Process
+    from rota.store.crews import Process
 
 
 class Others:

@@ -18,7 +18,7 @@ from rota.orchestrator.loop import Loop
 from rota.orchestrator.system import inherit_orphans
 from rota.orchestrator.systemd import Notify
 from rota.orchestrator.tracked import Tracked, open_roll
-from rota.store.open import POSTGRES, open_store
+from rota.store.open import POSTGRES, REMOTE, open_store
 from rota.store.sqlite.lock import last_holder
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def run(settings: Settings, start: Start, news: Callable[[str, str | None], None
     """Keep a crew alive until a signal says stop; the exit code. `news` hears its name, and the rest: see `Crew`."""
     say = Log(start.log_format)
     with open_store(settings.db, settings, make=True, told=say) as store:
+        store.now()  # one that is out of reach from the start is no outage to wait through
         database = store.database
     crew, exclusive = _take_place(database, start.crew)
     try:
@@ -97,7 +98,7 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
         say(text, "store")
 
     def blocked_by() -> int | None:
-        return None if database.startswith(POSTGRES) else last_holder(database)
+        return None if database.startswith((*POSTGRES, *REMOTE)) else last_holder(database)
 
     ledger = Ledger(lambda: open_store(database, settings, told=on_trouble), on_trouble, blocked_by)
     roll = open_roll(settings, say)
@@ -120,7 +121,8 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
         loop.watch(tie, untied)
     pools = ", ".join(f"{queue} {count}" for queue, count in start.pools.items())
     say(f"pid {os.getpid()}, crew {start.crew}: {pools}")
-    crew.begin(start.crew, {**start.pools, HTTP: 1} if start.http else start.pools)
+    has_api = start.http and not database.startswith(REMOTE)
+    crew.begin(start.crew, {**start.pools, HTTP: 1} if has_api else start.pools)
     while not crew.gone:
         loop.turn(min(crew.tick(), notify.tick()), crew.stalled)
     answered = ledger.close(LAST_WORD)

@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import RotaError
-from rota.core.record import Record
 from rota.core.times import MILLISECOND, MINUTE, SECOND
 from rota.orchestrator import ledger as urgency
 from rota.orchestrator import system
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.ledger import Ledger
     from rota.orchestrator.log import Say
     from rota.settings import Settings
-    from rota.store.orchestrators import Process, Wish
+    from rota.store.crews import Outlook
     from rota.store.store import Store
 
 RECONCILE_EVERY = MINUTE
@@ -36,18 +35,6 @@ AFTER_WORK: Duration = 5 * MILLISECOND
 def now() -> Instant:
     """The loop's clock: it only measures durations."""
     return time.monotonic_ns() // 1000
-
-
-class Outlook(Record):
-    """What a look at the store found: a new wish, and when something is next due.
-
-    At every poll also the processes that registered here, and the orphans that still count as alive.
-    """
-
-    wish: Wish | None
-    due: Duration | None
-    processes: list[Process] | None = None
-    orphans: list[Process] | None = None
 
 
 class Upkeep:
@@ -65,7 +52,6 @@ class Upkeep:
         self._say = say
         self._found = found
         self._id = 0
-        self._crew = ""
         self._asking = False
         self._woken_at: Instant | None = None
         self._ask_at: Instant = 0
@@ -84,8 +70,8 @@ class Upkeep:
         look_at = self._ask_at if self._woken_at is None or self._asking else min(self._ask_at, self._woken_at)
         return min(look_at, mirror_at)
 
-    def begin(self, id: int, crew: str) -> None:
-        self._id, self._crew, self._woken_at = id, crew, now()
+    def begin(self, id: int) -> None:
+        self._id, self._woken_at = id, now()
         self._snapshot_at = now() + self._settings.health_history
 
     def wake(self) -> None:
@@ -151,7 +137,7 @@ class Upkeep:
     def _ask(self, at: Instant, known_wish: int) -> None:
         self._asking, self._woken_at, by_time = True, None, at >= self._ask_at
         self._ask_at = at + self._settings.poll_interval
-        id, crew = self._id, self._crew
+        id = self._id
         is_poll, reconciles = at >= self._poll_at, at >= self._reconcile_at
         if is_poll:
             self._poll_at = at + self._settings.poll_interval
@@ -159,15 +145,7 @@ class Upkeep:
             self._reconcile_at = at + RECONCILE_EVERY
 
         def look(store: Store) -> Outlook:
-            if reconciles:
-                store.reconcile()
-                store.orchestrators.reconciled(id)
-            else:
-                store.tend()
-            found = Outlook(store.orchestrators.wish(id, crew, known_wish), store.next_due())
-            if not is_poll:
-                return found
-            return found.but(processes=store.orchestrators.processes(), orphans=store.orchestrators.orphans(crew))
+            return store.orchestrators.look(id, known_wish, reconciles, is_poll)
 
         self._ledger.ask(urgency.LOOK, look, lambda answer: self._looked(answer, by_time))
 
@@ -182,7 +160,7 @@ class Upkeep:
 
     def _declared(self, answer: RotaError | None) -> None:
         if isinstance(answer, RotaError):
-            self._say(f"the sources of a worker's app could not be kept: {answer}")
+            self._say(f"the sources of a worker's app were not made known: {answer}")
 
     def _mirror(self) -> None:
         told: list[tuple[str | None, str]] = [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rota.core.times import Duration, Instant
     from rota.orchestrator.loop import Loop
-    from rota.store.orchestrators import Process
+    from rota.store.crews import Process
 
 
 def is_alive(process: Process) -> bool:

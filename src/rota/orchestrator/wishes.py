@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.orchestrator.child import Child
-    from rota.store.orchestrators import Wish
+    from rota.store.crews import Wish
     from rota.store.slots import Slot
 
 

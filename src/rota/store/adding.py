@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LONGEST_TITLE = 1000
 LONGEST_NAME = 200
 _LARGEST_PRIORITY = 1 << 31
+_HEX = frozenset("0123456789abcdef")
 
 
 def checked(new: NewJob) -> NewJob:
@@ -44,7 +45,15 @@ def checked(new: NewJob) -> NewJob:
         raise BadInput(f"max_attempts must be at least 1, not {new.max_attempts}")
     if new.timeout is not None and new.timeout <= 0:
         raise BadInput("a time-out must be longer than nothing: leave it out for none")
+    if new.trace is not None and not is_trace(new.trace):
+        raise BadInput(f"{new.trace[:60]!r} is no traceparent: write it as W3C does, 00-32 digits-16 digits-01")
     return new
+
+
+def is_trace(text: str) -> bool:
+    """Whether a text is a `traceparent`: version, trace, span and flags, in hexadecimal digits."""
+    parts = text.split("-")
+    return [len(part) for part in parts] == [2, 32, 16, 2] and all(set(part) <= _HEX for part in parts)
 
 
 class Addition:
@@ -87,7 +96,9 @@ class Addition:
         due_at = self._tx.now if status == jobs.SCHEDULED and new.at is None else new.at
         work = (new.queue, new.kind, new.title, payload, new.priority, status, blocked_on, due_at, due_wall)
         attempts = new.max_attempts or self._max_attempts
-        self._rows.append((id, *work, new.key, new.limit_key, new.parent, attempts, new.timeout, self._tx.now))
+        self._rows.append(
+            (id, *work, new.key, new.limit_key, new.parent, attempts, new.timeout, self._tx.now, new.trace)
+        )
         self._states.setdefault((new.queue, status), []).append(id)
         if new.after:
             self._waits.append((id, new.after))

@@ -22,6 +22,17 @@ class Event(Record):
     actor: str
     facts: list[list[Any]]
 
+    @property
+    def number(self) -> int:
+        """The same from whichever cursor it was read on."""
+        return int(self.cursor.rpartition("/")[2])
+
+    @property
+    def just_before(self) -> str:
+        """A cursor after which this is the next, whatever was committed since."""
+        head, slash, number = self.cursor.rpartition("/")
+        return f"{head}{slash}{int(number) - 1}"
+
 
 class Events:
     """The port for the log."""

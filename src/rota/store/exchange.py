@@ -71,13 +71,15 @@ class Handout(Record):
     alone: bool = False
     whole: Job | None = None
     source: str | None = None
+    trace: str | None = None
 
 
 class Report(Record):
     """What an orchestrator brings: outcomes, checkpoints, and who has room.
 
     `holdings`, given after a lost answer, are all tokens still held: whatever else hangs on this orchestrator goes
-    back unspent. `served` is the queue that the pool `default` had its last job from.
+    back unspent. `served` is the queue that the pool `default` had its last job from. `fills`: whether its workers
+    reach the database, which looking for work in a source needs.
     """
 
     outcomes: Sequence[Settled] = ()
@@ -85,6 +87,7 @@ class Report(Record):
     checkpoints: Sequence[Checkpoint] = ()
     holdings: Collection[int] | None = None
     served: str = ""
+    fills: bool = True
 
     @property
     def is_empty(self) -> bool:
@@ -102,7 +105,7 @@ class Exchange(Record):
 
 def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
     """`number` is the running number of the last exchange; a late one is refused. Nothing to do writes nothing."""
-    if report.is_empty and not _anything_for(store, report.idle):
+    if report.is_empty and not _anything_for(store, report):
         return Exchange([], [], number)
     with store.write(f"orchestrator-{id}") as tx:
         mine = {"id": id, "number": number + 1, "lease_expires_at": tx.now + LEASE}
@@ -162,17 +165,17 @@ def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) ->
     return refused
 
 
-def _anything_for(store: Store, idle: Sequence[Idle]) -> bool:
+def _anything_for(store: Store, report: Report) -> bool:
     """Whether a claim might succeed: read before writing."""
     database = store.database
-    names = {each.queue for each in idle if each.room > 0}
+    names = {each.queue for each in report.idle if each.room > 0}
     spare = DEFAULT in names
     served = {name for (name,) in database.execute("slot.served", {})} if spare else set()
     for queue in store.queues.open_ones():
         wanted = queue.name in names or (spare and queue.name not in served)
         if wanted and any(
             database.execute("job.ready", {"queue": name, "most": 1})
-            for name in (queue.name, internal_queue(queue.name))
+            for name in (queue.name, *([internal_queue(queue.name)] if report.fills else []))
         ):
             return True
     return tend.anything_due(store)
@@ -196,20 +199,21 @@ def _claim(store: Store, tx: Transaction, id: int, report: Report, queues: list[
     open_ones = store.queues.open_ones(rows=queues) if wanted or spare else []
     for queue in open_ones:
         if queue.name in wanted:
-            claims += _hand_out(tx, id, queue, wanted[queue.name])
-    return claims + (_serve_all(tx, id, open_ones, spare, report.served) if spare else [])
+            claims += _hand_out(tx, id, queue, wanted[queue.name], report.fills)
+    return claims + (_serve_all(tx, id, open_ones, spare, report) if spare else [])
 
 
-def _serve_all(tx: Transaction, id: int, queues: Sequence[Queue], idle: list[Idle], last: str) -> list[Handout]:
+def _serve_all(tx: Transaction, id: int, queues: Sequence[Queue], idle: list[Idle], report: Report) -> list[Handout]:
     """Hand out from every queue that has no pool, round robin: the one after the last served comes first."""
     served = {name for (name,) in tx.execute("slot.served")}
     unserved = sorted((queue for queue in queues if queue.name not in served), key=lambda queue: queue.name)
+    last = report.served
     turn = [queue for queue in unserved if queue.name > last] + [queue for queue in unserved if queue.name <= last]
     claims: list[Handout] = []
     share = -(-sum(each.room for each in idle) // max(1, len(turn)))
     for most in (share, None):
         for queue in turn:
-            found = _hand_out(tx, id, queue, idle, most)
+            found = _hand_out(tx, id, queue, idle, report.fills, most)
             claims += found
             idle = _after(idle, found)
             if not idle:
@@ -231,9 +235,11 @@ def _after(idle: list[Idle], claims: Sequence[Handout]) -> list[Idle]:
     return [each for each in left if each.room > 0]
 
 
-def _hand_out(tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None) -> list[Handout]:
+def _hand_out(
+    tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], fills: bool, most: int | None = None
+) -> list[Handout]:
     """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
-    fillers = tx.execute("claim.pick", queue=internal_queue(queue.name), most=len(idle))
+    fillers = tx.execute("claim.pick", queue=internal_queue(queue.name), most=len(idle)) if fills else []
     if fillers:
         dealt = _deal([each.but(room=1) for each in idle], fillers)
         claims = _deal_out(tx, id, queue, dealt, idle, internal=True) if dealt else []
@@ -278,13 +284,12 @@ def _deal_out(
     sources: set[str] = set()
     fenced = queue.fence == "end"
     for (worker, row), token in zip(dealt, drawn, strict=True):
-        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, source, key, alone, _ = (
-            row
-        )
+        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, *more = row
+        source, key, trace, alone, _ = more
         tokens.setdefault(worker, {})[job] = token
         runs = _runs(tx, job) if last_token is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
-        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None, source))
+        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None, source, trace))
         if source is not None:
             sources.add(source)
     name = internal_queue(queue.name) if internal else queue.name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from rota.core.errors import StoreError
 from rota.store.sqlite.clock import boot_id
 
 
@@ -16,6 +17,17 @@ def host_id() -> str:
     except OSError:
         namespace = "0"
     return f"{boot_id()}/{namespace}"
+
+
+def files_of(database: str, part: str) -> str:
+    """How paths of this host's files for a database elsewhere begin: in a folder of the user's own."""
+    import zlib
+
+    folder = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/rota-{os.getuid()}", "rota")
+    os.makedirs(folder, 0o700, exist_ok=True)
+    if os.stat(os.path.dirname(folder)).st_uid != os.getuid():
+        raise StoreError(f"{os.path.dirname(folder)} is another user's: set XDG_RUNTIME_DIR to a folder of yours")
+    return os.path.join(folder, f"{zlib.crc32(database.encode()):08x}-{part}")
 
 
 def process_start(pid: int) -> int | None:

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.store.port import Database
 
-LATEST = 6
+LATEST = 7
 _MIGRATIONS = os.path.join(FOLDER, "migrations")
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
 from rota.core import slot as slots
 from rota.core import worker as workers
 from rota.core.errors import BadInput, NotFound, Stale
 from rota.core.orchestrator import LEASE
-from rota.core.record import Record
 from rota.store import exchange as exchanges
 from rota.store import hold, tend
 from rota.store.again import again
+from rota.store.crews import Home, Live, Outlook, Process, Wish, here
 from rota.store.host import host_id
 from rota.store.rows import to_job, to_queue, to_run
 from rota.store.slots import come_up, move
@@ -26,44 +24,7 @@ if TYPE_CHECKING:
     from rota.core.times import Duration, Instant
     from rota.store.deaths import Death
     from rota.store.exchange import Exchange, Report
-    from rota.store.slots import Slot
     from rota.store.store import Store
-
-
-class Wish(Record):
-    """What people wish of an orchestrator, numbered so that it can answer, and what such a wish may touch."""
-
-    number: int
-    slots: list[Slot]
-    held: frozenset[int]
-    to_stop: frozenset[str]
-    paused: frozenset[str]
-    desired: str | None
-
-
-class Process(Record):
-    """A worker's process on this host, as the store knows it: enough to tell it from a later one of the same number."""
-
-    worker_id: str
-    pid: int
-    pid_start: int | None
-    slot: str | None = None
-
-
-class Live(Record):
-    """An orchestrator that is not gone."""
-
-    id: int
-    status: str
-    crew: str
-    host: str
-    hostname: str
-    pid: int
-    started_at: Instant
-    last_reconcile_at: Instant | None
-    answered_wish: int
-    version: str | None
-    lease_expires_at: Instant | None = None
 
 
 class Orchestrators:
@@ -73,17 +34,39 @@ class Orchestrators:
         self._store = store
 
     @again
-    def join(self, crew: str = "main") -> int:
-        """An orchestrator begins; its number."""
-        from rota.core.version import __version__
-
+    def join(self, crew: str = "main", home: Home | None = None) -> int:
+        """An orchestrator begins, in this process or where it says; its number."""
+        home = home or here()
         with self._store.begin() as tx:
             id = tx.draw("orchestrator")
-            place = {"host": host_id(), "hostname": os.uname().nodename, "pid": os.getpid(), "version": __version__}
+            place = {name: getattr(home, name) for name in Home._fields}
             tx.execute("orchestrator.join", id=id, crew=crew, now=tx.now, lease_expires_at=tx.now + LEASE, **place)
             tx.execute("orchestrator.beat_pulse", now=tx.now)
             tx.tell("orchestrator", "start", str(id), crew=crew)
         return id
+
+    def home(self, id: int) -> tuple[Home, str]:
+        """Where an orchestrator runs, and its crew."""
+        row = self._store.database.execute("orchestrator.home", {"id": id})
+        if not row:
+            raise Stale(f"there is no orchestrator {id} any more")
+        *home, crew = row[0]
+        return Home(*home), crew
+
+    def owner(self, crew: str, host: str) -> tuple[bool, str | None]:
+        """Whether a crew has run on a host, and the token that spoke for it there, if it was there over HTTP."""
+        row = self._store.database.execute("orchestrator.last_of", {"crew": crew, "host": host})
+        return bool(row), row[0][0] if row else None
+
+    def before(self, id: int) -> list[Process]:
+        """The workers that orchestrators of the same crew and host left behind: of dead ones, and their orphans."""
+        home, crew = self.home(id)
+        found = self.orphans(crew, home.host)
+        for other in self.live():
+            if other.id != id and (other.crew, other.host) == (crew, home.host):
+                rows = self._store.database.execute("worker.processes", {"orchestrator": other.id})
+                found += [Process(worker, pid or 0, pid_start, slot) for worker, pid, pid_start, slot in rows]
+        return found
 
     @again
     def take_over(self, id: int, crew: str, is_alive: Callable[[Process], bool]) -> list[Process]:
@@ -93,9 +76,10 @@ class Orchestrators:
         """
         from rota.store import orphans
 
+        host = self.home(id)[0].host
         with self._store.begin(alone=True) as tx:
             for other in self.live():
-                if other.id == id or (other.crew, other.host) != (crew, host_id()):
+                if other.id == id or (other.crew, other.host) != (crew, host):
                     continue
                 for worker, pid, pid_start, slot in tx.execute("worker.processes", orchestrator=other.id):
                     process = Process(worker, pid or 0, pid_start, slot)
@@ -106,11 +90,11 @@ class Orchestrators:
                         tend.bury(self._store, tx, worker, verdict)
                 tx.execute("orchestrator.end", id=other.id)
                 tx.tell("orchestrator", "taken over", str(other.id), by=id)
-            return [process for process in self.orphans(crew) if is_alive(process)]
+            return [process for process in self.orphans(crew, host) if is_alive(process)]
 
-    def orphans(self, crew: str) -> list[Process]:
-        """The workers of this crew on this host that go on alone."""
-        rows = self._store.database.execute("worker.orphans", {"host": host_id(), "crew": crew})
+    def orphans(self, crew: str, host: str | None = None) -> list[Process]:
+        """The workers of this crew that go on alone, on this host or another."""
+        rows = self._store.database.execute("worker.orphans", {"host": host or host_id(), "crew": crew})
         return [Process(*row) for row in rows]
 
     @again
@@ -137,12 +121,15 @@ class Orchestrators:
             if process and tx.one("worker.get", id=worker):  # it stands already: only the answer was lost
                 return worker
             pid, pid_start = (process.pid, process.pid_start) if process else (None, None)
-            place = {"hostname": os.uname().nodename, "host": host_id(), "pid": pid, "pid_start": pid_start}
+            home, _ = self.home(id)
+            place = {"hostname": home.hostname, "host": home.host, "pid": pid, "pid_start": pid_start}
             watched = {"orchestrator": id, "slot": slot, "queue": queue, "check_at": None, "heartbeat_interval": None}
             status = workers.STARTING if process else workers.IDLE
             unknown = {"version": None, "metadata": None}
             tx.execute("worker.insert", id=worker, name=slot, status=status, now=tx.now, **place, **watched, **unknown)
             tx.tell("worker", workers.REGISTER, worker, slot=slot)
+            if home.access is not None:
+                tx.execute("token.bind", worker=worker, token=home.access)
             if process:
                 move(tx, slot, slots.STARTING, worker, None)
         return worker
@@ -220,7 +207,20 @@ class Orchestrators:
         row = self._store.database.execute("orchestrator.get", {"id": id})
         return int(row[0][3]) if row else 0
 
-    def wish(self, id: int, crew: str, known: int = -1) -> Wish | None:
+    def look(self, id: int, known_wish: int, reconciles: bool = False, polls: bool = False) -> Outlook:
+        """Look after what is due, or make the store true, and see what there is to do; nothing due writes nothing."""
+        if reconciles:
+            self._store.reconcile()
+            self.reconciled(id)
+        else:
+            self._store.tend()
+        home, crew = self.home(id)
+        found = Outlook(self.wish(id, crew, known_wish, home.host), self._store.next_due())
+        if not polls:
+            return found
+        return found.but(processes=self.processes(home.host), orphans=self.orphans(crew, home.host))
+
+    def wish(self, id: int, crew: str, known: int = -1, host: str | None = None) -> Wish | None:
         """The last wish, with the crew's slots, the tokens that still hold, who should stop and what is paused.
 
         None when its number is the known one.
@@ -235,11 +235,11 @@ class Orchestrators:
         )
         row = database.execute("orchestrator.get", {"id": id})
         desired = row[0][7] if row else None
-        return Wish(number, self._store.slots.of_crew(crew, host_id()), held, to_stop, paused, desired)
+        return Wish(number, self._store.slots.of_crew(crew, host or host_id()), held, to_stop, paused, desired)
 
-    def processes(self) -> list[Process]:
-        """The living workers that registered with a process on this host."""
-        found = self._store.database.execute("worker.registered_processes", {"host": host_id()})
+    def processes(self, host: str | None = None) -> list[Process]:
+        """The living workers that registered with a process on this host, or another."""
+        found = self._store.database.execute("worker.registered_processes", {"host": host or host_id()})
         return [Process(worker, pid, pid_start) for worker, pid, pid_start in found]
 
     def live(self) -> list[Live]:

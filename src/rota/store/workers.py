@@ -121,6 +121,9 @@ class Workers:
             tx.something_to_claim = True
         return self.get(id)
 
+    def is_known(self, id: str) -> bool:
+        return bool(self._store.database.execute("worker.get", {"id": id}))
+
     def get(self, id: str) -> Worker:
         rows = self._store.database.execute("worker.get", {"id": id})
         if not rows:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rota.core.source import Source
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
+    from rota.store.crews import Live
     from rota.store.events import Event
-    from rota.store.orchestrators import Live
     from rota.store.queues import QueueStatus
     from rota.store.slots import Slot
     from rota.store.store import Store

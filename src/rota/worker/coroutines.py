@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rota.app import Task
     from rota.core.claim import Outcome
     from rota.worker.life import Handed, Life
+    from rota.worker.tracing import Tracing
 
 TURN_EVERY = 0.25
 
@@ -27,9 +28,10 @@ TURN_EVERY = 0.25
 class Coroutines:
     """The loop. While jobs are in hand it leaves a mark of the time at every turn, for whoever minds a blocked one."""
 
-    def __init__(self, life: Life, values: Mapping[str, Any]) -> None:
+    def __init__(self, life: Life, values: Mapping[str, Any], tracing: Tracing) -> None:
         self._life = life
         self._values = values
+        self._tracing = tracing
         life.has_loop = True
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
@@ -73,7 +75,8 @@ class Coroutines:
             await self._woken.wait()
 
     async def _one(self, task: Task[..., Any] | Failed, job: Handed, ended: Callable[[Outcome], None]) -> None:
-        outcome = task if isinstance(task, Failed) else await self._attempt(task, job)
+        with self._tracing.run(job, job.get("queue") or "", self._life.worker_id) as traced:
+            outcome = traced.outcome = task if isinstance(task, Failed) else await self._attempt(task, job)
         self._life.end(job, outcome)
         ended(outcome)
 

@@ -28,6 +28,7 @@ from rota.worker.life import Life
 from rota.worker.reader import STOP_SIGNALS, Reader
 from rota.worker.recycle import Recycling
 from rota.worker.reporter import Reporter
+from rota.worker.tracing import Tracing
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -52,6 +53,7 @@ class Runtime:
         self._queue = queue
         self._settings = settings
         self._recycling = Recycling(settings)
+        self._tracing = Tracing(settings)
         self._prepared: set[str] = set()
         self._errors = 0
 
@@ -66,6 +68,7 @@ class Runtime:
         code = self._serve() if self._app.concurrency(self._queue) == 1 else self._serve_many()
         life.stopping = True
         life.give_back(in_hand_too=True)
+        self._tracing.flush()
         if life.orphaned:
             life.may_leave.wait()
             return EXIT_ORPHANED
@@ -81,12 +84,14 @@ class Runtime:
         life, code = self._life, 0
         while not code and (job := life.next()) is not None:
             task = self._app.tasks.get(job["kind"])
-            if task is None:
-                outcome = self._run_any(job)
-            elif (queue := job.get("queue") or self._queue) in self._prepared or self._prepare(queue):
-                outcome = self._run(task, job)
-            else:
+            queue = job.get("queue") or self._queue
+            if task is not None and queue not in self._prepared and not self._prepare(queue):
                 return EXIT_SETUP_FAILED
+            if self._tracing.is_on:
+                with self._tracing.run(job, queue, life.worker_id) as traced:
+                    outcome = traced.outcome = self._run_any(job) if task is None else self._run(task, job)
+            else:
+                outcome = self._run_any(job) if task is None else self._run(task, job)
             life.end(job, outcome)
             code = self._count(outcome)
         return code
@@ -157,7 +162,7 @@ class Runtime:
     def _coroutines(self) -> Coroutines:
         from rota.worker.coroutines import Coroutines  # a worker without them never needs a loop
 
-        return Coroutines(self._life, self._app.context)
+        return Coroutines(self._life, self._app.context, self._tracing)
 
     @cached_property
     def _commands(self) -> Commands:
@@ -200,10 +205,11 @@ def main() -> None:
         settings = load()
         Reader(life, pipe, notes, settings.frame_interval / SECOND).start()
         app = load_app(os.environ["ROTA_APP"])
+        runtime = Runtime(life, app, os.environ["ROTA_QUEUE"], settings)
     except RotaError as problem:
         _complain(str(problem))
         _leave(EXIT_SETUP_FAILED)
-    _leave(Runtime(life, app, os.environ["ROTA_QUEUE"], settings).work())
+    _leave(runtime.work())
 
 
 def _hear_signals(life: Life) -> int:

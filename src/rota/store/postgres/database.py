@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import weakref
-import zlib
 from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
-from rota.core.errors import StoreError
+from rota.store.host import files_of
 from rota.store.postgres.listener import Listener
 from rota.store.postgres.log import PostgresLog
 from rota.store.postgres.roles import KINDS, role
@@ -76,11 +75,7 @@ class PostgresDatabase:
     @property
     def beside(self) -> str:
         """Files of this host for this database: in a folder of the user's own, named after the database."""
-        folder = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/rota-{os.getuid()}", "rota")
-        os.makedirs(folder, 0o700, exist_ok=True)
-        if os.stat(os.path.dirname(folder)).st_uid != os.getuid():
-            raise StoreError(f"{os.path.dirname(folder)} is another user's: set XDG_RUNTIME_DIR to a folder of yours")
-        return os.path.join(folder, f"{zlib.crc32(self.path.encode()):08x}-{self.schema}")
+        return files_of(self.path, self.schema)
 
     @property
     def runs(self) -> str:

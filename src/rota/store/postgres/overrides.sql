@@ -10,7 +10,7 @@ SELECT coalesce(pg_sequence_last_value(CAST('number_' || :name AS regclass)), 0)
 -- name: claim.pick
 -- Each token is drawn when its row is held, so that a job's tokens only grow.
 SELECT picked.*, nextval('number_token') FROM (
-    SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, alone
+    SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, alone
     FROM job WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most FOR UPDATE SKIP LOCKED
 ) AS picked
 
@@ -32,10 +32,10 @@ ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n RETURN
 
 -- name: job.insert many
 INSERT INTO job (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
-    max_attempts, timeout, created_at)
+    max_attempts, timeout, created_at, trace)
 SELECT * FROM unnest(:id::bigint[], :queue::text[], :kind::text[], :title::text[], :payload::text[], :priority::bigint[],
     :status::text[], :blocked_on::text[], :due_at::bigint[], :due_wall::bigint[], :key::text[], :limit_key::text[],
-    :parent::bigint[], :max_attempts::bigint[], :timeout::bigint[], :created_at::bigint[])
+    :parent::bigint[], :max_attempts::bigint[], :timeout::bigint[], :created_at::bigint[], :trace::text[])
 
 -- name: job.make_ready many
 UPDATE job SET status = 'ready', blocked_on = NULL FROM (VALUES ('blocked'), ('scheduled')) AS was (status)

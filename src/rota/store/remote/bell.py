@@ -9,7 +9,8 @@ from rota.core.errors import RotaError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rota.store.remote.link import Connection, Link
+    from rota.store.remote.connection import Connection
+    from rota.store.remote.link import Link
 
 LOOK_AGAIN = 0.5
 _TOPICS = ("queue:*",)  # jobs move, or a queue is resumed

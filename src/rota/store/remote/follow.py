@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from rota.store.remote.link import Connection, Link
+    from rota.store.remote.connection import Connection
+    from rota.store.remote.link import Link
 
 
 def follow(link: Link, patterns: Sequence[str], after: str | None) -> Iterator[dict[str, Any]]:

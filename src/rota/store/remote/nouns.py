@@ -1,17 +1,16 @@
-"""Queues, slots, orchestrators, sources, events and tokens over the API."""
+"""Queues, slots, sources, events, history and tokens over the API."""
 
 from __future__ import annotations
 
 from rota.core.access import AccessToken
+from rota.core.errors import Refused
 from rota.core.queue import Queue
-from rota.core.slot import HTTP, History
 from rota.core.source import Source
-from rota.core.times import SECOND
 from rota.store.events import Event, Events
-from rota.store.host import host_id
-from rota.store.orchestrators import Live, Orchestrators
+from rota.store.history import History, Pruned
 from rota.store.queues import Queues, QueueStatus
 from rota.store.remote import records
+from rota.store.remote.carried import heard
 from rota.store.remote.link import quoted
 from rota.store.remote.port import Port
 from rota.store.slots import Slot, Slots
@@ -20,24 +19,25 @@ from rota.store.tokens import Tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from rota.core.times import Instant
+    from rota.core.source import Declared
+    from rota.core.times import Duration
     from rota.store.remote.records import Document
 
     class _Queues(Queues, Port): ...
 
     class _Slots(Slots, Port): ...
 
-    class _Orchestrators(Orchestrators, Port): ...
-
     class _Sources(Sources, Port): ...
 
     class _Events(Events, Port): ...
 
     class _Tokens(Tokens, Port): ...
+
+    class _History(History, Port): ...
 else:
-    _Queues = _Slots = _Orchestrators = _Sources = _Events = _Tokens = Port
+    _Queues = _Slots = _Sources = _Events = _Tokens = _History = Port
 
 
 class RemoteQueues(_Queues):
@@ -72,11 +72,18 @@ class RemoteQueues(_Queues):
 
 
 class RemoteSlots(_Slots):
-    """The port for slots; `this host` is the API's, as for who asks there."""
+    """The port for slots. Where no crew of this host is meant, `this host` is the API's."""
+
+    def take(self, crew: str, host: str, pools: Mapping[str, int]) -> list[Slot]:
+        return [slot for slot in self._own(dict(pools)) if slot.wanted]
+
+    def of_crew(self, crew: str, host: str) -> list[Slot]:
+        if self._remote.orchestrator:
+            return self._own(None)
+        return [slot for slot in self.all() if (slot.crew, slot.host) == (crew, host)]
 
     def all(self) -> list[Slot]:
-        now, hosts = self._store.now(), {name: host for host, name in self._store.orchestrators.hosts().items()}
-        return [_slot(told, hosts, now) for told in self._link.get("/slots")]
+        return [heard(Slot, told["details"]) for told in self._link.get("/slots", details=True)]
 
     def why(self, name: str) -> str:
         return str(self._link.get(f"/slots/{quoted(name)}/why")["why"])
@@ -85,47 +92,23 @@ class RemoteSlots(_Slots):
         self._link.post(f"/slots/{quoted(name)}/reset", {"forget": forget})
 
     def scale(self, crew: str, host: str, queue: str, count: int) -> None:
-        body = {"crew": crew, "host": _elsewhere(host), "count": count}
+        body = {"crew": crew, "host": self._remote.orchestrators.named(crew, host), "count": count}
         self._link.post(f"/queues/{quoted(queue)}/scale", body)
 
-
-class RemoteOrchestrators(_Orchestrators):
-    """The port for orchestrators, as far as people ask: what they do themselves needs the database."""
-
-    def live(self) -> list[Live]:
-        return [
-            Live(
-                told["id"],
-                told["status"],
-                told["crew"],
-                told["host_id"],
-                told["hostname"],
-                told["pid"],
-                records.at(told["started_at"]) or 0,
-                records.at(told["last_reconcile_at"]),
-                0,
-                told["version"],
-            )
-            for told in self._link.get("/info")["orchestrators"]
-        ]
-
-    def hosts(self) -> dict[str, str]:
-        """Those that have an orchestrator now."""
-        return {each.host: each.hostname for each in self.live()}
-
-    def last_wish(self) -> int:
-        return 0  # the API answers a wish once it is carried out: there is nothing left to wait for
-
-    def host_named(self, name: str) -> str:
-        return name
-
-    def drain(self, crew: str, host: str) -> list[Live]:
-        asked = self._link.post("/orchestrator/drain", {"crew": crew, "host": _elsewhere(host)})["draining"]
-        return [each for each in self.live() if each.pid in asked]
+    def _own(self, pools: dict[str, int] | None) -> list[Slot]:
+        """The slots of the orchestrator that this program is."""
+        found = self._link.post(f"/orchestrators/{self._remote.orchestrator}/slots", {"pools": pools})
+        return [heard(Slot, told) for told in found]
 
 
 class RemoteSources(_Sources):
     """The port for sources; they are filled by the workers of an orchestrator."""
+
+    def declare(self, declared: Sequence[Declared]) -> None:
+        names = ", ".join(sorted(each.name for each in declared))
+        raise Refused(
+            f"a crew over HTTP cannot look for work in sources ({names}): start one of this app where the database is"
+        )
 
     def get(self, name: str) -> Source:
         return _source(self._link.get(f"/sources/{quoted(name)}")).source
@@ -161,6 +144,15 @@ class RemoteEvents(_Events):
         return [Event(told["cursor"], records.at(told["at"]) or 0, told["actor"], told["facts"]) for told in found]
 
 
+class RemoteHistory(_History):
+    """The port for retention."""
+
+    def prune(
+        self, older: Duration | None = None, most: int | None = None, told: Callable[[int], None] | None = None
+    ) -> Pruned:
+        return Pruned(**self._link.post("/prune", {"older": records.seconds(older), "keep": most}))
+
+
 class RemoteTokens(_Tokens):
     """The port for access tokens."""
 
@@ -175,35 +167,10 @@ class RemoteTokens(_Tokens):
         return _token(self._link.send("DELETE", f"/tokens/{quoted(id)}"))
 
 
-def _elsewhere(host: str) -> str | None:
-    """The host that was named; none where the caller's own is meant, which the API does not know."""
-    return None if host == host_id() else host
-
-
 def _queue(told: Document) -> QueueStatus:
     known = {name: told[name] for name in Queue._fields if name in told}
     queue = Queue(**{**known, "paused_at": records.at(told["paused_at"])})
     return QueueStatus(queue, told["counts"], told["paused_by"], records.at(told["oldest_ready_at"]))
-
-
-def _slot(told: Document, hosts: dict[str, str], now: Instant) -> Slot:
-    """A slot as far as the API tells: how often it was restarted of late, but not when."""
-    host, starts_in = told["host"] or "", told["starts_in"]
-    lately = (now,) * told["restarts"]
-    history = History(lately, told["lifetime_restarts"], failure_reason=told["failure_reason"])
-    return Slot(
-        name=told["name"],
-        queue=told["queue"] or HTTP,
-        n=int(told["name"].rpartition(":")[2]),
-        crew=told["crew"],
-        host=hosts.get(host, host),
-        status=told["status"],
-        worker=told["worker_id"],
-        wanted=told["wanted"],
-        start_at=None if starts_in is None else now + round(starts_in * SECOND),
-        history=history,
-        health=told["health"],
-    )
 
 
 def _source(told: Document) -> SourceStatus:

@@ -57,6 +57,7 @@ def job(told: Document) -> Job:
         source=more["source"],
         transcript_path=more["transcript_path"],
         stderr_path=more["stderr_path"],
+        trace=more["trace"],
         after=tuple(told["after"]),
         children=tuple(told["children"]),
     )

@@ -6,7 +6,8 @@ import os
 
 from rota.store.person import implicit_name
 from rota.store.remote import records
-from rota.store.remote.link import Link, address_of
+from rota.store.remote.connection import address_of
+from rota.store.remote.link import Link
 from rota.store.remote.port import not_offered
 
 TYPE_CHECKING = False
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from rota.store.reconcile import Reconciled
     from rota.store.remote.claims import RemoteClaims
     from rota.store.remote.jobs import RemoteJobs
+    from rota.store.remote.orchestrators import RemoteOrchestrators
+    from rota.store.remote.orphans import RemoteOrphans
     from rota.store.remote.workers import RemoteWorkers
     from rota.store.store import Store
 
@@ -38,6 +41,7 @@ class RemoteStore(_Store):
         self.settings = settings
         self.actor = implicit_name()
         self.shown: dict[str, str] = {}
+        self.orchestrator = 0  # the one that this program is
         self.database: Database = RemoteDatabase(url, self)
 
     @property
@@ -58,10 +62,22 @@ class RemoteStore(_Store):
 
         return RemoteWorkers(self)
 
+    @property
+    def orchestrators(self) -> RemoteOrchestrators:
+        from rota.store.remote.orchestrators import RemoteOrchestrators
+
+        return RemoteOrchestrators(self)
+
+    @property
+    def orphans(self) -> RemoteOrphans:
+        from rota.store.remote.orphans import RemoteOrphans
+
+        return RemoteOrphans(self)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in ("queues", "slots", "orchestrators", "sources", "events", "tokens"):
+        if name in ("queues", "slots", "sources", "events", "history", "tokens"):
             from rota.store.remote import nouns
 
             return getattr(nouns, f"Remote{name.capitalize()}")(self)
@@ -105,6 +121,16 @@ class RemoteDatabase:
     def wall(self) -> Instant:
         return records.at(self._store.link.get("/clock")["wall"]) or 0
 
+    @property
+    def beside(self) -> str:
+        from rota.store.host import files_of
+
+        return files_of(self.path, "http")
+
+    @property
+    def runs(self) -> str:
+        return f"{self.beside}.runs"
+
     def read(self) -> AbstractContextManager[None]:
         """Nothing: each request sees a moment of its own."""
         from contextlib import nullcontext
@@ -112,6 +138,10 @@ class RemoteDatabase:
         return nullcontext()
 
     def listen(self, events: bool = False) -> Listener:
+        if self._store.orchestrator and not events:
+            from rota.store.remote.listener import Listener as Own
+
+            return Own(self._store.link, lambda: f"/orchestrators/{self._store.orchestrator}/bell")
         from rota.store.remote.bell import Bell
 
         return Bell(self._store.link, events)

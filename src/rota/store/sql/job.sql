@@ -1,9 +1,9 @@
 -- name: insert
 -- A new job in the state that it rests in.
 INSERT INTO job (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
-    max_attempts, timeout, created_at)
+    max_attempts, timeout, created_at, trace)
 VALUES (:id, :queue, :kind, :title, :payload, :priority, :status, :blocked_on, :due_at, :due_wall, :key, :limit_key, :parent,
-    :max_attempts, :timeout, :created_at)
+    :max_attempts, :timeout, :created_at, :trace)
 
 -- name: get
 -- One job.

@@ -40,7 +40,7 @@ SELECT reason, count(*), max(died_at) FROM certificate WHERE died_at > :after AN
 
 -- name: took
 -- How long the last runs took, by queue; of a window of the newest, so that a long history costs nothing.
-SELECT queue, count(*), sum(took) FROM (
+SELECT queue, count(*), CAST(sum(took) AS $int64) FROM (
     SELECT job.queue AS queue, newest.took AS took,
         row_number() OVER (PARTITION BY job.queue ORDER BY newest.token DESC) AS place
     FROM (SELECT token, job, ended_at - claimed_at AS took FROM run WHERE verb = 'finish' ORDER BY token DESC LIMIT :window)

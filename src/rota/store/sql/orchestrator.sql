@@ -1,7 +1,7 @@
 -- name: join
 -- An orchestrator begins, with a lease.
-INSERT INTO orchestrator (id, crew, host, hostname, pid, version, status, lease_expires_at, started_at)
-VALUES (:id, :crew, :host, :hostname, :pid, :version, 'starting', :lease_expires_at, :now)
+INSERT INTO orchestrator (id, crew, host, hostname, pid, version, access, status, lease_expires_at, started_at)
+VALUES (:id, :crew, :host, :hostname, :pid, :version, :access, 'starting', :lease_expires_at, :now)
 
 -- name: renew
 -- Renew the lease on which all its claims hang, and say which wish it has carried out. No row means that it was given up.
@@ -22,6 +22,14 @@ UPDATE orchestrator SET status = 'stopped' WHERE id = :id AND status <> 'stopped
 -- name: get
 -- One of them.
 SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid, desired FROM orchestrator WHERE id = :id
+
+-- name: home
+-- Where it runs, and the access token that speaks for it.
+SELECT host, hostname, pid, version, access, crew FROM orchestrator WHERE id = :id
+
+-- name: last_of
+-- The access token of the last one of a crew on a host.
+SELECT access FROM orchestrator WHERE crew = :crew AND host = :host ORDER BY id DESC LIMIT 1
 
 -- name: live
 -- Those that are not gone.

@@ -1,0 +1,256 @@
+"""What goes over the wire between an orchestrator elsewhere, or its orphans, and the store."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from rota.core.claim import Done, Failed, Released, Returned, Snoozed
+from rota.core.jsontext import Raw as Json
+from rota.core.times import SECOND
+from rota.http import shapes
+from rota.http.asked import Request
+from rota.http.derived import (
+    DeathTold,
+    HandoutTold,
+    HomeTold,
+    IdleWorker,
+    Pid,
+    Policy,
+    ProcessTold,
+    Reason,
+    SlotName,
+    SlotTold,
+)
+from rota.http.shapes import Answer
+from rota.http.words import Id, QueueName, Seconds, Text, Word, WorkerId
+from rota.store.payload import encode as encode_payload
+
+
+class SlotWithDetails(shapes.Slot):
+    """A slot with the history of its restarts, and where asked for all that the store knows of it."""
+
+    details: SlotTold | UnsetType = UNSET
+
+
+class Outcome(Request):
+    """What became of a claim on this job; `returned`: it was never started."""
+
+    job_id: Id
+    token: Id
+    outcome: Literal["done", "failed", "snoozed", "released", "returned"]
+    result: Raw = msgspec.field(default_factory=Raw)
+    error: Text | None = None
+    final: bool = False
+    reason: Word | None = None
+    delay: Seconds | None = None
+    note: Text | None = None
+
+
+class Checkpoint(Request):
+    """What a handler wants its next attempt to know."""
+
+    job_id: Id
+    token: Id
+    value: Raw
+
+
+class Reported(Request):
+    """What workers reported."""
+
+    outcomes: Annotated[list[Outcome], Meta(max_length=10_000)] = []
+    checkpoints: Annotated[list[Checkpoint], Meta(max_length=10_000)] = []
+
+
+class Exchange(Reported):
+    """What an orchestrator brings: `number` is its last exchange's; `holdings`, after a lost answer, are all it has."""
+
+    number: Id = 0
+    idle: Annotated[list[IdleWorker], Meta(max_length=1000)] = []
+    holdings: Annotated[list[Id], Meta(max_length=100_000)] | None = None
+    served: Word = ""
+
+
+class Exchanged(Answer):
+    """The claims made, the tokens whose outcome was refused, and the number of this exchange."""
+
+    claims: list[HandoutTold]
+    refused: list[int]
+    number: int
+
+
+class Certify(Reported, kw_only=True):
+    """How a watched worker ended, what it had reported that no exchange has carried, and when its slot starts again."""
+
+    death: DeathTold
+    policy: Policy | None = None
+
+
+class Join(Request):
+    """An orchestrator begins."""
+
+    crew: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
+    home: HomeTold
+
+
+class Joined(Answer):
+    """Its number."""
+
+    id: int
+
+
+class Standing(Answer):
+    """The running number of its last exchange, and the workers that those before it left behind."""
+
+    number: int
+    before: list[ProcessTold]
+
+
+class TakeOver(Request):
+    """Which of the workers that were left behind live."""
+
+    living: Annotated[list[WorkerId], Meta(max_length=10_000)] = []
+
+
+class Pools(Request):
+    """How many slots of each queue it wants; without them, those it has."""
+
+    pools: dict[QueueName, Annotated[int, Meta(ge=0, le=1000)]] | None = None
+
+
+class Hire(Request):
+    """A worker's process was started in a slot."""
+
+    worker_id: Annotated[str, Meta(pattern="^worker-[a-z0-9]{8}$")]
+    slot: SlotName
+    queue: QueueName
+    pid: Pid
+    pid_start: Annotated[int, Meta(ge=0, le=1 << 62)] | None = None
+
+
+class Up(Request):
+    """A worker is ready for its first job, and has so many in hand at a time."""
+
+    worker_id: WorkerId
+    slot: SlotName
+    concurrency: Annotated[int, Meta(ge=1, le=1000)] = 1
+
+
+class Said(Request):
+    """What a worker says of itself."""
+
+    worker_id: WorkerId
+    metadata: dict[str, Any] | None = None
+
+
+class Felt(Request):
+    """How the worker in a slot is."""
+
+    slot: SlotName
+    health: Word | None = None
+
+
+class Noted(Request):
+    """Something for the event log, of a worker or a slot."""
+
+    noun: Literal["worker", "slot"]
+    verb: Literal["leak", "snapshot"]
+    which: Word
+    details: dict[str, Any] = {}
+
+
+class Show(Request):
+    """What readers of the store should see of its workers."""
+
+    up: Annotated[list[Up], Meta(max_length=1000)] = []
+    said: Annotated[list[Said], Meta(max_length=1000)] = []
+    felt: Annotated[list[Felt], Meta(max_length=1000)] = []
+    noted: Annotated[list[Noted], Meta(max_length=10_000)] = []
+
+
+class Look(Request):
+    """The last wish that it knows; whether to make the store true, and to tell of processes on its host."""
+
+    known_wish: Annotated[int, Meta(ge=-1, le=999_999_999_999_999_999)] = -1
+    reconciles: bool = False
+    polls: bool = False
+
+
+class Bury(Request):
+    """A worker that nobody watched is gone; without a reason, its time to finish is over."""
+
+    worker_id: WorkerId
+    reason: Reason | None = None
+    text: Text = ""
+
+
+class Tokens(Request):
+    """Claims."""
+
+    tokens: Annotated[list[Id], Meta(max_length=10_000)]
+
+
+class ClaimEnd(Answer):
+    """How a claim ended: the move, and the error if there was one."""
+
+    token: int
+    verb: str
+    error: str | None
+
+
+class OrphanBegins(Reported):
+    """A worker whose orchestrator is gone, with what it reported and the tokens in its hand."""
+
+    in_hand: Annotated[list[Id], Meta(max_length=1000)] = []
+
+
+class OrphanClaim(Request):
+    """A claim in its hand."""
+
+    job_id: Id
+    token: Id
+
+
+class OrphanRenews(Request):
+    """The claims in its hand, each of which lasts a little longer."""
+
+    claims: Annotated[list[OrphanClaim], Meta(max_length=1000)] = []
+
+
+class OrphanEnds(Reported, kw_only=True):
+    """How it ended."""
+
+    death: DeathTold
+
+
+class Held(Answer):
+    """The tokens that still hold."""
+
+    held: list[int]
+
+
+def settled_of(told: Outcome) -> tuple[int, int, Any]:
+    """An outcome as the store takes it; one that says too little is a failure that says so."""
+    return told.job_id, told.token, _outcome(told)
+
+
+def _outcome(told: Outcome) -> Any:
+    match told.outcome:
+        case "done":
+            return Done(json_of(told.result, "result"))
+        case "failed":
+            return Failed(told.error or "failed, and did not say why", not told.final, told.reason)
+        case "snoozed":
+            return Snoozed(max(1, round((told.delay or 0) * SECOND)), told.note)
+        case "released":
+            return Released(told.note, told.reason)
+        case "returned":
+            return Returned()
+
+
+def json_of(value: Raw, what: str) -> str | None:
+    """JSON as it stands, once it was checked; None where nothing was said."""
+    text = bytes(value).decode()
+    return encode_payload(Json(text), what) if text else None

@@ -1,0 +1,120 @@
+"""Orchestrators on hosts that reach only the API: they begin, take over, fill slots, tell of deaths, and leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.core.access import WORK
+from rota.core.errors import Conflict
+from rota.core.restart import RestartPolicy
+from rota.core.times import SECOND
+from rota.core.worker import Dead
+from rota.http import carried, derived, replies
+from rota.http.own import own, refuse_foreign_crew, refuse_foreign_slots, refuse_foreign_workers, report_of
+from rota.http.route import Route
+from rota.store.crews import Home, Process
+from rota.store.deaths import Death
+from rota.store.remote.carried import heard, told
+
+if TYPE_CHECKING:
+    from rota.http.visit import Visit
+    from rota.store.store import Store
+    from rota.wire import Document
+
+
+def join(store: Store, visit: Visit) -> Document:
+    home = heard(Home, msgspec.to_builtins(visit.body.home)).but(access=visit.token.id if visit.token else None)
+    refuse_foreign_crew(store, visit, visit.body.crew, home.host)
+    return {"id": store.orchestrators.join(visit.body.crew, home)}
+
+
+def standing(store: Store, visit: Visit) -> Document:
+    id = own(store, visit).id
+    return {"number": store.orchestrators.number(id), "before": [told(each) for each in store.orchestrators.before(id)]}
+
+
+def take_over(store: Store, visit: Visit) -> list[Document]:
+    found, living = own(store, visit), set(visit.body.living)
+    left = store.orchestrators.take_over(found.id, found.crew, lambda process: process.worker_id in living)
+    return [told(each) for each in left]
+
+
+def slots(store: Store, visit: Visit) -> list[Document]:
+    found = own(store, visit)
+    if visit.body.pools is not None:
+        store.slots.take(found.crew, found.home.host, visit.body.pools)
+    return [told(each) for each in store.slots.of_crew(found.crew, found.home.host)]
+
+
+def hire(store: Store, visit: Visit) -> Document:
+    found, body = own(store, visit), visit.body
+    refuse_foreign_slots(store, found, [body.slot])
+    refuse_foreign_workers(store, visit, [body.worker_id])
+    process = Process(body.worker_id, body.pid, body.pid_start, body.slot)
+    store.orchestrators.hire(found.id, body.slot, body.queue, process)
+    return {"id": found.id}
+
+
+def certify(store: Store, visit: Visit) -> Document:
+    found, body = own(store, visit), visit.body
+    death = heard(Death, msgspec.to_builtins(body.death))
+    refuse_foreign_slots(store, found, [death.slot])
+    _refuse_watched_elsewhere(store, visit, found.id, death.worker_id)
+    policy = heard(RestartPolicy, msgspec.to_builtins(body.policy)) if body.policy else store.settings.restarts
+    delay, reason = store.orchestrators.record_death(death, report_of(store, visit, body), policy)
+    return {"starts_in": None if delay is None else delay / SECOND, "reason": reason}
+
+
+def bury(store: Store, visit: Visit) -> Document:
+    found, body = own(store, visit), visit.body
+    _refuse_watched_elsewhere(store, visit, found.id, body.worker_id)
+    if body.reason is None:
+        store.orchestrators.end_orphan(body.worker_id)
+    else:
+        store.orchestrators.bury(body.worker_id, Dead(body.reason, body.text))
+    return {"id": found.id}
+
+
+def ends(store: Store, visit: Visit) -> list[Document]:
+    own(store, visit)
+    found = store.orchestrators.ends(visit.body.tokens)
+    return [{"token": token, "verb": verb, "error": error} for token, (verb, error) in found.items()]
+
+
+def leave(store: Store, visit: Visit) -> Document:
+    id = own(store, visit).id
+    store.orchestrators.leave(id)
+    return {"id": id}
+
+
+def _refuse_watched_elsewhere(store: Store, visit: Visit, id: int, worker: str) -> None:
+    refuse_foreign_workers(store, visit, [worker])
+    if store.workers.is_known(worker) and store.workers.get(worker).orchestrator not in (id, None):
+        raise Conflict(f"worker {worker} is watched by another orchestrator than {id}, which writes down its end")
+
+
+_ALL = "/api/v1/orchestrators"
+_OF = f"{_ALL}/{{id}}"
+ROUTES = (
+    Route("POST", _ALL, join, WORK, "an orchestrator begins", carried.Joined, carried.Join),
+    Route("GET", _OF, standing, WORK, "its last exchange, and who was left behind before it", carried.Standing),
+    Route("DELETE", _OF, leave, WORK, "it ends; what it holds goes back", carried.Joined),
+    Route(
+        "POST",
+        f"{_OF}/take-over",
+        take_over,
+        WORK,
+        "release what the dead before it held; the orphans that live",
+        list[derived.ProcessTold],
+        carried.TakeOver,
+    ),
+    Route("POST", f"{_OF}/slots", slots, WORK, "take its slots", list[derived.SlotTold], carried.Pools),
+    Route("POST", f"{_OF}/workers", hire, WORK, "a worker's process was started", carried.Joined, carried.Hire),
+    Route(
+        "POST", f"{_OF}/certificates", certify, WORK, "record a death that it saw", replies.Certified, carried.Certify
+    ),
+    Route("POST", f"{_OF}/burials", bury, WORK, "a worker that nobody watched is gone", carried.Joined, carried.Bury),
+    Route("POST", f"{_OF}/ends", ends, WORK, "how claims ended", list[carried.ClaimEnd], carried.Tokens),
+)

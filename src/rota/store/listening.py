@@ -1,0 +1,98 @@
+"""Hearing a bell over a line that may break: a thread watches it, behind a descriptor that stays.
+
+The thread opens the line again when it was lost. Whoever listens polls too, so that nothing hangs on this.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from typing import Generic, Protocol, TypeVar
+
+RETRY_AFTER = 1.0
+
+
+class Line(Protocol):
+    """What a ring comes over."""
+
+    def fileno(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+L = TypeVar("L", bound=Line)
+
+
+class Listening(Generic[L]):
+    """A listener whose line is opened with `open_line`; `silent_for`: how many seconds a line may be silent."""
+
+    def __init__(self, silent_for: float | None = None) -> None:
+        self._silent_for = silent_for
+        self._heard, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._ended, self._end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._line = self.open_line()
+        self._thread = threading.Thread(target=self._hear, name="rota-listen", daemon=True)
+        self._thread.start()
+
+    def open_line(self) -> L | None:
+        """A new line, or None where none can be had now."""
+        raise NotImplementedError
+
+    def rang(self, line: L) -> bool | None:
+        """Whether it rang, now that something came; None when the line is broken."""
+        raise NotImplementedError
+
+    def fileno(self) -> int:
+        """A descriptor that becomes readable when the bell rings."""
+        return self._heard
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a ring; true when there was one."""
+        readable, _, _ = select.select([self._heard], [], [], max(0.0, seconds))
+        if readable:
+            self.clear()
+        return bool(readable)
+
+    def clear(self) -> None:
+        """Forget the rings heard so far."""
+        try:
+            os.read(self._heard, 65536)
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        if self._heard < 0:
+            return
+        os.write(self._end, b"!")
+        self._thread.join()
+        for descriptor in (self._heard, self._ring, self._ended, self._end):
+            os.close(descriptor)
+        self._heard = -1
+
+    def _hear(self) -> None:
+        while True:
+            line = self._line
+            watched = [self._ended] if line is None else [self._ended, line.fileno()]
+            readable, _, _ = select.select(watched, [], [], RETRY_AFTER if line is None else self._silent_for)
+            if self._ended in readable:
+                if line is not None:
+                    line.close()
+                return
+            if line is None:
+                self._line = self.open_line()
+                if self._line is not None:  # what rang meanwhile was not heard
+                    self._tell()
+                continue
+            rang = self.rang(line) if readable else None
+            if rang:
+                self._tell()
+            elif rang is None:
+                line.close()
+                self._line = None
+
+    def _tell(self) -> None:
+        try:
+            os.write(self._ring, b"!")
+        except BlockingIOError:  # it is full of rings
+            pass

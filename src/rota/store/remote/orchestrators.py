@@ -1,0 +1,141 @@
+"""Orchestrators over the API: what people ask of them, and all that one asks of its store from a host elsewhere.
+
+Nothing here waits for an API that is away: whoever asks does, by rules of its own, and asks again.
+"""
+
+from __future__ import annotations
+
+from rota.core.jsontext import Raw
+from rota.core.times import SECOND
+from rota.store.crews import Live, Outlook, Process, here
+from rota.store.exchange import Exchange, Handout, Report
+from rota.store.host import host_id
+from rota.store.orchestrators import Orchestrators
+from rota.store.remote import records
+from rota.store.remote.carried import heard, parcels, told
+from rota.store.remote.port import Port
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from rota.core.restart import RestartPolicy
+    from rota.core.times import Duration, Instant
+    from rota.core.worker import Dead
+    from rota.store.deaths import Death
+    from rota.store.remote.records import Document
+
+    class _Port(Orchestrators, Port): ...
+else:
+    _Port = Port
+
+ANSWER_WITHIN = 5.0  # a lease lasts 15 s, and a lost answer must not cost it
+
+
+class RemoteOrchestrators(_Port):
+    """The port for orchestrators. A program is one at most: what it asks after `join` it asks as that one."""
+
+    def join(self, crew: str = "main", home: object = None) -> int:
+        self._link.within = ANSWER_WITHIN
+        self._remote.orchestrator = int(self._link.post("/orchestrators", {"crew": crew, "home": told(here())})["id"])
+        return self._remote.orchestrator
+
+    def take_over(self, id: int, crew: str, is_alive: Callable[[Process], bool]) -> list[Process]:
+        left = [heard(Process, each) for each in self._link.get(f"/orchestrators/{id}")["before"]]
+        living = [process.worker_id for process in left if is_alive(process)]
+        return [heard(Process, each) for each in self._ask("take-over", {"living": living})]
+
+    def renew(self, id: int, answered_wish: int = 0, status: str = "running") -> Instant:
+        answer = self._ask("lease", {"answered_wish": answered_wish, "status": status})
+        return records.at(answer["lease_expires_at"]) or 0
+
+    def hire(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
+        assert process is not None, "a worker elsewhere has a process"
+        known = {"worker_id": process.worker_id, "pid": process.pid, "pid_start": process.pid_start}
+        self._ask("workers", {"slot": slot, "queue": queue, **known})
+        return process.worker_id
+
+    def came_up(self, worker: str, slot: str, concurrency: int = 1) -> None:
+        self._ask("show", {"up": [{"worker_id": worker, "slot": slot, "concurrency": concurrency}]})
+
+    def mirror(self, told: Iterable[tuple[str | None, str]], health: Iterable[tuple[str | None, str]]) -> None:
+        said = [{"worker_id": worker, "metadata": Raw(text) if text else None} for text, worker in told]
+        self._ask("show", {"said": said, "felt": [{"slot": slot, "health": state} for state, slot in health]})
+
+    def note(self, facts: Iterable[tuple[str, str, str, dict[str, object]]]) -> None:
+        names = ("noun", "verb", "which", "details")
+        self._ask("show", {"noted": [dict(zip(names, fact, strict=True)) for fact in facts]})
+
+    def bury(self, worker: str, verdict: Dead) -> None:
+        self._ask("burials", {"worker_id": worker, "reason": verdict.reason, "text": verdict.text})
+
+    def end_orphan(self, worker: str) -> None:
+        self._ask("burials", {"worker_id": worker})
+
+    def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
+        *first, rest = parcels(last)
+        for parcel in first:
+            self._remote.orphans.report(death.worker_id, parcel)
+        answer = self._ask("certificates", {"death": told(death), "policy": told(policy), **rest})
+        delay = answer["starts_in"]
+        return None if delay is None else round(delay * SECOND), answer["reason"]
+
+    def ends(self, tokens: Sequence[int]) -> dict[int, tuple[str, str | None]]:
+        found = self._ask("ends", {"tokens": list(tokens)}) if tokens else []
+        return {each["token"]: (each["verb"], each["error"]) for each in found}
+
+    def exchange(self, id: int, number: int, report: Report) -> Exchange:
+        """In several steps where it is too much for one; each has a running number of its own."""
+        *first, rest = parcels(report)
+        refused: list[int] = []
+        for parcel in first:
+            answer = self._ask("exchange", {"number": number, **parcel})
+            number, refused = answer["number"], refused + answer["refused"]
+        more: Document = {"idle": [told(each) for each in report.idle], "served": report.served}
+        if report.holdings is not None:
+            more["holdings"] = list(report.holdings)
+        answer = self._ask("exchange", {"number": number, **rest, **more})
+        claims = [heard(Handout, each) for each in answer["claims"]]
+        return Exchange(claims, refused + answer["refused"], answer["number"])
+
+    def number(self, id: int) -> int:
+        return int(self._link.get(f"/orchestrators/{id}")["number"])
+
+    def look(self, id: int, known_wish: int, reconciles: bool = False, polls: bool = False) -> Outlook:
+        asked = {"known_wish": known_wish, "reconciles": reconciles, "polls": polls}
+        return heard(Outlook, self._ask("look", asked))
+
+    def leave(self, id: int) -> None:
+        self._link.send("DELETE", f"/orchestrators/{id}")
+
+    def live(self) -> list[Live]:
+        return [_live(told) for told in self._link.get("/info")["orchestrators"]]
+
+    def hosts(self) -> dict[str, str]:
+        return {each.host: each.hostname for each in self.live()}
+
+    def last_wish(self) -> int:
+        return 0  # the API answers a wish once it is carried out: there is nothing left to wait for
+
+    def host_named(self, name: str) -> str:
+        return name
+
+    def drain(self, crew: str, host: str) -> list[Live]:
+        asked = self._link.post("/orchestrator/drain", {"crew": crew, "host": self.named(crew, host)})["draining"]
+        return [each for each in self.live() if each.pid in asked]
+
+    def named(self, crew: str, host: str) -> str | None:
+        """The host that was named, or this one if the crew is here; else none: the API's own is meant."""
+        if host == host_id() and not any((each.crew, each.host) == (crew, host) for each in self.live()):
+            return None
+        return host
+
+    def _ask(self, what: str, body: dict[str, Any]) -> Any:
+        return self._link.post(f"/orchestrators/{self._remote.orchestrator}/{what}", body)
+
+
+def _live(told: Document) -> Live:
+    started, reconciled = records.at(told["started_at"]) or 0, records.at(told["last_reconcile_at"])
+    place = (told["crew"], told["host_id"], told["hostname"], told["pid"])
+    return Live(told["id"], told["status"], *place, started, reconciled, 0, told["version"])

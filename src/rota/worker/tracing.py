@@ -1,0 +1,105 @@
+"""OpenTelemetry: a span for each run, in the trace of whoever added the job. Nothing is loaded unless asked for."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rota.core.claim import Done, Failed, Snoozed
+from rota.core.errors import BadSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rota.core.claim import Outcome
+    from rota.core.job import NewJob
+    from rota.settings import Settings
+
+OTEL = "otel"
+TRACEPARENT = "traceparent"
+FLUSH_WITHIN_MS = 3000
+
+
+class Run:
+    """One run; `outcome` is told before its block ends."""
+
+    outcome: Outcome | None = None
+
+
+class Tracing:
+    """Makes spans where the settings ask for them; otherwise it does nothing."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._otel = _Otel() if settings.tracing == OTEL else None
+
+    @property
+    def is_on(self) -> bool:
+        return self._otel is not None
+
+    def carried(self, new: NewJob) -> NewJob:
+        """The same job, as part of the trace that the caller is in; one that names its own keeps it."""
+        if self._otel is None or new.trace is not None:
+            return new
+        return new.but(trace=self._otel.current())
+
+    @contextmanager
+    def run(self, job: Mapping[str, Any], queue: str, worker: str) -> Iterator[Run]:
+        """A run of a job, and whatever its handler does, as a span."""
+        run = Run()
+        if self._otel is None:
+            yield run
+            return
+        with self._otel.span(job, queue, worker) as span:
+            yield run
+            self._otel.tell(span, run.outcome)
+
+    def flush(self) -> None:
+        """Let spans that wait go out, before this process ends."""
+        if self._otel is not None:
+            self._otel.flush()
+
+
+class _Otel:
+    def __init__(self) -> None:
+        try:
+            from opentelemetry import trace
+            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+        except ImportError:
+            raise BadSetting("tracing = otel needs OpenTelemetry: pip install 'rota[otel]'") from None
+        self._trace = trace
+        self._propagator = TraceContextTextMapPropagator()
+
+    def current(self) -> str | None:
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier)
+        return carrier.get(TRACEPARENT)
+
+    def span(self, job: Mapping[str, Any], queue: str, worker: str) -> Any:
+        known = {
+            "rota.job": job["id"],
+            "rota.queue": job.get("queue") or queue,
+            "rota.kind": job["kind"],
+            "rota.attempt": job.get("attempt", 1),
+            "rota.worker": worker,
+        }
+        parent = self._propagator.extract({TRACEPARENT: job["trace"]}) if job.get("trace") else None
+        tracer, kind = self._trace.get_tracer("rota"), self._trace.SpanKind.CONSUMER
+        return tracer.start_as_current_span(job["kind"] or "job", parent, kind, known)
+
+    def tell(self, span: Any, outcome: Outcome | None) -> None:
+        match outcome:
+            case Done():
+                word = "done"
+            case Failed(error):
+                word = "failed"
+                span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, error))
+            case Snoozed():
+                word = "snoozed"
+            case _:
+                word = "released"
+        span.set_attribute("rota.outcome", word)
+
+    def flush(self) -> None:
+        flush = getattr(self._trace.get_tracer_provider(), "force_flush", None)  # the API alone has none
+        if flush is not None:
+            flush(FLUSH_WITHIN_MS)

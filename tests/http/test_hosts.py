@@ -1,0 +1,189 @@
+"""A host may touch its own orchestrator, and that one's slots, workers and claims; and no other's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.work import add_many
+
+if TYPE_CHECKING:
+    from tests.http.servers import Server
+
+DEATH = {"slot": "worker:tag:0", "reason": "signaled", "text": "ended by signal 9"}
+ON_BOTH = (
+    "test_a_host_works_with_the_scope_work_alone",
+    "test_an_unstarted_job_goes_back_without_a_run_and_a_time_out_keeps_its_reason",
+    "test_nobody_elses_orchestrator_worker_slot_or_claim",
+    "test_a_crew_on_a_host_belongs_to_the_token_that_began_it_until_that_is_revoked",
+    "test_whoever_comes_after_a_dead_one_takes_over_what_it_left",
+    "test_the_bell_rings_for_work_and_ends_with_its_token",
+)
+
+
+class Host:
+    """An orchestrator that is played over HTTP, with one worker."""
+
+    def __init__(self, server: Server, name: str, *scopes: str) -> None:
+        self.client = server.client(server.token(name, *(scopes or ("work",))))
+        self.name = name
+        self.home = {"host": f"boot-{name}/1", "hostname": name, "pid": 7, "version": "1"}
+        self.join()
+        (slot,) = self.ask("slots", pools={"tag": 1})
+        self.slot = slot["name"]
+        self.worker = f"worker-{name:a>8.8}"
+        self.ask("workers", worker_id=self.worker, slot=self.slot, queue="tag", pid=8, pid_start=9)
+        self.ask("show", up=[{"worker_id": self.worker, "slot": self.slot}])
+        self.number = 0
+
+    def join(self) -> None:
+        self.id = self.client.post("/api/v1/orchestrators", crew="main", home=self.home)["id"]
+
+    def ask(self, what: str, **body: object) -> Any:
+        return self.client.post(self.path(what), **body)
+
+    def path(self, what: str) -> str:
+        return f"/api/v1/orchestrators/{self.id}/{what}"
+
+    def exchange(self, room: int = 1, **body: object) -> Any:
+        idle = [{"worker_id": self.worker, "queue": "tag", "room": room}] if room else []
+        answer = self.ask("exchange", number=self.number, idle=idle, **body)
+        self.number = answer["number"]
+        return answer
+
+
+def test_a_host_works_with_the_scope_work_alone(server: Server) -> None:
+    one = Host(server, "one")
+    with server.store() as store:
+        add_many(store, 1, queue="tag", payload={"path": "a.wav"}, key="k", timeout=90_000_000)
+        (claim,) = one.exchange()["claims"]
+        assert (claim["payload"], claim["key"], claim["timeout"]) == ({"path": "a.wav"}, "k", 90.0)
+        assert store.workers.get(one.worker).hostname == "one"
+        outcome = {"job_id": claim["job_id"], "token": claim["token"], "outcome": "done", "result": [1.50]}
+        one.exchange(0, outcomes=[outcome])
+        assert store.jobs.get(1).result_json == "[1.5]"
+        assert one.ask("look")["wish"]["slots"][0]["status"] == "up"
+        one.client.delete(f"/api/v1/orchestrators/{one.id}")
+        assert store.orchestrators.live() == [] and store.workers.list() == []
+
+
+def test_an_unstarted_job_goes_back_without_a_run_and_a_time_out_keeps_its_reason(server: Server) -> None:
+    one = Host(server, "one")
+    with server.store() as store:
+        add_many(store, 2, queue="tag")
+        first, second = one.exchange(2)["claims"]
+        told = {"job_id": second["job_id"], "token": second["token"]}
+        late = {"job_id": first["job_id"], "token": first["token"], "outcome": "failed", "reason": "timeout"}
+        one.exchange(0, outcomes=[{**told, "outcome": "returned"}, late])
+        assert store.claims.runs(second["job_id"]) == [] and store.jobs.get(second["job_id"]).status == "ready"
+        assert [run.reason for run in store.claims.runs(first["job_id"])] == ["timeout"]
+
+
+def test_nobody_elses_orchestrator_worker_slot_or_claim(server: Server) -> None:
+    one, two = Host(server, "one"), Host(server, "two")
+    with server.store() as store:
+        add_many(store, 1, queue="tag")
+        (claim,) = one.exchange()["claims"]
+        mine = {"job_id": claim["job_id"], "token": claim["token"]}
+        before = (store.jobs.get(1), store.workers.get(one.worker), store.slots.all())
+        death = {"worker_id": one.worker, **DEATH, "slot": two.slot}
+        for path, body in (
+            (one.path("lease"), {}),
+            (one.path("exchange"), {"number": one.number}),
+            (one.path("look"), {}),
+            (one.path("show"), {}),
+            (one.path("slots"), {"pools": {}}),
+            (one.path("take-over"), {}),
+            (two.path("exchange"), {"number": two.number, "outcomes": [{**mine, "outcome": "done"}]}),
+            (two.path("exchange"), {"number": two.number, "checkpoints": [{**mine, "value": 1}]}),
+            (two.path("certificates"), {"death": death}),
+            (two.path("certificates"), {"death": {**death, "worker_id": two.worker, "slot": one.slot}}),
+            (two.path("burials"), {"worker_id": one.worker, "reason": "lost", "text": "x"}),
+            (two.path("show"), {"up": [{"worker_id": one.worker, "slot": two.slot}]}),
+            (two.path("show"), {"felt": [{"slot": one.slot, "health": "dead"}]}),
+            (two.path("workers"), {"worker_id": "worker-zzzzzzzz", "slot": one.slot, "queue": "tag", "pid": 1}),
+            (f"/api/v1/workers/{one.worker}/orphan/begin", {}),
+            (f"/api/v1/workers/{one.worker}/orphan/end", {"death": death}),
+            ("/api/v1/jobs/1/claim/settle", {"token": claim["token"], "outcome": "done"}),
+        ):
+            two.client.refused(403, "POST", path, body)
+        two.client.refused(403, "GET", f"/api/v1/orchestrators/{one.id}")
+        two.client.refused(403, "DELETE", f"/api/v1/orchestrators/{one.id}")
+        assert (store.jobs.get(1), store.workers.get(one.worker), store.slots.all()) == before
+        one.exchange(0, outcomes=[{**mine, "outcome": "done"}])
+        assert store.jobs.get(1).status == "done"
+
+
+def test_a_crew_on_a_host_belongs_to_the_token_that_began_it_until_that_is_revoked(server: Server) -> None:
+    one, two = Host(server, "one"), Host(server, "two")
+    body = {"crew": "main", "home": one.home}
+    assert "'one'" in two.client.refused(403, "POST", "/api/v1/orchestrators", body)["detail"]
+    with server.store() as store:
+        store.slots.scale("main", "boot-here/1", "tag", 1)
+        here = {**one.home, "host": store.orchestrators.home(_join_here(store))[0].host}
+        told = two.client.refused(403, "POST", "/api/v1/orchestrators", {"crew": "main", "home": here})
+        assert "the database itself" in told["detail"]
+        (token,) = [token for token in store.tokens.list() if token.name == "one"]
+        store.tokens.revoke(token.id)
+    assert two.client.post("/api/v1/orchestrators", **body)["id"] > two.id
+
+
+def _join_here(store: Any) -> int:
+    id: int = store.orchestrators.join()
+    return id
+
+
+def test_whoever_comes_after_a_dead_one_takes_over_what_it_left(server: Server) -> None:
+    one = Host(server, "one")
+    with server.store() as store:
+        add_many(store, 2, queue="tag")
+        (claim,) = one.exchange()["claims"]
+        dead, one.number = one.id, 0
+        one.join()
+        standing = one.client.get(f"/api/v1/orchestrators/{one.id}")
+        assert standing == {
+            "number": 0,
+            "before": [{"worker_id": one.worker, "pid": 8, "pid_start": 9, "slot": one.slot}],
+        }
+        assert one.ask("take-over", living=[one.worker]) == standing["before"]
+        assert store.workers.get(one.worker).orchestrator is None and [o.id for o in store.orchestrators.live()] == [
+            one.id
+        ]
+        orphan = f"/api/v1/workers/{one.worker}/orphan"
+        mine = {"job_id": claim["job_id"], "token": claim["token"]}
+        assert one.client.post(f"{orphan}/begin", in_hand=[claim["token"]]) == {"held": [claim["token"]]}
+        assert one.client.post(f"{orphan}/renew", claims=[mine, {**mine, "token": 99}]) == {"held": [claim["token"]]}
+        one.client.post(f"{orphan}/report", checkpoints=[{**mine, "value": {"page": 2}}])
+        assert store.jobs.get(claim["job_id"]).checkpoint == {"page": 2}
+        one.client.post(f"{orphan}/report", outcomes=[{**mine, "outcome": "done"}])
+        death = {"worker_id": one.worker, **DEATH, "slot": one.slot, "reason": "exited", "exit_code": 82, "asked": True}
+        one.client.post(f"{orphan}/end", death=death)
+        assert store.jobs.get(claim["job_id"]).status == "done" and store.workers.get(one.worker).status == "stopped"
+        assert dead != one.id
+
+
+@pytest.mark.parametrize("living", [True, False])
+def test_a_claim_whose_answer_was_lost_goes_back(server: Server, living: bool) -> None:
+    one = Host(server, "one")
+    with server.store() as store:
+        add_many(store, 1, queue="tag")
+        (claim,) = one.exchange()["claims"]
+        number = one.client.get(f"/api/v1/orchestrators/{one.id}")["number"]
+        assert number == one.number == 1
+        one.exchange(0, holdings=[claim["token"]] if living else [])
+        assert store.jobs.get(1).status == ("active" if living else "ready")
+
+
+def test_the_bell_rings_for_work_and_ends_with_its_token(server: Server) -> None:
+    one = Host(server, "one")
+    with one.client.http.stream("GET", one.path("bell")) as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == ": ring" and next(lines) == ""
+        server.shell.add("A", "--queue", "tag")
+        assert next(lines) == ": ring"
+        with server.store() as store:
+            (token,) = [token for token in store.tokens.list() if token.name == "one"]
+            store.tokens.revoke(token.id)
+        server.shell.add("B", "--queue", "tag")
+        assert [line for line in lines if line] == [], "nothing more comes, and the stream ends"

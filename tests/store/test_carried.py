@@ -1,0 +1,116 @@
+"""What goes between an orchestrator elsewhere and its store: every field arrives as it was, in bounded bodies."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rota import wire
+from rota.core.claim import Done, Failed, Released, Returned, Run, Snoozed
+from rota.core.jsontext import encode
+from rota.core.record import Record
+from rota.core.report import Kinds
+from rota.core.restart import RestartPolicy
+from rota.core.slot import History
+from rota.core.times import SECOND
+from rota.http import carried
+from rota.http.asked import Request
+from rota.http.derived import derived
+from rota.http.shapes import Answer
+from rota.store.crews import Home, Outlook, Process, Wish
+from rota.store.deaths import Death
+from rota.store.exchange import Exchange, Handout, Idle, Report
+from rota.store.remote.carried import DEEPEST, KNOWN, LARGEST, fields, heard, parcels, told
+from rota.store.slots import Slot
+from tests.core.jobs import a_job
+
+RUN = Run(1, 2, "worker-00000000", 3, 4, 5, "fail", "death", "e", "n", 6, "/t", "/s")
+HANDOUT = Handout(
+    1, 2, "worker-00000000", "tag", "kind", "title", '{"a":1}', -3, 4, 5, 6_500_000, "[1]", True, "key", (RUN,), True,
+    a_job(payload_json='{"a":1}', timeout=2 * SECOND, key="k", trace="t"), "source", "trace",
+)  # fmt: skip
+PROCESS = Process("worker-00000000", 7, 8, "worker:tag:0")
+SLOT = Slot("worker:tag:0", "tag", 0, "main", "h", "up", "w", True, 9, History((1, 2), 3, 4, "r", 5), "late")
+WISH = Wish(4, [SLOT], frozenset({1, 2}), frozenset({"w"}), frozenset({"tag"}), "drain")
+SAMPLES: list[Record] = [
+    Kinds(frozenset({"a", "b"}), True),
+    RestartPolicy(1 * SECOND, 2, 3, 4 * SECOND, 50_000),
+    SLOT.history,
+    SLOT,
+    PROCESS,
+    Home("h", "name", 7, "1.0", "token-00000000"),
+    WISH,
+    Outlook(WISH, 1_250_000, [PROCESS], [PROCESS]),
+    Death("w", "s", "exited", "text", 80, 9, True, True, "by", "{}", "DONE", "tail\x00", (1, 2)),
+    Idle("worker-00000000", "tag", 3, 2, True, Kinds(frozenset({"k"}))),
+    HANDOUT,
+    Exchange([HANDOUT], [3], 4),
+]
+
+
+def over_the_wire(record: Record) -> object:
+    return json.loads(
+        encode(told(record, {"Run": wire.run, "Job": lambda it: {**wire.job(it), "details": wire.job_details(it)}}))
+    )
+
+
+@pytest.mark.parametrize("record", SAMPLES, ids=lambda record: type(record).__name__)
+def test_a_record_arrives_as_it_was(record: Record) -> None:
+    document = over_the_wire(record)
+    assert isinstance(document, dict)
+    assert heard(type(record), document) == record
+    for name in record._fields:
+        default = getattr(type(record), name, None)
+        assert getattr(record, name) != default or name == "text", f"the sample shows nothing of {name}"
+
+
+def test_every_record_that_is_carried_is_tried_here() -> None:
+    assert {type(record) for record in SAMPLES} == set(KNOWN.values())
+
+
+def test_the_types_of_the_api_have_every_field_of_their_records() -> None:
+    for record in KNOWN.values():
+        for base in (Request, Answer):
+            if record in (Handout, Exchange, Outlook, Wish, Slot, History) and base is Request:
+                continue
+            assert derived(record, base).__struct_fields__ == tuple(field.said for field in fields(record))
+
+
+OUTCOMES = [
+    Done(),
+    Done("null"),
+    Done('{"a": 1e400}'),
+    Failed("e", False, "timeout"),
+    Failed(""),
+    Snoozed(1_500_000, "n"),
+    Released("n", "r"),
+    Returned(),
+]
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES, ids=repr)
+def test_an_outcome_arrives_as_it_was(outcome: Done) -> None:
+    import msgspec
+
+    (parcel,) = parcels(Report([(1, 2, outcome)]))
+    (document,) = parcel["outcomes"]
+    found = carried.settled_of(msgspec.json.decode(encode(document).encode(), type=carried.Outcome))
+    expected = Failed("failed, and did not say why") if outcome == Failed("") else outcome
+    assert found == (1, 2, expected)
+
+
+def test_what_is_too_deep_for_the_api_fails_its_own_job_and_no_other() -> None:
+    deep, text = "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), json.dumps('[{"' * 100)
+    report = Report([(1, 2, Done(deep)), (3, 4, Done(text))], checkpoints=[(deep, 5, 6), (text, 7, 8)])
+    (parcel,) = parcels(report)
+    assert [each["outcome"] for each in parcel["outcomes"]] == ["failed", "done"]
+    assert [each["job_id"] for each in parcel["checkpoints"]] == [7]
+
+
+def test_what_is_too_much_for_one_body_goes_in_several() -> None:
+    large = json.dumps("x" * 250_000)
+    found = parcels(Report([(n, n, Done(large)) for n in range(9)], checkpoints=[(large, 10, 10)]))
+    assert len(found) == 4 and all(len(encode(each)) < LARGEST + 300_000 for each in found)
+    assert [each["token"] for parcel in found for each in parcel.get("outcomes", [])] == list(range(9))
+    assert parcels(Report()) == [{}]
