@@ -31,7 +31,7 @@ def test_without_a_terminal_it_tells_once_how_things_stand(either_crew: Crew) ->
     eventually(lambda: crew.held_by("a"), within=60)
     shell = Shell(crew.folder, **crew.env)
     text = shell.say("top")
-    assert text.splitlines()[0] == "healthy, 1 workers"
+    assert text.splitlines()[0] == "healthy, 1 worker"
     assert "queues:" in text and "slots:" in text and "jobs in hand:" in text and "deaths:" not in text
     told = shell.ask("top")
     assert list(told) == ["at", "health", "attention", "queues", "slots", "jobs", "deaths"]

@@ -294,5 +294,9 @@ def test_the_keys_are_shown_and_a_line_that_a_key_cannot_act_on_is_said(crew: Cr
         await top.sees("x resets a slot: choose one first")
         await top.press("s")
         await top.sees("no crew is running")
+        await top.press("a")
+        await top.sees("nothing needs attention")
+        await top.press("tab")
+        await top.sees("2 Slots")
 
     watch(url(crew), scene)

@@ -101,7 +101,8 @@ def _text(call: Call, found: Look, news: Iterable[Event]) -> list[str]:
         ("jobs in hand", rows.HELD, rows.held_rows(found, now)),
         ("deaths", rows.DEATHS, rows.death_rows(found, now)),
     )
-    lines = [f"{found.health}, {len(found.workers)} workers"]
+    count = len(found.workers)
+    lines = [f"{found.health}, {count} worker{'s' * (count != 1)}"]
     for title, shown, each in sections:
         cells = [[text for text, _ in row.cells] for row in each]
         if cells:

@@ -51,4 +51,6 @@ def queue_name(text: str) -> str:
 
 def printable(text: str) -> str:
     """Without control characters: nothing that a job's data holds may steer a terminal."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else " " if c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)

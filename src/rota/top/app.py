@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rota.top.look import Look
 
 SILENT = 4 * AT_LEAST_EVERY
+RESTS = 4  # times as long as drawing took
 
 
 class Told(Message):
@@ -64,6 +65,7 @@ class Top(App[None]):
         self.pace = Pace()
         self._away: str | None = None
         self._told_at = time.monotonic()
+        self._rests_until = 0.0
 
     @property
     def now(self) -> Instant:
@@ -98,12 +100,17 @@ class Top(App[None]):
                 for event in events:
                     self.pace.note(event.at, event.facts)
                 self.look, self._away, self._told_at = look, None, time.monotonic()
-                if (shown := self._shown) is not None:
+                if isinstance(shown := self._shown, Sheet):
                     shown.told(answer, self.now)
+                self._tick()
 
     def _tick(self) -> None:
-        if (shown := self._shown) is not None:
+        """Show the time that has passed; less often where there is so much to show that it takes long."""
+        began = time.monotonic()
+        if (shown := self._shown) is not None and began >= self._rests_until:
             shown.tick(self.now)
+            ended = time.monotonic()
+            self._rests_until = ended + RESTS * (ended - began)
 
     @property
     def _shown(self) -> Overview | Sheet | None:

@@ -103,10 +103,6 @@ class Overview(Screen[None]):
     def _tick(self) -> None:
         self.tick(self.app.now)
 
-    def told(self, answer: object, now: Instant) -> None:
-        """A look at the store is there."""
-        self.tick(now)
-
     def _show_jobs(self, look: Look, now: Instant) -> None:
         pane, is_held = self._pane(JOBS), look.selection == IN_HAND
         found = rows.held_rows(look, now) if is_held else rows.listed_rows(look, now)
@@ -135,12 +131,14 @@ class Overview(Screen[None]):
         self.query_one("#right").set_class(name != SLOTS, "-current")
 
     def action_go(self, name: str) -> None:
+        if name == ATTENTION and not self._pane(ATTENTION).display:
+            self.app.say("nothing needs attention")
+            return
         if name in LOWER:
             self._turn_to(name)
         self._here = name
         self._pane(name).focus()
         self._tick()
-        self.call_after_refresh(self._tick)
 
     def action_next(self, by: int) -> None:
         shown = [name for name in PANES if name != ATTENTION or self._pane(name).display]

@@ -85,6 +85,7 @@ class Pane(Moving):
         self._columns = columns
         self._empty = empty
         self._rows: list[Row] = []
+        self._needed = _needed(columns, [])
         self._place = 0
         self._top = 0
         self._has_heads = any(column.head for column in columns)
@@ -110,14 +111,14 @@ class Pane(Moving):
         if rows == self._rows and note == self.note:
             return
         self._columns = columns or self._columns
-        before, was_note, was_at = self._rows, self.note, (self._place, self._top)
+        before, was_note, was_at, was_needed = self._rows, self.note, (self._place, self._top), self._needed
         key = self.selected.key if self.selected else None
-        self._rows, self.note = rows, note
+        self._rows, self.note, self._needed = rows, note, _needed(self._columns, rows)
         self._place = next((n for n, row in enumerate(rows) if row.key == key), min(self._place, len(rows) - 1))
         self._keep_in_sight()
         if len(rows) != len(before):
             self.refresh(layout=self.styles.is_auto_height)
-        elif note != was_note or (self._place, self._top) != was_at or self._needed(rows) != self._needed(before):
+        elif note != was_note or (self._place, self._top) != was_at or self._needed != was_needed:
             self.refresh()
         else:
             self._refresh_changed(before)
@@ -172,14 +173,7 @@ class Pane(Moving):
         )
 
     def _widths(self, width: int) -> list[int]:
-        return widths(self._columns, self._needed(self._rows), width - 2)
-
-    def _needed(self, rows: list[Row]) -> list[int]:
-        """What the widest cell of each column takes, as far as that matters."""
-        return [
-            column.least if column.most <= column.least else max((cell_len(row.cells[n][0]) for row in rows), default=0)
-            for n, column in enumerate(self._columns)
-        ]
+        return widths(self._columns, self._needed, width - 2)
 
     def _row_line(self, row: Row, shown: list[int], width: int, is_selected: bool) -> Strip:
         styles = dict.fromkeys(STYLES, REVERSE) if is_selected else STYLES
@@ -268,6 +262,14 @@ class Lines(Moving):
         if at >= len(self._lines):
             return _strip([], self.size.width)
         return _strip([(text, STYLES[tone]) for text, tone in self._lines[at]], self.size.width)
+
+
+def _needed(columns: Sequence[Column], rows: list[Row]) -> list[int]:
+    """What the widest cell of each column takes, as far as that matters."""
+    return [
+        column.least if column.most <= column.least else max((cell_len(row.cells[n][0]) for row in rows), default=0)
+        for n, column in enumerate(columns)
+    ]
 
 
 def _line(texts: Sequence[str], columns: Sequence[Column], shown: Sequence[int]) -> str:
