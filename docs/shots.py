@@ -26,7 +26,7 @@ IMAGES = Path(__file__).resolve().parent / "images"
 ROTA = os.path.join(os.path.dirname(sys.executable), "rota")
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
-ALBUMS, ENOUGH = 100, 700
+ALBUMS, ENOUGH = 120, 500
 DEMO = f"""
 import sys
 from rota.demo import run
