@@ -14,8 +14,13 @@ export interface Line {
 
 const HEIGHT = 112;
 
+// A canvas knows no variables, nor which theme it is in: an element is asked what it would show.
 function colour(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const probe = document.body.appendChild(document.createElement("i"));
+  probe.style.color = `var(--${name})`;
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
 }
 
 export function Chart({ times, lines, say, label, theme }: { times: number[]; lines: Line[]; say: (value: number) => string; label: string; theme: string }): JSX.Element {
@@ -52,7 +57,7 @@ export function Chart({ times, lines, say, label, theme }: { times: number[]; li
             stroke: tones[line.tone],
             width: 1.5,
             points: { show: false },
-            ...(line.fill ? { fill: `${tones[line.tone]}22` } : {}),
+            ...(line.fill ? { fill: tones[line.tone].replace(")", ", 0.13)") } : {}),
           })),
         ],
       },
