@@ -45,7 +45,7 @@ export function Chart({ times, lines, say, label, theme }: { times: number[]; li
         legend: { show: false },
         cursor: { show: false },
         padding: [8, 12, 0, 0],
-        scales: { x: { time: false, range: (_, from) => [from, 0] }, y: { range: (_, __, max) => [0, Math.max(max, 1e-6) * 1.15] } },
+        scales: { x: { time: false, range: (_, from) => [from, 0] }, y: { range: (_, __, max) => [0, (max || 1) * 1.15] } },
         axes: [
           { ...axis, grid: { show: false }, splits: (_, __, from) => marksOf(from), values: (_, all) => all.map(ago), size: 22 },
           { ...axis, values: (_, all) => all.map((value) => speaker.current(value)), size: 58, space: 34 },
