@@ -199,6 +199,7 @@ def test_two_hosts_through_a_storm_of_kills_commit_every_job_once(far: Far) -> N
         elif step == "host":
             far.vanish(host)
             far.start(host.name)
+            eventually(lambda: far.workers(host), within=30)  # noqa: B023 (an API away from the start ends it)
         elif step == "api":
             far.kill_api()
             far.server.start()
