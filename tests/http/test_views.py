@@ -201,6 +201,26 @@ def test_whoever_waits_for_output_gets_it_when_it_comes_or_when_the_run_ends(ser
     assert (answers[1]["text"], answers[1]["is_live"]) == ("", False)
 
 
+def test_the_command_line_shows_and_follows_output_from_elsewhere(server: Server, tmp_path: Path) -> None:
+    written = Written(server)
+    long = "0123456789" * 60_000  # more than one part
+    written.file.write_text(long)
+    (tmp_path / "elsewhere").mkdir()
+    shell = Shell(tmp_path / "elsewhere", ROTA_DB=server.url, ROTA_TOKEN=server.secret)
+    assert shell.say("logs", written.job) == long
+    told = shell.ask("logs", written.job, "--stderr")
+    assert (told["run_id"], told["stream"], told["size"]) == ("run-00000001", "stderr", len(long))
+    answers: list[str] = []
+    follower = threading.Thread(target=lambda: answers.append(shell.say("logs", written.job, "--follow")))
+    follower.start()
+    with written.file.open("a") as file:
+        file.write(" and more")
+    written.end()
+    follower.join(60)
+    assert answers == [f"{long} and more"]
+    assert "has not run yet" in shell.call("logs", server.shell.ask("add", "B")["id"]).stderr
+
+
 def test_output_of_another_host_is_there_and_what_a_remote_worker_names_is_read_by_nobody(server: Server) -> None:
     client = server.client()
     with server.store() as store:

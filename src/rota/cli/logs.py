@@ -9,18 +9,20 @@ import time
 from rota.cli.call import write
 from rota.core.errors import BadInput
 from rota.core.ids import printable
-from rota.store.captures import Output, missing, path_of
+from rota.store.captures import LARGEST_TEXT, Output, missing, path_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.cli.call import Call
+    from rota.store.remote.link import Link
     from rota.store.store import Store
 
     Put = Callable[[bytes], None]
 
 LOOK_AGAIN = 0.2
+WAIT = 20
 
 
 def logs(call: Call) -> int:
@@ -29,6 +31,8 @@ def logs(call: Call) -> int:
         raise BadInput("--follow prints the output as it comes, which is no JSON: leave one of them out")
     stream = "stderr" if call["stderr"] else "transcript"
     with call.store() as store:
+        if store.link is not None:
+            return _over_http(call, store.link, stream)
         captured = store.claims.captured(call["id"], call["run"])
         if call["follow"]:
             _follow(store, call["id"], captured.run_id, stream, _put(call))
@@ -45,14 +49,30 @@ def logs(call: Call) -> int:
     return 0
 
 
+def _over_http(call: Call, link: Link, stream: str) -> int:
+    """The same of a run whose files the API's host has, a part at a time."""
+    asked = {"run": call["run"], "stream": stream, "limit": LARGEST_TEXT}
+    where = f"/jobs/{call['id']}/output"
+    if call.json:
+        told = link.get(where, **asked)
+        call.document({name: told[name] for name in ("job_id", "run_id", "stream", "host", "size", "text")})
+        return 0
+    put, offset = _put(call), 0
+    while True:
+        told = link.get(where, **asked, offset=offset, wait=WAIT if call["follow"] else 0)
+        asked["run"] = told["run_id"]
+        put(told["text"].encode())
+        offset = told["next"]
+        if offset >= told["size"] and not (told["is_live"] and call["follow"]):
+            return 0
+
+
 def _follow(store: Store, id: int, run: str, stream: str, put: Put) -> None:
     """Copy what is there and what is added, until the run is over. Its file may appear late."""
     offset: int | None = None
     while True:
         store.tend()
-        captured = store.claims.captured(
-            id, run
-        )  # asked before reading, so that nothing written before the end is missed
+        captured = store.claims.captured(id, run)  # before reading, so that nothing written before the end is missed
         path = path_of(captured, stream) if not captured.is_live else getattr(captured, f"{stream}_path")
         if path is not None:
             with Output(path) as output:

@@ -132,7 +132,8 @@ class Link:
 
 def with_query(path: str, query: dict[str, Any]) -> str:
     """The path with what was given of a query."""
-    given = "&".join(f"{name}={_text(value)}" for name, value in query.items() if value not in (None, False))
+    told = {name: value for name, value in query.items() if value is not None and value is not False}
+    given = "&".join(f"{name}={_text(value)}" for name, value in told.items())
     return f"{path}?{given}" if given else path
 
 
