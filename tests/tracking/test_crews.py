@@ -46,12 +46,12 @@ def start(tmp_path: Path, url: str) -> Iterator[Start]:
     """Starts a crew of two whose workers report to `url`, or wherever the test says."""
     made: list[Crew] = []
 
-    def begin(taught: str = "", pools: str = "tag=2", **env: str) -> Crew:
+    def begin(taught: str = "", pools: str = "tag=2", http: bool = False, **env: str) -> Crew:
         known = {"ROTA_TRACKING": url, "ROTA_HEARTBEAT_INTERVAL": "500ms", "ROTA_RESTART_BACKOFF": "50ms"}
         crew = Crew(tmp_path, **{**known, "ROTA_BACKOFF_FIRST": "1ms", **env})
         made.append(crew)
         crew.teach(taught)
-        crew.start(pools)
+        crew.start(pools, http=http)
         return crew
 
     yield begin
@@ -94,6 +94,14 @@ def test_each_worker_is_a_row_with_all_that_it_did_when_the_crew_stops(start: St
         " FROM ai.vectorizer_worker_process WHERE error_count > 0"
     ).fetchall()
     assert rows == [(f"rota {__version__}", 0.5, "ValueError: 7")]
+
+
+def test_an_api_beside_the_workers_is_no_worker(start: Start, sql: Connection) -> None:
+    crew = start(http=True, ROTA_HTTP_PORT="0")
+    eventually(lambda: crew.up(3), within=60)
+    work(crew, 1)
+    assert crew.stop() == 0
+    assert totals(sql) == (2, 1, 0)
 
 
 def test_idle_workers_are_beaten_in_one_transaction(start: Start, sql: Connection) -> None:

@@ -312,10 +312,10 @@ class Crew:
         self._work.wake()
         name, worker, concurrency = place.name, child.worker_id, child.concurrency
         self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name, concurrency))
-        self._tracked.came(worker)
         self._say("is up", *child.names)
         if not place.takes_jobs:
             return
+        self._tracked.came(worker)
         if self._lease.status == orchestrators.STARTING:
             self._lease.status = orchestrators.RUNNING
             self._lease.renew(now())
