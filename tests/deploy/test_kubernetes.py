@@ -96,7 +96,9 @@ def test_every_container_calls_a_command_that_exists() -> None:
         "api": "serve",
         "prune": "prune",
     }
-    program, seconds, rota, *rest = container("Deployment", "rota-orchestrator")["lifecycle"]["preStop"]["exec"]["command"]
+    program, seconds, rota, *rest = container("Deployment", "rota-orchestrator")["lifecycle"]["preStop"]["exec"][
+        "command"
+    ]
     assert (program, seconds.isdigit(), rota) == ("timeout", True, "rota")
     assert parsed(rest)[1]["graceful"]
 

@@ -58,21 +58,34 @@ def labels_of(metric: str) -> set[str]:
 
 def calls_in(page: Path) -> list[list[str]]:
     """Every call of rota in the console blocks of a page, whatever runs it: sudo, docker or kubectl."""
-    found = []
-    for block in blocks(page, "console"):
-        for line in block.replace("\\\n", " ").splitlines():
-            if line.startswith("$ ") and not line.startswith("$ docker build"):
-                found += _calls(line[2:])
-    return found
+    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
+    return [words for line in lines if line.startswith("$ ") for words in _calls(line[2:])]
+
+
+def mentioned_in(page: Path) -> list[str]:
+    """Every call of rota within a sentence; most leave out what they are called with."""
+    return re.findall(r"(?<!`)`rota ([^`]+)`(?!`)", page.read_text(encoding="utf-8"))
+
+
+def check_mention(text: str) -> None:
+    """The command exists, and so do the options that are named; raises where not."""
+    words = text.split()
+    name = next((name for length in (2, 1) if (name := " ".join(words[:length])) in _KNOWN), None)
+    assert name is not None, f"there is no command {text}"
+    split(_KNOWN[name], words[len(name.split()) :])
 
 
 def _calls(line: str) -> list[list[str]]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|;<>&()")
     lexer.whitespace_split = True
-    words, found = list(lexer), []
-    for place, word in enumerate(words):
-        is_entry = words[:4] == ["docker", "compose", "run", "--rm"] and place == 4
-        if is_entry or word.rpartition("/")[2] == "rota":
-            ends = (n for n in range(place, len(words)) if _ENDS.fullmatch(words[n]))
-            found.append(words[place + 1 : next(ends, len(words))])
-    return found
+    words = list(lexer)
+    starts = [place for place in range(len(words)) if _is_call(words, place)]
+    ends = [place for place, word in enumerate(words) if _ENDS.fullmatch(word)] + [len(words)]
+    return [words[start + 1 : next(end for end in ends if end > start)] for start in starts]
+
+
+def _is_call(words: list[str], place: int) -> bool:
+    if words[:4] == ["docker", "compose", "run", "--rm"]:  # the entry point of the image is rota
+        return place == 4
+    is_first = place == 0 or words[place - 1] == "--" or (words[:3] == ["docker", "compose", "exec"] and place == 4)
+    return words[place].endswith("/bin/rota") or (words[place] == "rota" and is_first)
