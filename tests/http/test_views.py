@@ -63,6 +63,27 @@ class OnPostgres(Server):
         return open_store(self.url_of_database, Settings())
 
 
+ELSEWHERE = """
+import os
+here = list(os.uname())
+os.uname = lambda: os.uname_result([here[0], "elsewhere", *here[2:]])
+"""
+
+
+def test_apis_on_two_hosts_of_one_database_each_keep_their_token(tmp_path: Path) -> None:
+    with postgres().database() as url:
+        servers = []
+        for name, change in (("one", ""), ("two", ELSEWHERE)):
+            (tmp_path / name).mkdir()
+            env = {"ROTA_DB": url, "XDG_RUNTIME_DIR": str(tmp_path / name)}
+            Shell(tmp_path / name, **env).say("init")
+            servers.append(Server(tmp_path / name, change=change, **env))
+        for server in servers:
+            assert server.client().get("/api/v1/me")["scopes"] == ["admin"]
+        for server in servers:
+            server.end()
+
+
 def test_every_view_has_exactly_the_fields_of_its_type(either: Server) -> None:
     with either.store() as store:
         job = store.jobs.add(NewJob("A", "tag")).id

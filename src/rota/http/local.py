@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.access import ADMIN
 from rota.core.errors import NotFound, StoreError
+from rota.store.open import POSTGRES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +26,18 @@ def local_token(store: Store) -> tuple[AccessToken, str]:
     token = store.tokens.prove(secret) if secret else None
     if token is not None and secret is not None:
         return token, secret
+    name = _name(store)
     for old in store.tokens.list():
-        if old.name == LOCAL and old.revoked_at is None:
+        if old.name == name and old.revoked_at is None:
             store.tokens.revoke(old.id)
-    token, secret = store.tokens.create(LOCAL, [ADMIN])
+    token, secret = store.tokens.create(name, [ADMIN])
     _write(path, secret)
     return token, secret
+
+
+def _name(store: Store) -> str:
+    """What this host's is called: a server's database may have an API on each of several hosts."""
+    return f"{LOCAL}@{os.uname().nodename}" if store.database.url.startswith(POSTGRES) else LOCAL
 
 
 def local_secret(path: str) -> str:
