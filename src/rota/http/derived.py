@@ -27,7 +27,7 @@ _PLAIN: dict[str, Any] = {
     "Job": shapes.Job,
 }  # fmt: skip
 _BOUNDED: dict[str, Any] = {"int": Whole, "str": Text, "bool": bool, "Duration": Annotated[float, Meta(ge=0, le=1e9)]}
-_CALLED = {"Slot": "CrewSlot"}  # one of that name is what people see of it
+_CALLED = {"Slot": "CrewSlot", "Death": "WitnessedDeath"}  # those of that name are what people see of them
 _made: dict[tuple[type[Record], Any], Any] = {}
 
 
