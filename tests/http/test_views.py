@@ -262,6 +262,8 @@ def test_output_of_another_host_is_there_and_what_a_remote_worker_names_is_read_
     told = client.refused(404, "GET", f"/api/v1/jobs/{ids[0]}/output")["detail"]
     assert "was on bee" in told and f"rota logs {ids[0]}" in told
     assert "spoke over HTTP" in client.refused(403, "GET", f"/api/v1/jobs/{ids[1]}/output")["detail"]
+    secret.unlink()
+    assert told in server.shell.call("logs", ids[0]).stderr
 
 
 def execute(store: Any, text: str) -> None:

@@ -9,7 +9,7 @@ import time
 from rota.cli.call import write
 from rota.core.errors import BadInput
 from rota.core.ids import printable
-from rota.store.captures import LARGEST_TEXT, Output, missing, path_of
+from rota.store.captures import LARGEST_TEXT, Output, missing, path_of, refuse_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def logs(call: Call) -> int:
     path = path_of(captured, stream)
     with Output(path) as output:
         if output.size is None:
+            with call.store() as store:
+                refuse_elsewhere(store, call["id"], captured)
             raise missing(captured, stream, path)
         if call.json:
             named = {"job_id": call["id"], "run_id": captured.run_id, "stream": stream, "path": path}

@@ -7,13 +7,11 @@ import time
 from typing import TYPE_CHECKING
 
 from rota.core.access import READ
-from rota.core.errors import NotFound
 from rota.core.ids import job_id
 from rota.http import views
 from rota.http.problem import Denied
 from rota.http.route import Route
-from rota.store.captures import Output, missing, path_of
-from rota.store.host import host_id
+from rota.store.captures import Output, missing, path_of, refuse_elsewhere
 
 if TYPE_CHECKING:
     from rota.core.claim import Captured
@@ -38,7 +36,7 @@ def _read(store: Store, visit: Visit) -> Document:
     wanted = visit.query
     id = job_id(visit.path["id"])
     captured = store.claims.captured(id, wanted.run)
-    host = _refuse_elsewhere(store, id, captured)
+    host = _where(store, id, captured)
     named = {"job_id": id, "run_id": captured.run_id, "stream": wanted.stream, "host": host}
     path: str | None = getattr(captured, f"{wanted.stream}_path")
     if path is None and captured.is_live:
@@ -68,21 +66,15 @@ def whole(data: bytes, last: bool) -> bytes:
     return data
 
 
-def _refuse_elsewhere(store: Store, id: int, captured: Captured) -> str | None:
+def _where(store: Store, id: int, captured: Captured) -> str | None:
     """The name of the host where the run was, if that is this one: files are read nowhere else.
 
     A worker that speaks over HTTP may name no file here.
     """
-    job = store.jobs.get(id)
-    worker = job.worker_id if captured.is_live else store.claims.run(captured.run_id).worker_id
-    place = store.workers.place(worker or "")
+    place = refuse_elsewhere(store, id, captured)
     if place is None:
         return None
-    host, hostname, access = place
-    if host != host_id():
-        raise NotFound(
-            f"{captured.run_id} was on {hostname}: what it wrote is there, and `rota logs {id}` shows it there"
-        )
+    hostname, access = place
     if access is not None:
         raise Denied(f"{captured.run_id} was a worker's that spoke over HTTP: what it wrote is read by nobody here")
     return hostname

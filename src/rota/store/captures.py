@@ -7,12 +7,14 @@ import stat
 
 from rota.core.capture import ERR, OUT
 from rota.core.errors import NotFound, RotaError
+from rota.store.host import host_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.core.claim import Captured
+    from rota.store.store import Store
 
 CHUNK = 64 * 1024
 LARGEST_TEXT = 256 * 1024
@@ -52,6 +54,23 @@ def missing(captured: Captured, stream: str, path: str | None) -> NotFound:
     """What to say of a file that is not there."""
     when = "is not there yet" if captured.is_live else "is gone"
     return NotFound(f"{path}, the {stream} of {captured.run_id}, {when}")
+
+
+def refuse_elsewhere(store: Store, job: int, captured: Captured) -> tuple[str, str | None] | None:
+    """Refuse a run of another host: files are read where they were written. Else this host's name for it.
+
+    With it the token that spoke for its worker; None when nobody knows where it was.
+    """
+    worker = store.jobs.get(job).worker_id if captured.is_live else store.claims.run(captured.run_id).worker_id
+    place = store.workers.place(worker or "")
+    if place is None:
+        return None
+    host, hostname, access = place
+    if host != host_id():
+        raise NotFound(
+            f"{captured.run_id} was on {hostname}: what it wrote is there, and `rota logs {job}` shows it there"
+        )
+    return hostname, access
 
 
 class Output:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING
 
-from rota.core.errors import NotFound, RotaError
+from rota.core.errors import RotaError
 from rota.core.ids import printable
-from rota.store.captures import LARGEST_TEXT, Output, missing, path_of
-from rota.store.host import host_id
+from rota.store.captures import LARGEST_TEXT, Output, missing, path_of, refuse_elsewhere
 
 if TYPE_CHECKING:
-    from rota.core.claim import Captured
     from rota.store.remote.link import Link
     from rota.store.store import Store
 
@@ -43,7 +41,8 @@ class Tail:
             path = path_of(captured, self.stream)
             with Output(path) as output:
                 if output.size is None:
-                    raise _elsewhere(store, captured, self._job) or missing(captured, self.stream, path)
+                    refuse_elsewhere(store, self._job, captured)
+                    raise missing(captured, self.stream, path)
                 start = max(0, output.size - LARGEST_TEXT) if self._offset is None else self._offset
                 self._offset = output.copy(lambda data: self._take(self._decoder.decode(data)), start)
         except RotaError as problem:
@@ -68,14 +67,3 @@ class Tail:
         """What it wrote, with nothing that could steer a terminal."""
         text = self._text.replace("\r\n", "\n").removesuffix("\n")
         return [printable(line) for line in text.split("\n")] if text else []
-
-
-def _elsewhere(store: Store, captured: Captured, job: int) -> NotFound | None:
-    """What to say of a run whose files are on another host."""
-    worker = store.jobs.get(job).worker_id if captured.is_live else store.claims.run(captured.run_id).worker_id
-    place = store.workers.place(worker or "")
-    if place is None or place[0] == host_id():
-        return None
-    return NotFound(
-        f"{captured.run_id} was on {place[1]}: what it wrote is there, and `rota logs {job}` shows it there"
-    )
