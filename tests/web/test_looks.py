@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 
 LONG = "a-name-that-is-much-longer-than-anybody-would-want-it-to-be-0123"
 MANY = 10_000
+TYPE_AT_ONCE = """() => new Promise(settled => {
+    new MutationObserver((changes, watch) => {
+        const field = document.querySelector("input[type=search]");
+        if (!field) return;
+        watch.disconnect();
+        field.value = "typed";
+        field.dispatchEvent(new Event("input", {bubbles: true}));
+        requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => settled(field.value), 50)));
+    }).observe(document.body, {childList: true, subtree: true});
+    location.hash = "#/jobs";
+})"""
 
 
 def fill(server: Server) -> int:
@@ -142,6 +153,18 @@ def test_a_page_says_what_to_do_where_there_is_nothing_yet(view: Look) -> None:
     screen.sees("There is no job 4711.")
     screen.go("jobs/nonsense")
     screen.sees("is not a job id")
+
+
+def test_typing_is_not_undone_by_a_page_that_is_just_coming_up(view: Look) -> None:
+    screen = view()
+    screen.heading("Overview")
+    assert screen.page.evaluate(TYPE_AT_ONCE) == "typed"
+    search = screen.page.get_by_role("searchbox")
+    screen.page.wait_for_url("**/*search=typed")
+    expect(search).to_have_value("typed")
+    screen.page.go_back()
+    screen.page.go_forward()
+    expect(search).to_have_value("typed")
 
 
 def test_jobs_are_searched_filtered_and_paged(server: Server, view: Look) -> None:

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { withQuery } from "../api.ts";
 import { useFeed, useLook } from "../hooks.ts";
 import { to } from "../route.ts";
@@ -21,18 +21,28 @@ export function Jobs({ query }: { query: URLSearchParams }): JSX.Element {
   const timer = useRef<ReturnType<typeof setTimeout>>();
   const path = withQuery("jobs", { ...asked, before, limit: LIMIT });
   const look = useLook<Job[]>(path, before ? [] : ["queue", "job"], asked.search ? 3000 : 1000);
-  useEffect(() => setText(asked.search ?? ""), [asked.search]);
+  const sent = useRef(text);
+  useLayoutEffect(() => {
+    // An address that changed otherwise than by typing says what the field holds; the answer to typing must not undo what was typed since.
+    const now = asked.search ?? "";
+    if (now !== sent.current) setText((sent.current = now));
+  }, [asked.search]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const send = (value: string): void => {
+    sent.current = value;
+    go({ ...asked, search: value });
+  };
   const type = (value: string): void => {
     setText(value);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => go({ ...asked, search: value }), 300);
+    timer.current = setTimeout(() => send(value), 300);
   };
   const enter = (event: Event): void => {
     event.preventDefault();
     clearTimeout(timer.current);
     const id = text.trim().match(/^#?(\d{1,18})$/)?.[1];
     if (id) location.hash = to("jobs", id);
-    else go({ ...asked, search: text });
+    else send(text);
   };
   const names = [...new Set([...queues.keys(), ...(asked.queue ? [asked.queue] : [])])].sort();
   const older = look.next ? new URLSearchParams(look.next.split("?")[1]).get("before") : null;
