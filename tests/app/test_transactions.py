@@ -164,8 +164,7 @@ def test_while_it_is_open_nobody_else_waits(app: App, mine: Connection) -> None:
     before = add(app.store, queue="tag")
     first = app.enqueue(NewJob("a", "tag", limit_key="k"), connection=mine)
     app.enqueue(NewJob("b", "tag", after=[first.id]), connection=mine)
-    app.store.database.session.shared = app.store.database.session.shared.replace("30s", "500ms")  # type: ignore[attr-defined]
-    app.store.database.session.alone = app.store.database.session.alone.replace("30s", "500ms")  # type: ignore[attr-defined]
+    app.store.database.session.connection.execute("SET lock_timeout = '500ms'")  # type: ignore[attr-defined]
     (held,) = crew.exchange().claims
     assert held.job_id == before
     assert crew.exchange([(held.job_id, held.token, Done())]).refused == []

@@ -22,7 +22,7 @@ from tests.support.network import network
 from tests.support.postgres import own, with_parts
 from tests.support.processes import line, output, python
 from tests.support.stores import make_store, rows, url_of
-from tests.support.work import add, claim, status
+from tests.support.work import add, add_many, claim, status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,8 +68,10 @@ def test_a_connection_that_was_lost_is_opened_again_at_the_next_use(store: Store
     assert store.jobs.get(job).id == job
     cut(store)
     with pytest.raises(StoreAway):
-        add(store)
-    assert add(store) > job
+        add_many(store, 2)
+    assert add_many(store, 2) > [job]
+    cut(store)
+    assert add(store) > job, "what is sent in one go goes over a new link, lest nobody could tell whether it was made"
 
 
 def test_a_change_whose_link_is_lost_before_its_commit_is_undone(store: Store) -> None:

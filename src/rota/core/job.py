@@ -67,6 +67,11 @@ class NewJob(Record):
     timeout: Duration | None = None
     trace: str | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is ready at once and nobody else has a say: no dependency, time, key or parent."""
+        return not self.after and self.parent is self.at is self.key is self.limit_key is None
+
 
 class Job(Record):
     """One durable unit of work, as it stands in the store. The claim's columns are those of its last claim."""

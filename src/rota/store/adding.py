@@ -70,6 +70,10 @@ class Addition:
 
     def add(self, wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> list[int]:
         """The ids of the jobs, in order; a key met again answers with the job that has it."""
+        for name in sorted({new.queue for new in wanted}):
+            self._tx.foresee("queue.get", queue=name)
+        if wanted:
+            self._tx.foresee("number.draw_many", name="job", count=len(wanted))
         self._prepare_queues(wanted)
         hold.all_jobs(self._tx, (needed for new in wanted for needed in new.after))
         if self._tx.lent:

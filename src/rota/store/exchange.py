@@ -103,16 +103,33 @@ class Exchange(Record):
     number: int
 
 
+class _Nothing(Exception):
+    """Nothing was there to do: what was written on the way is undone."""
+
+
+class _TooSoon(Exception):
+    """Jobs were picked before something that comes first: it is undone and done again in order."""
+
+
 def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
     """`number` is the running number of the last exchange; a late one is refused. Nothing to do writes nothing."""
-    if report.is_empty and not _anything_for(store, report):
+    try:
+        try:
+            return _exchange(store, id, number, report, ahead=report.is_empty)
+        except _TooSoon:
+            return _exchange(store, id, number, report, ahead=False)
+    except _Nothing:
         return Exchange([], [], number)
+
+
+def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -> Exchange:
     with store.write(f"orchestrator-{id}") as tx:
         mine = {"id": id, "number": number + 1, "lease_expires_at": tx.now + LEASE}
         tx.foresee("orchestrator.advance", **mine)
         tx.foresee("queue.all")
         tx.foresee("tend.due", now=tx.now, wall=tx.wall)
         tx.foresee("worker.of_orchestrator", orchestrator=id)
+        ahead = ahead and _foresee_picks(store, tx, report)
         if not tx.execute("orchestrator.advance", **mine):
             raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
         queues = hold.queues(tx, _served(report.idle), [job for job, _, _ in report.outcomes])
@@ -121,7 +138,14 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
         settled, finished = settle(store, tx, report.outcomes)
         if report.holdings is not None:
             give_back(store, tx, id, report.holdings)
+        due = tend.is_due(tx)
+        if ahead and due:
+            raise _TooSoon
+        if due:
+            tend.tend_due(store, tx)
         claims = _claim(store, tx, id, report, queues)
+        if report.is_empty and not claims and not due:
+            raise _Nothing
         _mirror(tx, finished, claims)
         return Exchange(claims, _refused(tx, report.outcomes, settled), number + 1)
 
@@ -165,20 +189,26 @@ def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) ->
     return refused
 
 
-def _anything_for(store: Store, report: Report) -> bool:
-    """Whether a claim might succeed: read before writing."""
-    database = store.database
-    names = {each.queue for each in report.idle if each.room > 0}
-    spare = DEFAULT in names
-    served = {name for (name,) in database.execute("slot.served", {})} if spare else set()
-    for queue in store.queues.open_ones():
-        wanted = queue.name in names or (spare and queue.name not in served)
-        if wanted and any(
-            database.execute("job.ready", {"queue": name, "most": 1})
-            for name in (queue.name, *([internal_queue(queue.name)] if report.fills else []))
-        ):
-            return True
-    return tend.anything_due(store)
+def _foresee_picks(store: Store, tx: Transaction, report: Report) -> bool:
+    """Pick at once if all queues that are served were open and without limits the last time: they mostly still are.
+
+    Otherwise a queue would have to be held before any job; who serves all queues that have no pool holds any.
+    """
+    by_queue: dict[str, list[Idle]] = {}
+    for each in report.idle:
+        if each.queue == DEFAULT or each.queue not in store.plain_queues:
+            return False
+        if each.room > 0:
+            by_queue.setdefault(each.queue, []).append(each)
+    for queue, idle in sorted(by_queue.items()):
+        _foresee_pick(tx, queue, idle, report.fills)
+    return bool(by_queue)
+
+
+def _foresee_pick(tx: Transaction, queue: str, idle: Sequence[Idle], fills: bool, most: int | None = None) -> None:
+    if fills:
+        tx.foresee("claim.pick", queue=internal_queue(queue), most=len(idle))
+    tx.foresee("claim.pick", queue=queue, most=_room(idle, most))
 
 
 def _served(idle: Sequence[Idle]) -> set[str] | None:
@@ -188,7 +218,6 @@ def _served(idle: Sequence[Idle]) -> set[str] | None:
 
 
 def _claim(store: Store, tx: Transaction, id: int, report: Report, queues: list[Row] | None) -> list[Handout]:
-    tend.tend(store, tx)
     living = {worker for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id)}
     wanted: dict[str, list[Idle]] = {}
     for each in report.idle:
@@ -196,7 +225,10 @@ def _claim(store: Store, tx: Transaction, id: int, report: Report, queues: list[
             wanted.setdefault(each.queue, []).append(each)
     spare = wanted.pop(DEFAULT, [])
     claims: list[Handout] = []
-    open_ones = store.queues.open_ones(rows=queues) if wanted or spare else []
+    if not (wanted or spare):
+        return claims
+    open_ones = store.queues.open_ones(rows=queues)
+    store.plain_queues = frozenset(queue.name for queue in open_ones if not (queue.has_limits or queue.is_one_by_one))
     for queue in open_ones:
         if queue.name in wanted:
             claims += _hand_out(tx, id, queue, wanted[queue.name], report.fills)
@@ -239,8 +271,11 @@ def _hand_out(
     tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], fills: bool, most: int | None = None
 ) -> list[Handout]:
     """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
+    if not queue.is_one_by_one:
+        _foresee_pick(tx, queue.name, idle, fills, most)
     fillers = tx.execute("claim.pick", queue=internal_queue(queue.name), most=len(idle)) if fills else []
     if fillers:
+        tx.something_to_claim = True  # jobs may have been picked for which there is no room now: others look again
         dealt = _deal([each.but(room=1) for each in idle], fillers)
         claims = _deal_out(tx, id, queue, dealt, idle, internal=True) if dealt else []
         idle = _after(list(idle), claims)
@@ -248,13 +283,17 @@ def _hand_out(
     return _hand_out_jobs(tx, id, queue, idle, most)
 
 
+def _room(idle: Sequence[Idle], most: int | None) -> int:
+    room = sum(each.room for each in idle)
+    return room if most is None else min(room, most)
+
+
 def _hand_out_jobs(
     tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None
 ) -> list[Handout]:
     if queue.is_one_by_one:
         idle = [each if each.crowd else each.but(room=1) for each in idle if each.crowd or not each.held]
-    want = sum(each.room for each in idle)
-    want = want if most is None else min(want, most)
+    want = _room(idle, most)
     if queue.is_limited:
         allowance = allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, want, tx.now)
         want = allowance.granted

@@ -63,8 +63,23 @@ class Jobs:
 
     @again
     def _add(self, wanted: Sequence[NewJob], texts: Sequence[str | None]) -> list[int]:
+        is_plain = self._store.database.is_far and len(wanted) == 1 and wanted[0].is_plain
+        if is_plain and (added := self._add_plain(wanted[0], texts[0])):
+            return added
         with self._store.begin() as tx:
             return Addition(tx, self._store.settings.max_attempts).add(wanted, texts)
+
+    def _add_plain(self, new: NewJob, text: str | None) -> list[int]:
+        """The same in one message, as long as nothing has to be looked up; no id where something has."""
+        self._store.check_not_outdated()
+        attempts = new.max_attempts or self._store.settings.max_attempts
+        work = {"queue": new.queue, "kind": new.kind, "title": new.title, "payload": text, "priority": new.priority}
+        more = {"max_attempts": attempts, "timeout": new.timeout, "trace": new.trace, "actor": self._store.actor}
+        database = self._store.database
+        ids = [id for (id,) in database.change("job.add_plain", {**work, **more})]
+        if ids:
+            database.ring()
+        return ids
 
     def get(self, id: int) -> Job:
         """One job, with what it waits for and its children."""

@@ -42,12 +42,14 @@ if TYPE_CHECKING:
 
         `path` names it for people, `url` for programs; `beside` is how paths of this host's files for it begin. Where
         `locks_rows`, several write at once, unless one asks to be alone. `is_lent`: its transactions are parts of one
-        that a caller ends, nobody knows when.
+        that a caller ends, nobody knows when. `is_far`: messages to it take time, so some changes have one statement
+        for all of it.
         """
 
         dialect: str
         locks_rows: bool
         is_lent: bool
+        is_far: bool
         version: int
         path: str
         url: str
@@ -70,6 +72,8 @@ if TYPE_CHECKING:
             """The readings `now` and `wall`; within a transaction those of its beginning, if the database tells."""
 
         def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
+
+        def change(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
 
         def foresee(self, name: str, params: Mapping[str, Any]) -> None: ...
 

@@ -55,6 +55,7 @@ class Store:
         self.actor = actor
         self._outdated = outdated
         self.entropy = entropy
+        self.plain_queues: frozenset[str] = frozenset()  # open and without limits, when last looked at; a hint
 
     @property
     def jobs(self) -> Jobs:
@@ -143,11 +144,14 @@ class Store:
 
     def begin(self, alone: bool = False) -> Transaction:
         """A change that begins something new, which outdated code may not."""
+        self.check_not_outdated()
+        return self.write(alone=alone)
+
+    def check_not_outdated(self) -> None:
         if self._outdated:
             raise SchemaMismatch(
                 "this rota is older than its database: it may finish what it holds; upgrade it to begin"
             )
-        return self.write(alone=alone)
 
     @again
     def tend(self) -> None:

@@ -59,8 +59,16 @@ def next_due(store: Store) -> Duration | None:
 
 def tend(store: Store, tx: Transaction, most: int = MOST) -> Tended:
     """At most `most` of each kind of thing that is due."""
-    if not tx.execute("tend.due", now=tx.now, wall=tx.wall)[0][0]:
-        return Tended()
+    return tend_due(store, tx, most) if is_due(tx) else Tended()
+
+
+def is_due(tx: Transaction) -> bool:
+    """A look at the indexes."""
+    return bool(tx.execute("tend.due", now=tx.now, wall=tx.wall)[0][0])
+
+
+def tend_due(store: Store, tx: Transaction, most: int = MOST) -> Tended:
+    """The same when something is known to be due."""
     rippled = _ripples(tx)
     promoted = _promote(tx, most)
     expired = _expire(store, tx, most)

@@ -16,7 +16,7 @@ from rota.store.person import implicit_name
 from rota.store.postgres import link
 from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.driver import psycopg
-from rota.store.postgres.session import CLOCK, Session, set_local, settings_for
+from rota.store.postgres.session import CLOCK, Session, set_all, settings_for
 from rota.store.store import Store
 from rota.store.transaction import SHARDS
 
@@ -108,11 +108,10 @@ class LentSession(Session):
         del own["idle_in_transaction_session_timeout"]
         self._names = tuple(own)
         keep = "SELECT " + ", ".join(f"current_setting('{name}')" for name in own)
-        self._first = (
-            f"SAVEPOINT rota; {keep}; {set_local(own)}; SELECT coalesce(max(number), 0) FROM migration; {CLOCK}"
-        )
+        number = "SELECT coalesce(max(number), 0) FROM migration"
+        self._first = f"SAVEPOINT rota; {keep}; SELECT {set_all(own)}; {number}; SELECT {CLOCK}"
 
-    def begin(self, text: str) -> None:
+    def begin(self, how: tuple[str, str]) -> None:
         answers: list[tuple[Any, ...]] = []
         with self._explained():
             cursor = self.connection.execute(self._first.encode())

@@ -37,12 +37,12 @@ def _texts(schema: str, shard: str) -> Texts:
 class _Transaction:
     """`with` for a transaction."""
 
-    def __init__(self, session: Session, begin: str) -> None:
+    def __init__(self, session: Session, how: tuple[str, str]) -> None:
         self._session = session
-        self._begin = begin
+        self._how = how
 
     def __enter__(self) -> None:
-        self._session.begin(self._begin)
+        self._session.begin(self._how)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
@@ -57,11 +57,13 @@ class PostgresDatabase:
     dialect = "postgres"
     locks_rows = True
     is_lent = False
+    is_far = False
 
     def __init__(self, where: Address, clock: Clock | None = None) -> None:
         self._begin(where, Session(where), str(next(_connections) % SHARDS), clock)
         self.session.connect()
         self.version = self.refresh_version()
+        self.is_far = clock is None
         _open_databases.add(self)
 
     def _begin(self, where: Address, session: Session, shard: str, clock: Clock | None = None) -> None:
@@ -99,6 +101,10 @@ class PostgresDatabase:
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """The rows of one statement; parameters by name."""
         return self.session.run(self.texts.text(name), params, name in KEPT)
+
+    def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
+        """A change that is one statement, and told by it."""
+        return self.session.run_whole(self.texts.text(name), params)
 
     def foresee(self, name: str, params: Mapping[str, Any]) -> None:
         """Send a statement of a transaction without waiting; executing the same takes its answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -100,6 +101,28 @@ def is_direct(connection: Connection) -> bool:
     """Whether the server itself is at the other end, and not a pooler that may change it for each transaction."""
     row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
     return row is not None and row[0] == connection.info.backend_pid
+
+
+def is_lost(connection: Connection) -> bool:
+    """Whether something came over a link on which nothing was asked: nearly always its end."""
+    return _has_news(connection, 0)
+
+
+def take_answers(connection: Connection) -> None:
+    """Wait for the answers to what was sent, and drop them. libpq itself would wait with all other threads."""
+    wire = connection.pgconn
+    while True:
+        while wire.is_busy():
+            _has_news(connection, None)
+            wire.consume_input()
+        if wire.get_result() is None:
+            return
+
+
+def _has_news(connection: Connection, milliseconds: int | None) -> bool:
+    line = select.poll()
+    line.register(connection, select.POLLIN)
+    return bool(line.poll(milliseconds))
 
 
 def watch_from_there(connection: Connection) -> None:

@@ -37,6 +37,25 @@ SELECT * FROM unnest(:id::bigint[], :queue::text[], :kind::text[], :title::text[
     :status::text[], :blocked_on::text[], :due_at::bigint[], :due_wall::bigint[], :key::text[], :limit_key::text[],
     :parent::bigint[], :max_attempts::bigint[], :timeout::bigint[], :created_at::bigint[], :trace::text[])
 
+-- name: job.add_plain
+-- One job that waits for nothing, counted and told, unless its queue is new or may fill up.
+WITH known AS (SELECT name FROM queue WHERE name = :queue AND max_depth IS NULL),
+made AS (
+    INSERT INTO job (id, queue, kind, title, payload, priority, status, due_wall, max_attempts, timeout, created_at, trace)
+    SELECT nextval('number_job'), name, :kind, :title, :payload, :priority, 'ready', 0, :max_attempts, :timeout,
+        CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint), :trace FROM known
+    RETURNING id, created_at
+),
+counted AS (
+    INSERT INTO tally (queue, status, shard, n) SELECT :queue, 'ready', $shard, 1 FROM made
+    ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + 1
+),
+told AS (
+    INSERT INTO event (at, actor, facts)
+    SELECT created_at, :actor, '[["job","add",' || to_json(:queue::text) || ',null,"ready",[' || id || ']]]' FROM made
+)
+SELECT id FROM made
+
 -- name: job.make_ready many
 UPDATE job SET status = 'ready', blocked_on = NULL FROM (VALUES ('blocked'), ('scheduled')) AS was (status)
 WHERE id = ANY (:id::bigint[]) AND job.status = was.status
@@ -51,11 +70,12 @@ DELETE FROM run WHERE job = ANY (:id::bigint[]) RETURNING token
 DELETE FROM dependency WHERE job = ANY (:id::bigint[]) OR needs = ANY (:id::bigint[])
 
 -- name: claim.take_all
--- The state is joined, not compared with a constant: so no plan walks an index of all jobs in that state.
-UPDATE job SET status = 'active', token = told.value::bigint, worker = :worker, orchestrator = :orchestrator, claimed_at = :now,
-    lease = NULL, lease_expires_at = NULL, renewed_count = 0
-FROM json_each_text(:tokens::json) AS told (key, value), (SELECT 'ready' AS status OFFSET 0) AS was
-WHERE job.id = told.key::bigint AND job.status = was.status
+-- Here and below the state is looked up, not compared with a constant, and what belongs to a row is not joined: so every
+-- plan finds each job by its id, and none walks an index of all jobs in that state.
+UPDATE job SET status = 'active', token = ((SELECT :tokens::jsonb) ->> id::text)::bigint, worker = :worker,
+    orchestrator = :orchestrator, claimed_at = :now, lease = NULL, lease_expires_at = NULL, renewed_count = 0
+WHERE id = ANY (ARRAY(SELECT key::bigint FROM json_object_keys(:tokens::json) AS key))
+    AND status = (SELECT 'ready' OFFSET 0)
 
 -- name: claim.holding
 SELECT job.id, job.token, queue, worker, dependents, limit_key, source, key FROM job, (SELECT 'active' AS status OFFSET 0) AS was
@@ -69,10 +89,10 @@ FROM job, (SELECT 'active' AS status OFFSET 0) AS was
 WHERE id = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json))) AND job.status = was.status
 
 -- name: claim.finish
-UPDATE job SET status = 'done', result = told.value, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
+UPDATE job SET status = 'done', result = (SELECT :results::jsonb) ->> id::text, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
     alone = 0
-FROM json_each_text(:results::json) AS told (key, value), (SELECT 'active' AS status OFFSET 0) AS was
-WHERE job.id = told.key::bigint AND job.status = was.status
+WHERE id = ANY (ARRAY(SELECT key::bigint FROM json_object_keys(:results::json) AS key))
+    AND status = (SELECT 'active' OFFSET 0)
 
 -- name: claim.put_back many
 UPDATE job SET status = 'ready', blocked_on = NULL, due_at = NULL, due_wall = 0, result = NULL, error = NULL, note = NULL,
@@ -89,9 +109,10 @@ SELECT * FROM unnest(:token::bigint[], :job::bigint[], :worker::text[], :attempt
     :claimed_at::bigint[], :ended_at::bigint[], :verb::text[], :reason::text[], :error::text[], :note::text[], :renewed_count::bigint[])
 
 -- name: worker.exchanged many
-UPDATE worker SET success_count = success_count + given.succeeded, current_job = given.job,
+UPDATE worker SET success_count = success_count + (:succeeded::bigint[])[array_position(:id::text[], id)],
+    current_job = (:job::bigint[])[array_position(:id::text[], id)],
     status = CASE WHEN status = 'stopping' THEN status ELSE 'busy' END
-FROM unnest(:succeeded::bigint[], :job::bigint[], :id::text[]) AS given (succeeded, job, id) WHERE worker.id = given.id
+WHERE id = ANY (:id::text[])
 
 -- name: worker.prune_certificates many
 DELETE FROM certificate WHERE worker = ANY (:id::text[])

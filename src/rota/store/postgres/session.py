@@ -1,7 +1,8 @@
 """One connection, opened again when it was lost, and its transactions. It relies on nothing that a pooler could lose.
 
-Whatever a transaction needs (schema, plans, limits on waiting) is set in its first message, together with the gate that
-all who write share, and the clock. What follows is pipelined: only an answer that is needed is waited for.
+Whatever a transaction needs (schema, plans, limits on waiting) is set once where the server itself is at the other end,
+and otherwise in its first message, which also takes the gate that all who write share, and the clock. What follows is
+pipelined: only an answer that is needed is waited for.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ LOCK_TIMEOUT = "30s"
 # A program that is stopped in the middle of a transaction must not keep others waiting for long: their leases run too.
 IDLE_TIMEOUT = "5s"
 _GATE = 0x726F7461  # "rota"
-CLOCK = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
-_KEEP, _ANEW = (f"SELECT set_config('plan_cache_mode', 'force_{kind}_plan', true)" for kind in ("generic", "custom"))
+CLOCK = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+_KEEP, _ANEW = (f"set_config('plan_cache_mode', 'force_{kind}_plan', true)" for kind in ("generic", "custom"))
 _forsaken: list[Connection] = []
 
 
@@ -45,8 +46,9 @@ def settings_for(schema: str) -> dict[str, str]:
     }
 
 
-def set_local(settings: Mapping[str, str]) -> str:
-    return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+def set_all(settings: Mapping[str, str], local: bool = True) -> str:
+    """What sets them, as columns to select: for the transaction, or for as long as the link lasts."""
+    return ", ".join(f"set_config('{name}', '{value}', {local})" for name, value in settings.items())
 
 
 class Session:
@@ -62,22 +64,24 @@ class Session:
         self._sync: Callable[[], None]
         self._foreseen: dict[tuple[object, ...], Cursor] = {}
         self._is_ringing = False
+        self._is_spent = False
         self._keeps = False
-        self._settings = set_local(settings_for(where.schema))
+        self._each_time = ""
         gate = f"{_GATE}, {zlib.crc32(where.schema.encode()) - (1 << 31)}"
-        write = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {self._settings}"
-        self.shared = f"{write}; SELECT pg_advisory_xact_lock_shared({gate}); {CLOCK}"
-        self.alone = f"{write}; SELECT pg_advisory_xact_lock({gate}); {CLOCK}"
-        self.reading = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {self._settings}; {CLOCK}"
+        self.shared = "READ COMMITTED READ WRITE", f"pg_advisory_xact_lock_shared({gate})"
+        self.alone = "READ COMMITTED READ WRITE", f"pg_advisory_xact_lock({gate})"
+        self.reading = "REPEATABLE READ READ ONLY", "NULL"
 
-    def begin(self, text: str) -> None:
+    def begin(self, how: tuple[str, str]) -> None:
+        level, gate = how
         with self._explained():
-            cursor = self.connection.execute(text.encode())
-            while cursor.nextset():
-                pass
-            (self.began,) = cursor.fetchone() or (0,)
+            connection = self.connection
+            first = f"BEGIN ISOLATION LEVEL {level}; SELECT {self._each_time}, {gate}, {CLOCK}"
+            cursor = connection.execute(first.encode())
+            cursor.nextset()
+            ((*_, self.began),) = cursor.fetchall()
             self._begin_pipeline()
-            self.in_transaction, self._keeps = True, False
+            self.in_transaction, self._keeps = True, self.is_direct
 
     def commit(self) -> None:
         self.in_transaction = False
@@ -89,12 +93,11 @@ class Session:
         except psycopg.Error as problem:
             if link.is_away(problem):
                 self._give_up_link()
-                raise InDoubt(
-                    f"{self._where.shown} went away during a commit, which may or may not stand:"
-                    f" {link.in_one_line(problem)}"
-                ) from problem
+                raise self._in_doubt(problem) from problem
             self.roll_back()
             raise link.explain(problem, self._where.shown) from problem
+        if self._is_spent:
+            self._give_up_link()
         if cursor.statusmessage != "COMMIT":
             raise StoreError(f"{self._where.shown} undid a change in which something had failed before")
 
@@ -104,12 +107,8 @@ class Session:
             self._end_pipeline()
         except psycopg.Error:  # what failed is known already
             pass
-        if self._handle is None or self._handle.closed:
-            return
-        try:
-            self._handle.execute(b"ROLLBACK")
-        except psycopg.Error:  # the server undoes what its client does not end
-            self._give_up_link()
+        if self._handle is not None and not self._handle.closed:
+            self.say("ROLLBACK")  # where that is lost, the server undoes what its client does not end
 
     def run(self, text: str, params: Mapping[str, Any], keep: bool = False) -> list[Row]:
         """A statement of a transaction, whose answer is waited for if it has one; or one that is a transaction.
@@ -123,13 +122,36 @@ class Session:
             cursor = foreseen or self._send(text, params, keep)
             return self._answer(cursor) if answers(text) else []
 
+    def run_whole(self, text: str, params: Mapping[str, Any]) -> list[Row]:
+        """A change that is one statement, behind the gate that all who write share, in one exchange of messages.
+
+        A link that was lost before is opened again: nobody could tell afterwards whether the change was made.
+        """
+        level, gate = self.shared
+        if link.is_lost(self.connection):
+            self._give_up_link()
+        try:
+            return self._in_one(f"BEGIN ISOLATION LEVEL {level}", f"SELECT {self._each_time}, {gate}", text, params)
+        except psycopg.Error as problem:
+            self.roll_back()
+            if link.is_away(problem):
+                self._give_up_link()
+                raise self._in_doubt(problem) from problem
+            raise link.explain(problem, self._where.shown) from problem
+
     def foresee(self, text: str, params: Mapping[str, Any], keep: bool = False) -> None:
-        """Send a statement of a transaction without waiting; running the same takes its answer."""
-        with self._explained():
-            self._foreseen[text, *params.items()] = self._send(text, params, keep)
+        """Send a statement of a transaction without waiting, unless it was; running the same takes its answer."""
+        asked = (text, *params.items())
+        if asked not in self._foreseen:
+            with self._explained():
+                self._foreseen[asked] = self._send(text, params, keep)
 
     def script(self, statements: list[str]) -> None:
-        """Statements without parameters, in a transaction."""
+        """Statements without parameters, in a transaction. They may change what others mean, so its link ends with it:
+
+        psycopg forgets which statements it prepared when it hears of such a change, but in a pipeline too late.
+        """
+        self._is_spent = True
         with self._explained():
             for statement in statements:
                 self.connection.execute(statement.encode())
@@ -152,17 +174,23 @@ class Session:
             assert self._handle is not None
         if self._is_ringing:
             self._is_ringing = False
-            while self._handle.pgconn.get_result() is not None:
-                pass
+            try:
+                link.take_answers(self._handle)
+            except psycopg.Error:
+                self._give_up_link()
+                return self.connection
         return self._handle
 
     def connect(self) -> None:
-        self._is_ringing = False
+        self._is_ringing = self._is_spent = False
         try:
             self._handle = link.connect(self._where.conninfo)
             self.is_direct = link.is_direct(self._handle)
+            settings = settings_for(self._where.schema)
             if self.is_direct:
                 link.watch_from_there(self._handle)
+                self._handle.execute(f"SELECT {set_all(settings, local=False)}".encode())
+            self._each_time = _KEEP if self.is_direct else set_all(settings)
         except psycopg.Error as problem:
             self._give_up_link()
             raise link.explain(problem, self._where.shown) from problem
@@ -182,7 +210,7 @@ class Session:
         connection = self.connection
         if keep != self._keeps and self.is_direct and self.in_transaction:
             self._keeps = keep
-            connection.execute(_KEEP if keep else _ANEW, prepare=True)
+            connection.execute(f"SELECT {_KEEP if keep else _ANEW}".encode(), prepare=True)
         return connection.execute(text.encode(), params, prepare=self.is_direct)
 
     def _answer(self, cursor: Cursor) -> list[Row]:
@@ -192,14 +220,25 @@ class Session:
         return cursor.fetchall()
 
     def _run_alone(self, text: str, params: Mapping[str, Any]) -> list[Row]:
-        """One statement as a transaction of its own, in one exchange of messages."""
+        """One statement as a transaction of its own."""
+        if not self.is_direct:
+            return self._in_one("BEGIN", f"SELECT {self._each_time}", text, params)
+        cursor = self._send(text, params)
+        return cursor.fetchall() if answers(text) else []
+
+    def _in_one(self, begin: str, first: str, text: str, params: Mapping[str, Any]) -> list[Row]:
         connection = self.connection
         with connection.pipeline():
-            connection.execute(b"BEGIN")
-            connection.execute(self._settings.encode())
+            connection.execute(begin.encode())
+            connection.execute(first.encode(), prepare=self.is_direct)
             cursor = self._send(text, params)
             connection.execute(b"COMMIT")
         return cursor.fetchall() if answers(text) else []
+
+    def _in_doubt(self, problem: psycopg.Error) -> InDoubt:
+        return InDoubt(
+            f"{self._where.shown} went away during a commit, which may or may not stand: {link.in_one_line(problem)}"
+        )
 
     def _begin_pipeline(self) -> None:
         self._pipeline = self.connection.pipeline()

@@ -64,6 +64,7 @@ class SqliteDatabase:
     dialect = "sqlite"
     locks_rows = False
     is_lent = False
+    is_far = False
 
     def __init__(self, path: str, clock: Clock | None = None, on_wait: Callable[[str], None] | None = None) -> None:
         self.path = self.url = self.beside = path
@@ -148,6 +149,10 @@ class SqliteDatabase:
             raise _explain(problem, self.path) from problem
         except UnicodeEncodeError as problem:
             raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
+
+    def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
+        """Only for one that is far."""
+        raise NotImplementedError
 
     def foresee(self, name: str, params: Mapping[str, Any]) -> None:
         """Nothing is far away here."""
