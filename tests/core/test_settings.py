@@ -52,6 +52,16 @@ def test_pyproject_counts_only_with_a_table_of_ours(tmp_path: Path) -> None:
     assert load(environment={}, start=str(inner)).max_attempts == 6
 
 
+def test_pools_stand_in_a_table_of_the_file_or_in_one_variable(tmp_path: Path) -> None:
+    (tmp_path / "rota.toml").write_text('app = "shop:app"\n[pools]\ntag = 2\nlibrary = 10\n')
+    settings = load(environment={}, start=str(tmp_path))
+    assert (settings.app, settings.pools) == ("shop:app", (("tag", 2), ("library", 10)))
+    assert load(environment={"ROTA_POOLS": "tag=3, default=1"}, start=str(tmp_path)).pools == (
+        ("tag", 3),
+        ("default", 1),
+    )
+
+
 def test_an_empty_variable_is_no_variable(tmp_path: Path) -> None:
     assert load(environment={"ROTA_LEASE": ""}, start=str(tmp_path)).lease == 30 * MINUTE
 
@@ -81,7 +91,12 @@ def test_every_setting_has_a_meaning_that_the_docs_can_show() -> None:
         ({"keep_jobs": True}, "must be a whole number, not True"),
         ({"lease": "-5m"}, "write for example 90s, 30m or 2h"),
         ({"keep_for": "forever"}, "write for example 90s, 30m or 2h"),
-        ({"leese": "5m"}, "unknown setting 'leese': known are db, schema, lease"),
+        ({"app": "shop"}, "app must be module:name, such as shop:app for `app` in shop.py, not 'shop'"),
+        ({"pools": 3}, r"pools .* must be a table such as `tag = 2` under \[pools\], not 3"),
+        ({"pools": {"tag": 0}}, "tag must be at least 1: leave the queue out"),
+        ({"pools": {"a b": 1}}, "'a b' is not a queue name"),
+        ({"pools": "tag=x"}, "tag must be a whole number, not 'x'"),
+        ({"leese": "5m"}, "unknown setting 'leese': known are db, schema, app, pools, lease"),
     ],
     ids=repr,
 )
