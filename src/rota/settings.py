@@ -258,10 +258,48 @@ def _from_file(path: str, file: str) -> dict[str, object] | None:
         raise BadSetting(f"{path} cannot be read: {problem.strerror}") from None
     if file == "pyproject.toml" and b"[tool.rota" not in data:
         return None
-    import tomllib
-
     try:
-        values = tomllib.loads(data.decode())
+        text = data.decode()
+        values = _plain(text) or _toml(text)
     except ValueError as problem:
         raise BadSetting(f"{path} is not TOML: {problem}") from None
     return values if file == "rota.toml" else values.get("tool", {}).get("rota")
+
+
+def _toml(text: str) -> dict[str, Any]:
+    import tomllib  # with all that it needs it takes longer to import than most commands to run
+
+    return tomllib.loads(text)
+
+
+def _plain(text: str) -> dict[str, Any] | None:
+    """A file of plain lines, `name = "text"` and `name = 5` below each other, as `rota init` makes one.
+
+    Nothing for any other: the loops that call rota wait for every import, and this needs none.
+    """
+    values: dict[str, Any] = {}
+    table = values
+    for line in map(str.strip, text.splitlines()):
+        if not line or line[0] == "#":
+            continue
+        if line[0] == "[" and line[-1] == "]":
+            name, table = line[1:-1], {}
+            given: object = table
+            into = values
+        else:
+            name, _, right = line.partition("=")
+            name, right, into = name.strip(), right.strip(), table
+            given = _plain_value(right)
+        if given is None or name in into or not name.replace("_", "").isalnum() or not name.isascii():
+            return None
+        into[name] = given
+    return values
+
+
+def _plain_value(text: str) -> str | int | None:
+    inside = text[1:-1]
+    if len(text) > 1 and text[0] == text[-1] == '"' and inside.isprintable() and not {'"', "\\"} & set(inside):
+        return inside
+    if text.isascii() and text.isdigit() and (text == "0" or text[0] != "0"):
+        return int(text)
+    return None

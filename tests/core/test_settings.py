@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rota.core.errors import BadSetting
 from rota.core.times import DAY, MINUTE, SECOND
-from rota.settings import MEANINGS, Settings, load
+from rota.settings import MEANINGS, Settings, _plain, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +61,46 @@ def test_pools_stand_in_a_table_of_the_file_or_in_one_variable(tmp_path: Path) -
         ("tag", 3),
         ("default", 1),
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'app = "shop:app"\n\n# more\n[pools]\ntag = 2\ndefault = 0\n',
+        'lease="10m"\nmax_attempts =   7',
+        "",
+        'a_b = "# no comment = [x]"',
+    ],
+)
+def test_a_plain_file_reads_the_same_without_a_parser_of_toml(text: str) -> None:
+    assert _plain(text) == tomllib.loads(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'lease = "10m" # a comment',
+        "lease = '10m'",
+        'lease = "1\\u0030m"',
+        'lease = "a"b"',
+        "x = 012",
+        "x = 1_000",
+        "x = true",
+        "x = [1]",
+        "x = 1\nx = 2",
+        "[a]\n[a]",
+        "[[a]]",
+        "[a.b]",
+        "a.b = 1",
+        '"a" = 1',
+        "x",
+        "x = ",
+        'x = """',
+        "x = \u0661",
+    ],
+)
+def test_any_other_file_is_left_to_the_parser_of_toml(text: str) -> None:
+    assert _plain(text) is None
 
 
 def test_an_empty_variable_is_no_variable(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import time
 
 from rota.cli.show import columns
 from rota.core import worker as workers
-from rota.core.errors import NotFound, RotaError
+from rota.core.errors import BadSetting, NotFound, RotaError
 from rota.core.queue import BREAKER
 from rota.core.record import Record
 from rota.core.times import MINUTE, format_duration
@@ -36,20 +36,29 @@ class Finding(Record):
 
 def doctor(call: Call) -> int:
     """Look at everything; bad findings make the exit code 1."""
+    from rota.cli.surroundings import find_app, look_around, look_at_crew
+
     found: list[Finding] = []
+    code = 0
     try:
+        settings = call.settings()
+        app = find_app(settings)
+        found += look_around(app)
         with call.store() as store:
             found += _look(store)
-    except NotFound:
-        raise
+            if store.link is None:
+                found += look_at_crew(store, settings, app)
+    except BadSetting as problem:
+        found.append(Finding("settings", BAD, str(problem)))
     except RotaError as problem:
         found.append(Finding("database", BAD, str(problem)))
+        code = NotFound.exit_code if isinstance(problem, NotFound) else 0
     if call.json:
         call.document([{name: getattr(each, name) for name in Finding._fields} for each in found])
     else:
         rows = [(each.level, each.about, f"{each.text}; {each.mend}" if each.mend else each.text) for each in found]
         call.lines(columns(call, ("CHECK", "ABOUT", "FOUND"), rows))
-    return int(any(each.level == BAD for each in found))
+    return code or int(any(each.level == BAD for each in found))
 
 
 def _look(store: Store) -> Iterator[Finding]:
@@ -74,7 +83,10 @@ def _look(store: Store) -> Iterator[Finding]:
 
 
 def _look_at_file(path: str) -> Iterator[Finding]:
+    from rota.cli.surroundings import room
+
     yield Finding("database", OK, f"{path}, {os.path.getsize(path):,} bytes")
+    yield room(os.path.dirname(path)).but(about="disk")
     yield _permissions(path)
     yield _file_system(path)
     yield _lock(path)
