@@ -119,7 +119,7 @@ def test_the_app_of_the_readme_runs_as_it_says(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(app)
     (command,) = re.findall(r"`(rota run --app[^`]+)`", README.read_text(encoding="utf-8"))
     shell = Shell(tmp_path, ROTA_HTTP_PORT="0", ROTA_DB="jobs.db")
-    added = subprocess.run([sys.executable, "-c", f"from shop import tag\n{use}"], cwd=tmp_path, stdout=subprocess.PIPE)
+    added = subprocess.run([sys.executable, "-c", f"from shop import tag\n{use}"], cwd=tmp_path, stdout=-1, check=True)
     assert added.stdout == b"ready\n"
     run = shell.start(*command.split()[1:])
     assert run.stdout is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rota.cli.chaos_table import CHAOS
 from rota.cli.command import Argument, Command, Option
 from rota.cli.crew_table import CREW, FIRST
-from rota.cli.http_table import HTTP
+from rota.cli.http_table import HTTP, MCP
 from rota.core.job import STATES
 
 DB = Option("--db", "the database: a path, sqlite:///path or postgresql://user@host/database", "URL", env="ROTA_DB")
@@ -378,6 +378,7 @@ SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Queues", _QUEUES),
     ("Sources", _SOURCES),
     ("HTTP", HTTP),
+    ("MCP", MCP),
     ("Store", _STORE),
     ("Tracking", _TRACKING),
     ("Trials", CHAOS),
