@@ -1,4 +1,4 @@
-"""A session of `rota mcp` is a worker: its claims are renewed while it lives, and back when it ends, however it ends."""
+"""A session of `rota mcp` is a worker: its claims are renewed while it lives, and back when it ends, however that is."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ def test_a_claim_is_renewed_while_the_session_lives(shell: Shell) -> None:
 
     async def talk(rota: Caller) -> None:
         claimed = (await rota("claim"))["claim"]
-        assert eventually(lambda: _renewed(shell, id, 4)) > claimed["lease_expires_at"], (
-            "it outlived the lease it was claimed with"
-        )
+        until = eventually(lambda: _renewed(shell, id, 4))
+        assert until > claimed["lease_expires_at"], "it outlived the lease it was claimed with"
         assert shell.ask("reconcile")["expired_claims_released"] == 0
         (worker,) = shell.ask("worker", "list")
         assert (worker["name"], worker["status"], worker["current_job"]) == ("mcp", "busy", id)
