@@ -1,4 +1,4 @@
-"""A session of `rota mcp` is a worker: its claims are renewed while it lives, and back when it ends, however that is."""
+"""A session of `rota mcp` is a worker: its claims are renewed while it lives, and back when it ends, in whatever way."""
 
 from __future__ import annotations
 
