@@ -57,6 +57,7 @@ def test_a_schema_of_the_future_is_refused(shell: Shell) -> None:
     connection.close()
     for verb in (["list"], ["migrate"], ["worker", "register", "--name", "a"]):
         assert "made by a newer rota" in shell.refuse(*verb, code=1)
+    assert "made by a newer rota" in shell.say("doctor", code=1)
 
 
 def test_doctor_finds_nothing_wrong_with_a_fresh_database(shell: Shell) -> None:

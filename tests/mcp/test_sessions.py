@@ -1,4 +1,4 @@
-"""A session of `rota mcp` is a worker: its claims are renewed while it lives, and back when it ends, in whatever way."""
+"""A session of `rota mcp` is a worker: its claims are renewed while it lives, and back however it ends."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.settings import Settings
     from rota.store.port import Database
 
-LINK_WITHIN = 15.0
+LINK_WITHIN = 10.0
 LOOK_AGAIN = 0.05
 
 TOML = """\
@@ -151,14 +151,18 @@ def run(call: Call) -> int:
     from rota.orchestrator.run import run as keep
     from rota.orchestrator.screen import Screen
     from rota.settings import folder_of
+    from rota.store.open import REMOTE
 
+    if call.json:
+        raise BadInput("run shows lines for people: `rota orchestrator start --log-format json` writes JSON")
     settings, folder = call.settings(), folder_of()
     app, pools = app_of(call, settings), pools_of(call, settings)
     with call.store(make=True) as store:
         database = store.database
         refuse_second(database)
     tasks = declared(app, folder, settings)
-    port, other = choose(settings, call["port"])
+    has_api = not database.url.startswith(REMOTE)
+    port, other = choose(settings, call["port"]) if has_api else (settings.http_port, None)
     if other is not None:
         aside(f"port {settings.http_port} is taken by {other}: the dashboard is at {port} instead")
     _say_first(call, app, database, pools)

@@ -5,11 +5,12 @@ A thread writes, so that a slow terminal or a pipe that nobody reads never holds
 
 from __future__ import annotations
 
+import os
 import queue
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.ids import printable
@@ -120,9 +121,11 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST_RESULT else f"{text[:LONGEST_RESULT]}…"
 
 
-def _write(text: Any) -> None:
+def _write(text: str) -> None:
+    """Straight to the descriptor: whoever ends this process must not wait for a stream that this thread holds."""
+    data = f"{text}\n".encode(sys.stdout.encoding, "backslashreplace")
     try:
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
+        while data:
+            data = data[os.write(sys.stdout.fileno(), data) :]
     except (OSError, ValueError):  # nobody reads any more; the crew goes on
         pass

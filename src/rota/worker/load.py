@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput, RotaError
+from rota.core.source import KIND
 from rota.worker.handler import LONGEST_TEXT, told
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def main() -> None:
     answer: dict[str, object]
     try:
         app = load_app(sys.argv[1])
-        answer = {"tasks": {kind: task.queue for kind, task in app.tasks.items()}, "problem": None}
+        tasks = {kind: task.queue for kind, task in app.tasks.items() if not kind.startswith(KIND)}
+        answer = {"tasks": tasks, "problem": None}
     except RotaError as problem:
         answer = {"tasks": {}, "problem": str(problem)}
     with open(int(sys.argv[2]), "w", encoding="utf-8") as told_to:
