@@ -177,6 +177,21 @@ def test_without_an_app_it_says_how_to_get_one(bare: Shell) -> None:
     assert list(bare.folder.iterdir()) == []
 
 
+def test_nothing_is_made_for_an_app_that_is_not_there(bare: Shell) -> None:
+    assert "there is no module 'nope'" in bare.refuse("run", "--app", "nope:app", code=1)
+    assert "shows lines for people" in bare.refuse("run", "--app", "nope:app", "--json", code=2)
+    assert list(bare.folder.iterdir()) == []
+
+
+def test_tasks_that_no_pool_serves_are_named_at_the_start(begun: Shell) -> None:
+    with (begun.folder / "app.py").open("a") as app:
+        app.write('\n\n@app.task(queue="far")\ndef walk() -> None: ...\n')
+    run = Running(begun, "--pool", "far=1")
+    assert "rota add Hello --kind walk --queue far" in run.until("add a job")
+    assert "queue default has tasks and no pool: `rota scale default=1`" in run.until("not served")
+    run.stop()
+
+
 def test_a_second_run_names_the_first_and_how_to_end_it(begun: Shell) -> None:
     run = Running(begun)
     run.until("is up")

@@ -7,8 +7,9 @@ import signal
 from typing import TYPE_CHECKING
 
 from rota.cli.call import aside
-from rota.core.errors import BadInput, RotaError, StoreError
+from rota.core.errors import BadInput, NotFound, RotaError, StoreError
 from rota.core.queue import DEFAULT
+from rota.settings import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,8 +107,6 @@ def _enter(folder: str) -> None:
 
 def _files() -> tuple[list[str], list[str]]:
     """Write the files that are missing; which were made, and what to say of those that were there."""
-    from rota.settings import folder_of
-
     made, kept = [], []
     for file, (text, _, hint) in FILES.items():
         if file == "rota.toml" and not os.path.lexists(file) and folder_of() == os.getcwd():
@@ -133,6 +132,12 @@ def app_of(call: Call, settings: Settings) -> str:
     return app
 
 
+def home() -> str | None:
+    """Where else than in the current folder the app is looked for: beside the settings that name it."""
+    folder = folder_of()
+    return None if folder == os.getcwd() else folder
+
+
 def pools_of(call: Call, settings: Settings) -> dict[str, int]:
     """The pools that were asked for; without any, those of the settings; without those, one worker for all queues."""
     pools = dict(call["pool"] or [])
@@ -150,17 +155,20 @@ def run(call: Call) -> int:
     from rota.orchestrator.run import MAIN, Start, refuse_second
     from rota.orchestrator.run import run as keep
     from rota.orchestrator.screen import Screen
-    from rota.settings import folder_of
     from rota.store.open import REMOTE
 
     if call.json:
         raise BadInput("run shows lines for people: `rota orchestrator start --log-format json` writes JSON")
-    settings, folder = call.settings(), folder_of()
+    settings, folder = call.settings(), home()
     app, pools = app_of(call, settings), pools_of(call, settings)
+    try:
+        with call.store() as store:
+            refuse_second(store.database)
+    except NotFound:  # made below, once there is something to run
+        pass
+    tasks = declared(app, folder, settings)
     with call.store(make=True) as store:
         database = store.database
-        refuse_second(database)
-    tasks = declared(app, folder, settings)
     has_api = not database.url.startswith(REMOTE)
     port, other = choose(settings, call["port"]) if has_api else (settings.http_port, None)
     if other is not None:
@@ -173,7 +181,7 @@ def run(call: Call) -> int:
             problems.append(problem)
             os.kill(os.getpid(), signal.SIGTERM)
 
-    screen = Screen(lambda screen: [] if problems else _head(screen, database, tasks, pools))
+    screen = Screen(lambda screen: _head(screen, database, tasks, pools))
     try:
         told = {"ROTA_HTTP_PORT": str(port)}
         code = keep(
@@ -197,6 +205,8 @@ def _say_first(call: Call, app: str, database: Database, pools: Mapping[str, int
 def _head(screen: Screen, database: Database, tasks: Mapping[str, str], pools: Mapping[str, int]) -> list[str]:
     """Where to look, what to try and how to stop; once the API answers, or does not."""
     rows = [("dashboard", _link(screen, database))]
+    if screen.is_over.is_set():  # there is nothing to look at any more
+        return []
     served = {kind: queue for kind, queue in tasks.items() if queue in pools or DEFAULT in pools}
     for kind, queue in list(served.items())[:1]:
         rows.append(("add a job", f"rota add Hello --kind {kind}{f' --queue {queue}' if queue != DEFAULT else ''}"))

@@ -12,6 +12,7 @@ from rota.core.errors import BadSetting, NotFound, RotaError
 from rota.core.queue import BREAKER
 from rota.core.record import Record
 from rota.core.times import MINUTE, format_duration
+from rota.settings import POSTGRES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,22 +37,29 @@ class Finding(Record):
 
 def doctor(call: Call) -> int:
     """Look at everything; bad findings make the exit code 1."""
-    from rota.cli.surroundings import find_app, look_around, look_at_crew
+    from rota.cli.surroundings import find_app, look_around, look_at_crew, look_at_notices
 
     found: list[Finding] = []
-    code = 0
+    code, named = 0, ""
     try:
         settings = call.settings()
+        named = settings.db or ""
         app = find_app(settings)
         found += look_around(app)
         with call.store() as store:
             found += _look(store)
             if store.link is None:
                 found += look_at_crew(store, settings, app)
+            found += look_at_notices(store)
     except BadSetting as problem:
         found.append(Finding("settings", BAD, str(problem)))
     except RotaError as problem:
-        found.append(Finding("database", BAD, str(problem)))
+        mend = (
+            "see that its server runs, and what --db, ROTA_DB or `db` in rota.toml says"
+            if named.startswith(POSTGRES)
+            else None
+        )
+        found.append(Finding("database", BAD, str(problem), mend))
         code = NotFound.exit_code if isinstance(problem, NotFound) else 0
     if call.json:
         call.document([{name: getattr(each, name) for name in Finding._fields} for each in found])

@@ -7,12 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rota import wire
-from rota.cli.begin import app_of, pools_of
+from rota.cli.begin import app_of, home, pools_of
 from rota.cli.show import columns
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.queue import DEFAULT
 from rota.core.times import format_duration
-from rota.settings import folder_of
 from rota.store.host import host_id
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def start(call: Call) -> int:
     settings = call.settings()
     app, pools = app_of(call, settings), pools_of(call, settings)
     form, http = call["log_format"] or "text", not call["no_http"]
-    wanted = Start(app, pools, log_format=form, folder=folder_of(), http=http)
+    wanted = Start(app, pools, log_format=form, folder=home(), http=http)
     if call["daemon"]:
         return _start_daemon(call, wanted)
     return run(settings, wanted)
@@ -42,7 +41,7 @@ def start_beside(call: Call) -> int:
     from rota.orchestrator.run import Start, run
 
     settings, pools = _beside(call), {call["queue"] or DEFAULT: call["workers"] or 1}
-    form, folder = call["log_format"] or "text", folder_of()
+    form, folder = call["log_format"] or "text", home()
     return run(settings, Start(app_of(call, settings), pools, call["name"], form, folder=folder))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from rota.attention import HOST, JOB, RUN, notices
+from rota.cli.begin import home
 from rota.cli.doctor import BAD, OK, WARN, Finding
 from rota.core import slot as slots
 from rota.core.errors import RotaError
 from rota.core.record import Record
 from rota.core.source import is_internal
-from rota.settings import Settings, folder_of
+from rota.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +36,7 @@ def find_app(settings: Settings) -> App:
     if settings.app is None:
         return App(None, {})
     try:
-        return App(settings.app, declared(settings.app, folder_of(), settings))
+        return App(settings.app, declared(settings.app, home(), settings))
     except RotaError as problem:
         return App(settings.app, {}, str(problem))
 
@@ -83,6 +85,18 @@ def _app(app: App) -> Finding:
     if not app.tasks:
         return Finding("app", WARN, f"{app.name} declares no task", "put @app.task() above a function")
     return Finding("app", OK, f"{app.name} has {', '.join(app.tasks)}")
+
+
+def look_at_notices(store: Store) -> Iterator[Finding]:
+    """What the dashboard says needs attention, beyond slots and queues."""
+    mends = {
+        HOST: "`rota orchestrator status` shows it",
+        RUN: "`rota why {}`",
+        JOB: "`rota retry {}` once it is mended",
+    }
+    for notice in notices(store):
+        if notice.noun in mends:
+            yield Finding(f"{notice.noun}s", WARN, notice.text, mends[notice.noun].format(notice.which))
 
 
 def _api(store: Store, settings: Settings) -> Finding:
