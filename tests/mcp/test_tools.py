@@ -104,6 +104,22 @@ def test_refusals_say_what_would_be_right(shell: Shell) -> None:
     converse(shell, talk, "--most", "2")
 
 
+def test_a_session_for_one_queue_stays_there(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.say("init")
+    shell.add("Elsewhere", "--priority", 9)
+    id = shell.add("Here", "--queue", "review")
+
+    async def talk(rota: Caller) -> None:
+        assert [job["id"] for job in (await rota("ready"))["jobs"]] == [id]
+        assert (await rota("claim"))["job"]["id"] == id
+        assert (await rota("add", title="Next"))["job"]["queue"] == "review"
+        assert (await rota("add", title="Far", queue="far"))["job"]["queue"] == "far"
+        await rota("finish", job_id=id)
+
+    converse(shell, talk, "--queue", "review")
+
+
 def test_what_a_model_reads_of_the_tools(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     shell.say("init")
@@ -115,7 +131,7 @@ def test_what_a_model_reads_of_the_tools(tmp_path: Path) -> None:
             assert tool.description and len(tool.description) < 200, tool.name
             assert tool.output_schema is not None, "its answer is structured"
             for name, schema in tool.input_schema["properties"].items():
-                assert "description" in schema or name in ("limit", "queue", "max_attempts"), (tool.name, name)
+                assert "description" in schema or name in ("limit", "max_attempts"), (tool.name, name)
         assert rota.client.instructions and "previous_runs" in rota.client.instructions
 
     converse(shell, talk)

@@ -54,12 +54,16 @@ class Session:
         self._held: dict[int, Held] = {}
         self._stopping = False
         self._over = threading.Event()
-        self._news = threading.Event()
         self.worker_id = ""
         self._register(self._store)
         every = min(self._store.settings.heartbeat_interval, self._lease // 3)
         self._thread = threading.Thread(target=self._beat_on, args=(every / SECOND / 2,), daemon=True)
         self._thread.start()
+
+    @property
+    def queue(self) -> str | None:
+        """The queue that it works for; None for all."""
+        return self._wanted.queue
 
     @property
     def _lease(self) -> Duration:
@@ -126,7 +130,6 @@ class Session:
     def close(self) -> None:
         """Leave: what is held goes back."""
         self._over.set()
-        self._news.set()
         with self._lock:
             try:
                 self._store.workers.deregister(self.worker_id)

@@ -49,7 +49,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
     def ready(queue: Queue = None, limit: Annotated[int, Field(ge=1, le=100)] = 10) -> Document:
         """List the jobs that can be claimed now, best first."""
         with session.store() as store:
-            return {"jobs": [wire.job(job) for job in store.jobs.ready(queue, limit)]}
+            return {"jobs": [wire.job(job) for job in store.jobs.ready(queue or session.queue, limit)]}
 
     def claim(
         job_id: Annotated[int | None, Field(description="this job; without it the best there is")] = None,
@@ -114,7 +114,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
         payload: Annotated[Any, Field(description="what whoever does it must know; anything JSON can hold")] = None,
         after: Annotated[list[int] | None, Field(description="wait until these jobs are done")] = None,
         parent: Annotated[int | None, Field(description="the job it is part of")] = None,
-        queue: str = DEFAULT,
+        queue: Annotated[str | None, Field(description="where it goes; without it, where you claim from")] = None,
         kind: Annotated[str, Field(description="the task that runs it, where programs do")] = "",
         priority: Annotated[int, Field(description="higher runs first")] = 0,
         key: Annotated[
@@ -123,7 +123,8 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
         max_attempts: Annotated[int | None, Field(ge=1)] = None,
     ) -> Document:
         """Add a job. With `after` it waits for others. A key that is there already answers with the job that has it."""
-        new = NewJob(title, queue, kind, payload, priority, after or (), parent, None, key, None, max_attempts)
+        where = queue or session.queue or DEFAULT
+        new = NewJob(title, where, kind, payload, priority, after or (), parent, None, key, None, max_attempts)
         with session.store() as store:
             return {"job": wire.job(store.jobs.add(new))}
 
