@@ -231,6 +231,8 @@ def test_a_folder_too_high_says_where_the_database_is(bare: Shell) -> None:
     assert "there is one in shop: `cd shop`" in bare.refuse("list", code=3)
     (finding,) = [each for each in bare.ask("doctor", code=3) if each["level"] == "bad"]
     assert "`cd shop`" in finding["text"]
+    told = bare.call("add", "Hello").stderr
+    assert "made a new database at " in told and "there is one in shop: `cd shop`, if you meant that" in told
 
 
 def test_doctor_tells_of_a_crew_that_was_killed_and_of_jobs_that_nobody_will_do(begun: Shell) -> None:

@@ -84,13 +84,15 @@ def open_database(
         return postgres.open_database(url, settings, make, clock, told)
     path = path_of(url) if url else find(os.getcwd())
     if path is None or not os.path.lexists(path):
+        near = "" if path else _below(os.getcwd())
         if not make:
             where = f"at {path}" if path else "here or in any folder above"
-            near = "" if path else _below(os.getcwd())
             raise NotFound(f"there is no database {where}: `rota init` makes one{near}")
         from rota.store.sqlite.create import create
 
         path = create(path, os.getcwd(), told)
+        if near and told:
+            told(f"that is a new one{near}, if you meant that")
     from rota.store.sqlite.database import SqliteDatabase
 
     return SqliteDatabase(path, clock, told)
