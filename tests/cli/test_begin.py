@@ -198,7 +198,8 @@ def test_a_second_run_names_the_first_and_how_to_end_it(begun: Shell) -> None:
     message = begun.refuse("run", code=4)
     assert f"is running already, pid {run.process.pid}: `rota orchestrator stop` ends it" in message
     assert f"orchestrator {run.process.pid} stopped" in begun.say("orchestrator", "stop")
-    assert run.process.wait(60) == 0
+    run.process.communicate(timeout=60)
+    assert run.process.returncode == 0
 
 
 def test_a_port_that_was_chosen_and_is_taken_is_refused_with_who_has_it(begun: Shell) -> None:
