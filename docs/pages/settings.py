@@ -17,9 +17,14 @@ value that makes no sense stops the program at once, with exit code 2 and a mess
 EXAMPLE = """\
 ```toml
 # rota.toml
+app = "shop:app"
 lease = "10m"
 heartbeat_interval = "5s"
 max_attempts = 5
+
+[pools]
+tag = 2
+default = 1
 ```"""
 
 
@@ -41,5 +46,7 @@ the [command line's page](cli.md) says where. They are not settings and cannot s
 def _default(name: str) -> str:
     value = getattr(Settings(), name)
     if value is None:
+        return "none"
+    if value == ():
         return "none"
     return code(format_duration(value) if is_duration(name) else str(value)) if value != "" else "none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rota.core.errors import BadSetting, RotaError
+from rota.core.errors import BadInput, BadSetting, RotaError
 from rota.core.health import HealthPolicy
 from rota.core.record import Record
 from rota.core.restart import RestartPolicy
@@ -28,6 +28,8 @@ class Settings(Record):
 
     db: str | None = None
     schema: str = "rota"
+    app: str | None = None
+    pools: tuple[tuple[str, int], ...] = ()
     lease: Duration = 30 * MINUTE
     heartbeat_interval: Duration = 30 * SECOND
     poll_interval: Duration = 2 * SECOND
@@ -82,6 +84,10 @@ MEANINGS = {
     "db": "the database: a path or URL, or the `http://` address of an API;"
     " without it the nearest `.rota/rota.db`, upwards from the current folder",
     "schema": "on PostgreSQL, the schema that holds everything; `?schema=NAME` in the URL is stronger",
+    "app": "the application whose tasks the workers of `rota run` and its like run, as `module:name`;"
+    " looked for in the current folder and in that of the file that says so",
+    "pools": "how many workers each queue has, as a table `[pools]` or `tag=2,library=10`;"
+    " without it one worker for all queues",
     "lease": "how long a claim by hand lasts unless renewed",
     "heartbeat_interval": "how often a registered worker promises to beat; two missed beats and it is dead",
     "poll_interval": "how long a lost wake-up may go unnoticed",
@@ -111,7 +117,8 @@ MEANINGS = {
     "tracking": "the PostgreSQL database in whose `ai.*` tables workers report, as a URL, or `off`; without it `db`, "
     "where that is PostgreSQL and has the tables",
 }
-_TEXTS = ("db", "schema", "tracing", "tracking", "http_host", "http_hosts", "http_cert", "http_key")
+_POOLS = "pools"
+_TEXTS = ("db", "schema", "app", "tracing", "tracking", "http_host", "http_hosts", "http_cert", "http_key")
 _COUNTS = (
     "max_attempts",
     "keep_jobs",
@@ -131,7 +138,7 @@ _FILES = ("rota.toml", "pyproject.toml")
 
 def is_duration(name: str) -> bool:
     """Whether a setting is a time, in microseconds here."""
-    return name not in _TEXTS and name not in _COUNTS
+    return name not in _TEXTS and name not in _COUNTS and name != _POOLS
 
 
 def load(
@@ -173,6 +180,8 @@ def check(settings: Settings) -> Settings:
         raise BadSetting("tracking must be a PostgreSQL URL, such as postgresql://user@host:5432/database, or off")
     if settings.tracing not in (OFF, "otel"):
         raise BadSetting(f"tracing must be otel or off, not {settings.tracing!r}")
+    if settings.app is not None and not all(settings.app.partition(":")):
+        raise BadSetting(f"app must be module:name, such as shop:app for `app` in shop.py, not {settings.app!r}")
     if settings.max_attempts < 1:
         raise BadSetting("max_attempts must be at least 1")
     return settings
@@ -185,15 +194,45 @@ def _read(source: str, name: str, value: object) -> object:
     if name in _TEXTS:
         return str(value)
     if name in _COUNTS:
-        if isinstance(value, bool) or not str(value).isascii() or not str(value).isdigit():
-            raise BadSetting(f"{where} must be a whole number, not {value!r}")
-        return int(str(value))
+        return _count(where, value)
+    if name == _POOLS:
+        return _pools(where, value)
     if str(value) == "0" and name == "health_history":
         return 0
     try:
         return parse_duration(str(value), MINUTE if name == "lease" else None)
     except RotaError as problem:
         raise BadSetting(f"{where}: {problem}") from None
+
+
+def _count(where: str, value: object) -> int:
+    if isinstance(value, bool) or not str(value).isascii() or not str(value).isdigit():
+        raise BadSetting(f"{where} must be a whole number, not {value!r}")
+    return int(str(value))
+
+
+def _pools(where: str, value: object) -> tuple[tuple[str, int], ...]:
+    """Pools as a file has them, a table; or as one text, from a variable."""
+    from rota.core.ids import queue_name
+
+    if isinstance(value, str):
+        value = dict(each.strip().partition("=")[::2] for each in value.split(",") if each.strip())
+    if not isinstance(value, dict):
+        raise BadSetting(f"{where} must be a table such as `tag = 2` under [pools], not {value!r}")
+    try:
+        found = tuple((queue_name(queue), _count(f"{where}, {queue}", count)) for queue, count in value.items())
+    except BadInput as problem:
+        raise BadSetting(f"{where}: {problem}") from None
+    for queue, count in found:
+        if count < 1:
+            raise BadSetting(f"{where}, {queue} must be at least 1: leave the queue out to have no workers for it")
+    return found
+
+
+def folder_of(start: str = ".") -> str | None:
+    """The folder of the file that holds the settings in force here, if any file does."""
+    found = _from_files(start)
+    return os.path.dirname(found[0][0]) if found else None
 
 
 def _from_files(start: str) -> list[tuple[str, dict[str, object]]]:
@@ -219,10 +258,48 @@ def _from_file(path: str, file: str) -> dict[str, object] | None:
         raise BadSetting(f"{path} cannot be read: {problem.strerror}") from None
     if file == "pyproject.toml" and b"[tool.rota" not in data:
         return None
-    import tomllib
-
     try:
-        values = tomllib.loads(data.decode())
+        text = data.decode()
+        values = _plain(text) or _toml(text)
     except ValueError as problem:
         raise BadSetting(f"{path} is not TOML: {problem}") from None
     return values if file == "rota.toml" else values.get("tool", {}).get("rota")
+
+
+def _toml(text: str) -> dict[str, Any]:
+    import tomllib  # with all that it needs it takes longer to import than most commands to run
+
+    return tomllib.loads(text)
+
+
+def _plain(text: str) -> dict[str, Any] | None:
+    """A file of plain lines, `name = "text"` and `name = 5` below each other, as `rota init` makes one.
+
+    Nothing for any other: the loops that call rota wait for every import, and this needs none.
+    """
+    values: dict[str, Any] = {}
+    table = values
+    for line in map(str.strip, text.splitlines()):
+        if not line or line[0] == "#":
+            continue
+        if line[0] == "[" and line[-1] == "]":
+            name, table = line[1:-1], {}
+            given: object = table
+            into = values
+        else:
+            name, _, right = line.partition("=")
+            name, right, into = name.strip(), right.strip(), table
+            given = _plain_value(right)
+        if given is None or name in into or not name.replace("_", "").isalnum() or not name.isascii():
+            return None
+        into[name] = given
+    return values
+
+
+def _plain_value(text: str) -> str | int | None:
+    inside = text[1:-1]
+    if len(text) > 1 and text[0] == text[-1] == '"' and inside.isprintable() and not {'"', "\\"} & set(inside):
+        return inside
+    if text.isascii() and text.isdigit() and (text == "0" or text[0] != "0"):
+        return int(text)
+    return None

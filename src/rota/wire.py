@@ -294,6 +294,7 @@ def settings(settings: Settings) -> Document:
 
     shown = {name: getattr(settings, name) for name in settings._fields}
     shown["db"], shown["tracking"] = _without_password(settings.db), _without_password(settings.tracking)
+    shown["pools"] = dict(settings.pools)
     return {name: value / SECOND if is_duration(name) else value for name, value in shown.items()}
 
 

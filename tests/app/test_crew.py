@@ -159,4 +159,5 @@ except rota.RotaError as problem:
     print(problem)
 """
     broken = "import os\nif os.environ.get('BREAK'):\n    raise SystemExit('no such model')\n"
-    assert "no worker of the crew came up: no such model" in run(tmp_path, body, broken)
+    told = "no worker of the crew came up: module shop cannot be imported: SystemExit: no such model (line 3 of shop.py"
+    assert told in run(tmp_path, body, broken)

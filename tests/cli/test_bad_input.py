@@ -74,7 +74,6 @@ BAD = [
     (2, "did you mean `rota worker`?", ["wrker", "list"]),
     (2, "did you mean `rota worker register`?", ["worker", "regster"]),
     (2, "worker needs one of: deregister, exec, heartbeat, list", ["worker"]),
-    (2, "orchestrator start needs --app", ["orchestrator", "start"]),
     (
         2,
         "'tag' is not a pool: write for example tag=2",
@@ -132,7 +131,6 @@ def test_without_a_database_only_those_that_make_one_work(bare: Shell) -> None:
         ["claim", "1"],
         ["worker", "heartbeat", "w"],
         ["queue", "list"],
-        ["doctor"],
         ["migrate"],
     ):
         assert "`rota init` makes one" in bare.refuse(*words, code=3)

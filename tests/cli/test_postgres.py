@@ -123,6 +123,8 @@ def test_what_is_not_there_is_told_with_what_to_do(rota: Terminal) -> None:
     assert "`rota init` makes one" in rota.refuse("list", code=3)
     assert "out of reach" in rota.refuse("list", "--db", "postgresql://u:secret@127.0.0.1:1/x", code=1)
     assert "secret" not in rota.refuse("list", "--db", "postgresql://u:secret@127.0.0.1:1/x", code=1)
+    assert "out of reach" in rota.say("doctor", "--db", "postgresql://u:secret@127.0.0.1:1/x", code=1)
+    assert "`rota init` makes one" in rota.say("doctor", code=3)
     assert "is not a PostgreSQL URL" in rota.refuse("list", "--db", "postgresql://h:x/y", code=2)
     assert "is not a schema" in rota.refuse("list", "--db", "postgresql://h/y?schema=A", code=2)
     elsewhere = with_parts(database_for_tests(), dbname="nowhere")

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def test_init_makes_a_database_once(bare: Shell) -> None:
-    assert bare.say("init") == f"made a new database at {bare.path}"
-    assert bare.say("init") == f"there is a database at {bare.path} already"
-    assert bare.ask("init") == {"path": str(bare.path), "made": False, "schema": LATEST}
+    assert bare.say("init").startswith(f"made a new database at {bare.path}\n")
+    assert bare.say("init").startswith(f"there is a database at {bare.path} already\n")
+    assert bare.ask("init") == {"path": str(bare.path), "made": False, "schema": LATEST, "files": []}
     assert bare.path.stat().st_mode & 0o777 == 0o600
     assert bare.path.parent.stat().st_mode & 0o777 == 0o700
 
@@ -26,7 +26,12 @@ def test_init_makes_one_here_even_below_another(shell: Shell) -> None:
     below = shell.folder / "below"
     below.mkdir()
     shell.folder = below
-    assert shell.ask("init") == {"path": str(below / ".rota" / "rota.db"), "made": True, "schema": LATEST}
+    assert shell.ask("init") == {
+        "path": str(below / ".rota" / "rota.db"),
+        "made": True,
+        "schema": LATEST,
+        "files": ["rota.toml", "app.py"],
+    }
 
 
 def test_prune_forgets_what_is_over(shell: Shell) -> None:
@@ -52,6 +57,7 @@ def test_a_schema_of_the_future_is_refused(shell: Shell) -> None:
     connection.close()
     for verb in (["list"], ["migrate"], ["worker", "register", "--name", "a"]):
         assert "made by a newer rota" in shell.refuse(*verb, code=1)
+    assert "made by a newer rota" in shell.say("doctor", code=1)
 
 
 def test_doctor_finds_nothing_wrong_with_a_fresh_database(shell: Shell) -> None:
@@ -107,5 +113,5 @@ def test_doctor_names_who_holds_the_write_lock(shell: Shell) -> None:
 
 def test_doctor_of_a_broken_file_says_so(shell: Shell) -> None:
     shell.path.write_bytes(b"rubbish" * 1000)
-    (finding,) = shell.ask("doctor", code=1)
+    finding = shell.ask("doctor", code=1)[-1]
     assert finding["level"] == "bad" and "not a SQLite database" in finding["text"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rota.core.errors import BadSetting
 from rota.core.times import DAY, MINUTE, SECOND
-from rota.settings import MEANINGS, Settings, load
+from rota.settings import MEANINGS, Settings, _plain, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +53,56 @@ def test_pyproject_counts_only_with_a_table_of_ours(tmp_path: Path) -> None:
     assert load(environment={}, start=str(inner)).max_attempts == 6
 
 
+def test_pools_stand_in_a_table_of_the_file_or_in_one_variable(tmp_path: Path) -> None:
+    (tmp_path / "rota.toml").write_text('app = "shop:app"\n[pools]\ntag = 2\nlibrary = 10\n')
+    settings = load(environment={}, start=str(tmp_path))
+    assert (settings.app, settings.pools) == ("shop:app", (("tag", 2), ("library", 10)))
+    assert load(environment={"ROTA_POOLS": "tag=3, default=1"}, start=str(tmp_path)).pools == (
+        ("tag", 3),
+        ("default", 1),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'app = "shop:app"\n\n# more\n[pools]\ntag = 2\ndefault = 0\n',
+        'lease="10m"\nmax_attempts =   7',
+        "",
+        'a_b = "# no comment = [x]"',
+    ],
+)
+def test_a_plain_file_reads_the_same_without_a_parser_of_toml(text: str) -> None:
+    assert _plain(text) == tomllib.loads(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'lease = "10m" # a comment',
+        "lease = '10m'",
+        'lease = "1\\u0030m"',
+        'lease = "a"b"',
+        "x = 012",
+        "x = 1_000",
+        "x = true",
+        "x = [1]",
+        "x = 1\nx = 2",
+        "[a]\n[a]",
+        "[[a]]",
+        "[a.b]",
+        "a.b = 1",
+        '"a" = 1',
+        "x",
+        "x = ",
+        'x = """',
+        "x = \u0661",
+    ],
+)
+def test_any_other_file_is_left_to_the_parser_of_toml(text: str) -> None:
+    assert _plain(text) is None
+
+
 def test_an_empty_variable_is_no_variable(tmp_path: Path) -> None:
     assert load(environment={"ROTA_LEASE": ""}, start=str(tmp_path)).lease == 30 * MINUTE
 
@@ -81,7 +132,12 @@ def test_every_setting_has_a_meaning_that_the_docs_can_show() -> None:
         ({"keep_jobs": True}, "must be a whole number, not True"),
         ({"lease": "-5m"}, "write for example 90s, 30m or 2h"),
         ({"keep_for": "forever"}, "write for example 90s, 30m or 2h"),
-        ({"leese": "5m"}, "unknown setting 'leese': known are db, schema, lease"),
+        ({"app": "shop"}, "app must be module:name, such as shop:app for `app` in shop.py, not 'shop'"),
+        ({"pools": 3}, r"pools .* must be a table such as `tag = 2` under \[pools\], not 3"),
+        ({"pools": {"tag": 0}}, "tag must be at least 1: leave the queue out"),
+        ({"pools": {"a b": 1}}, "'a b' is not a queue name"),
+        ({"pools": "tag=x"}, "tag must be a whole number, not 'x'"),
+        ({"leese": "5m"}, "unknown setting 'leese': known are db, schema, app, pools, lease"),
     ],
     ids=repr,
 )

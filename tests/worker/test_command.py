@@ -56,7 +56,8 @@ def test_it_reads_the_job_and_finds_its_claim_in_its_environment(start: Callable
     whole = {"id": 101, "title": "t", "queue": "default", "payload": None, "status": "active", "note": "n"}
     assert ended(worker, '{"ROTA_DB":"x","path":"é"}', whole=whole)["outcome"] == "done"
     document, environment = output(worker).decode().split("\n\n", 1)
-    assert json.loads(document) == {**whole, "payload": {"ROTA_DB": "x", "path": "é"}}
+    more: dict[str, Any] = {"checkpoint": None, "previous_runs": []}
+    assert json.loads(document) == {**whole, "payload": {"ROTA_DB": "x", "path": "é"}, **more}
     told = dict(line.split("=", 1) for line in environment.splitlines() if line.startswith("ROTA_"))
     assert told == {
         "ROTA_JOB_ID": "101",

@@ -4,11 +4,36 @@ from __future__ import annotations
 
 from rota.cli.command import Argument, Command, Option
 
-_APP = Option("--app", "the application whose tasks they run", "MODULE:APP", required=True)
+_APP = Option("--app", "the application whose tasks they run", "MODULE:APP", env="ROTA_APP")
 _LOG_FORMAT = Option("--log-format", "how its log lines are written", "FORM", default="text", choices=("text", "json"))
 _URL = Option("--url", "the HTTP API of a host that has the database, in the place of --db", "URL")
 _HOST = Option("--host", "the host, as `orchestrator status` shows it; without it this one", "NAME")
 _CREW = Option("--crew", "the crew; main is that of `orchestrator start`", "NAME", default="main")
+
+_POOL = Option("--pool", "so many workers for a queue; may be repeated", "Q=N", "pool", many=True)
+_WORKERS = Option("--workers", "so many for all queues that have no pool", "N", "count")
+
+FIRST = (
+    Command(
+        "init",
+        "make a database in .rota, rota.toml and app.py here or in DIR; or only the database that --db names",
+        "begin:init",
+        "rota init shop",
+        (Argument("DIR", "the folder; made where there is none", required=False),),
+    ),
+    Command(
+        "run",
+        "run the app's workers, the API and the dashboard in this terminal, until Ctrl-C",
+        "begin:run",
+        "rota run --app shop:app --pool tag=2",
+        options=(
+            _APP,
+            _POOL,
+            _WORKERS,
+            Option("--port", "the port of API and dashboard; without one the first free from 8356 on", "N", "whole"),
+        ),
+    ),
+)
 
 CREW = (
     Command(
@@ -18,8 +43,8 @@ CREW = (
         "rota orchestrator start --app shop:app --pool tag=2",
         options=(
             _APP,
-            Option("--pool", "so many workers for a queue; may be repeated", "Q=N", "pool", many=True),
-            Option("--workers", "so many for all queues that have no pool", "N", "count"),
+            _POOL,
+            _WORKERS,
             Option("--daemon", "in the background; returns when the first worker is up"),
             Option("--no-http", "without the HTTP API, which otherwise has a slot of its own"),
             _LOG_FORMAT,

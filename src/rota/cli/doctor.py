@@ -8,10 +8,11 @@ import time
 
 from rota.cli.show import columns
 from rota.core import worker as workers
-from rota.core.errors import NotFound, RotaError
+from rota.core.errors import BadSetting, NotFound, RotaError
 from rota.core.queue import BREAKER
 from rota.core.record import Record
 from rota.core.times import MINUTE, format_duration
+from rota.settings import POSTGRES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,20 +37,36 @@ class Finding(Record):
 
 def doctor(call: Call) -> int:
     """Look at everything; bad findings make the exit code 1."""
+    from rota.cli.surroundings import find_app, look_around, look_at_crew, look_at_notices
+
     found: list[Finding] = []
+    code, named = 0, ""
     try:
+        settings = call.settings()
+        named = settings.db or ""
+        app = find_app(settings)
+        found += look_around(app)
         with call.store() as store:
             found += _look(store)
-    except NotFound:
-        raise
+            if store.link is None:
+                found += look_at_crew(store, settings, app)
+            found += look_at_notices(store)
+    except BadSetting as problem:
+        found.append(Finding("settings", BAD, str(problem)))
     except RotaError as problem:
-        found.append(Finding("database", BAD, str(problem)))
+        mend = (
+            "see that its server runs, and what --db, ROTA_DB or `db` in rota.toml says"
+            if named.startswith(POSTGRES)
+            else None
+        )
+        found.append(Finding("database", BAD, str(problem), mend))
+        code = NotFound.exit_code if isinstance(problem, NotFound) else 0
     if call.json:
         call.document([{name: getattr(each, name) for name in Finding._fields} for each in found])
     else:
         rows = [(each.level, each.about, f"{each.text}; {each.mend}" if each.mend else each.text) for each in found]
         call.lines(columns(call, ("CHECK", "ABOUT", "FOUND"), rows))
-    return int(any(each.level == BAD for each in found))
+    return code or int(any(each.level == BAD for each in found))
 
 
 def _look(store: Store) -> Iterator[Finding]:
@@ -74,7 +91,10 @@ def _look(store: Store) -> Iterator[Finding]:
 
 
 def _look_at_file(path: str) -> Iterator[Finding]:
+    from rota.cli.surroundings import room
+
     yield Finding("database", OK, f"{path}, {os.path.getsize(path):,} bytes")
+    yield room(os.path.dirname(path)).but(about="disk")
     yield _permissions(path)
     yield _file_system(path)
     yield _lock(path)

@@ -32,7 +32,7 @@ def open_link(call: Call) -> int:
             link: str = store.link.post("/codes")["link"]
         else:
             beside = store.database.beside
-            link = _ask_for_link(local_address(beside), local_secret(beside))
+            link = ask_for_link(local_address(beside), local_secret(beside))
     if call.json:
         call.document({"link": link})
     else:
@@ -45,7 +45,8 @@ def open_link(call: Call) -> int:
     return 0
 
 
-def _ask_for_link(address: str, secret: str) -> str:
+def ask_for_link(address: str, secret: str) -> str:
+    """A link with a one-time code, from the API at this address."""
     import json
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen

@@ -5,6 +5,21 @@ from __future__ import annotations
 from rota.cli.command import Argument, Command, Option
 from rota.core.access import SCOPES
 
+MCP = (
+    Command(
+        "mcp",
+        "serve jobs as tools over the Model Context Protocol, on stdin and stdout; needs rota[mcp]",
+        "mcp:mcp",
+        "rota mcp --name reviewer --queue review",
+        options=(
+            Option("--name", "the worker's name, as `rota worker list` shows it", "N", default="mcp"),
+            Option("--queue", "claim from this queue alone", "Q", "queue"),
+            Option("--most", "how many jobs it may hold at a time", "N", "count", default="1"),
+            Option("--lease", "how long a claim lasts unless renewed; a bare number is minutes", "D", "lease"),
+        ),
+    ),
+)
+
 HTTP = (
     Command(
         "serve",

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rota import wire
+from rota.cli.begin import app_of, home, pools_of
 from rota.cli.show import columns
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.queue import DEFAULT
@@ -26,24 +27,22 @@ def start(call: Call) -> int:
     """Keep a crew alive until a signal says stop: here, or in the background."""
     from rota.orchestrator.run import Start, run
 
-    pools = dict(call["pool"] or [])
-    if call["workers"] is not None:
-        if DEFAULT in pools:
-            raise BadInput("--workers N is the pool default: leave one of the two out")
-        pools[DEFAULT] = call["workers"]
-    pools = pools or {DEFAULT: 1}
-    wanted = Start(call["app"], pools, log_format=call["log_format"] or "text", http=not call["no_http"])
+    settings = call.settings()
+    app, pools = app_of(call, settings), pools_of(call, settings)
+    form, http = call["log_format"] or "text", not call["no_http"]
+    wanted = Start(app, pools, log_format=form, folder=home(), http=http)
     if call["daemon"]:
         return _start_daemon(call, wanted)
-    return run(call.settings(), wanted)
+    return run(settings, wanted)
 
 
 def start_beside(call: Call) -> int:
     """Keep workers of a crew of their own alive, beside any orchestrator."""
     from rota.orchestrator.run import Start, run
 
-    pools = {call["queue"] or DEFAULT: call["workers"] or 1}
-    return run(_beside(call), Start(call["app"], pools, call["name"], call["log_format"] or "text"))
+    settings, pools = _beside(call), {call["queue"] or DEFAULT: call["workers"] or 1}
+    form, folder = call["log_format"] or "text", home()
+    return run(settings, Start(app_of(call, settings), pools, call["name"], form, folder=folder))
 
 
 def exec_beside(call: Call) -> int:

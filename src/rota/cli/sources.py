@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rota import wire
+from rota.cli.begin import app_of
 from rota.cli.show import age, columns
 from rota.core.errors import NotFound, RotaError
 from rota.core.ids import printable
@@ -56,11 +57,12 @@ def check(call: Call) -> int:
     """Run a source once, explain its query, and say what it would add."""
     from rota.worker.load import load_app
 
-    app = load_app(call["app"])
+    named = app_of(call, call.settings())
+    app = load_app(named)
     source = app.sources.get(call["name"])
     if source is None:
         known = ", ".join(sorted(app.sources)) or "none"
-        raise NotFound(f"{call['app']} has no source {call['name']}; it has: {known}")
+        raise NotFound(f"{named} has no source {call['name']}; it has: {known}")
     plan = _plan(source)
     found = [] if plan and plan.denied else _found(source, call["limit"] or 10)
     verdicts = _verdicts(call, source, found)

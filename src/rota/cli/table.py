@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rota.cli.chaos_table import CHAOS
 from rota.cli.command import Argument, Command, Option
-from rota.cli.crew_table import CREW
-from rota.cli.http_table import HTTP
+from rota.cli.crew_table import CREW, FIRST
+from rota.cli.http_table import HTTP, MCP
 from rota.core.job import STATES
 
 DB = Option("--db", "the database: a path, sqlite:///path or postgresql://user@host/database", "URL", env="ROTA_DB")
@@ -266,7 +266,7 @@ _SOURCES = (
         "rota source check files --app shop:app",
         (Argument("NAME", "the source"),),
         (
-            Option("--app", "the application that declares it", "MODULE:APP", required=True, env="ROTA_APP"),
+            Option("--app", "the application that declares it", "MODULE:APP", env="ROTA_APP"),
             Option("--limit", "how many keys to show", "N", "count", default="10"),
         ),
     ),
@@ -280,7 +280,6 @@ _SOURCES = (
 )
 
 _STORE = (
-    Command("init", "make a database in .rota here, or what --db names", "upkeep:init", "rota init"),
     Command(
         "reconcile",
         "make the store true: dead workers, lapsed leases, orphans, stale states",
@@ -371,6 +370,7 @@ _TRACKING = (
 )
 
 SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
+    ("First", FIRST),
     ("Jobs", _JOBS),
     ("Claims", _CLAIMS),
     ("Workers", _WORKERS),
@@ -378,6 +378,7 @@ SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Queues", _QUEUES),
     ("Sources", _SOURCES),
     ("HTTP", HTTP),
+    ("MCP", MCP),
     ("Store", _STORE),
     ("Tracking", _TRACKING),
     ("Trials", CHAOS),

@@ -1,8 +1,7 @@
-"""`init`, `reconcile`, `prune`, `migrate`: what keeps a store in order."""
+"""`reconcile`, `prune`, `migrate`: what keeps a store in order."""
 
 from __future__ import annotations
 
-import os
 import sys
 
 from rota import wire
@@ -15,26 +14,6 @@ if TYPE_CHECKING:
 
     from rota.cli.call import Call
     from rota.store.port import Database
-
-
-def init(call: Call) -> int:
-    """Make a database here, or where `--db` says; one that is there stays as it is."""
-    from rota.store.open import FOLDER, open_store
-    from rota.store.sqlite.create import create
-
-    settings = call.settings()
-    told: list[str] = []
-    if settings.db is None and not os.path.lexists(FOLDER):
-        create(None, os.getcwd(), told.append)
-    with open_store(settings.db, settings, make=True, told=told.append) as store:
-        path, version = store.database.path, store.database.version
-    if call.json:
-        for text in told:
-            aside(text)
-        call.document({"path": path, "made": bool(told), "schema": version})
-    else:
-        call.say(told[0] if told else f"there is a database at {path} already")
-    return 0
 
 
 def reconcile(call: Call) -> int:

@@ -21,6 +21,7 @@ from rota.http.auth import is_loopback
 from rota.http.guard import LOOPBACK
 from rota.http.local import LOCAL, address_file, local_token
 from rota.http.pipe import Pipe
+from rota.http.port import holder
 from rota.http.protocol import protocol
 from rota.settings import load
 from rota.store.open import open_store
@@ -109,9 +110,10 @@ def _bound(settings: Settings) -> Iterator[socket.socket]:
             listening.bind(place)
             listening.listen(BACKLOG)
         except OSError as problem:
-            raise Conflict(
-                f"cannot listen on {host}:{port} ({problem.strerror}): choose another with --port or http_port"
-            ) from None
+            other = holder(host, port)
+            by = f", taken by {other}" if other is not None else ""
+            text = f"cannot listen on {host}:{port} ({problem.strerror}{by}): choose another with --port or http_port"
+            raise Conflict(text) from None
         yield listening
 
 

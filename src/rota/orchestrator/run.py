@@ -11,10 +11,11 @@ from rota.core.record import Record
 from rota.core.slot import HTTP
 from rota.core.times import MILLISECOND
 from rota.orchestrator.crew import Crew
-from rota.orchestrator.exclusive import Exclusive
+from rota.orchestrator.exclusive import Exclusive, holder
 from rota.orchestrator.ledger import Ledger
 from rota.orchestrator.log import TEXT, Log
 from rota.orchestrator.loop import Loop
+from rota.orchestrator.screen import Screen, Shown
 from rota.orchestrator.system import inherit_orphans
 from rota.orchestrator.systemd import Notify
 from rota.orchestrator.tracked import Tracked, open_roll
@@ -54,9 +55,17 @@ def lock_path(beside: str, crew: str = MAIN) -> str:
     return f"{beside}.orchestrator" if crew == MAIN else f"{beside}.crew-{crew}"
 
 
-def run(settings: Settings, start: Start, news: Callable[[str, str | None], None] = lambda *_: None) -> int:
-    """Keep a crew alive until a signal says stop; the exit code. `news` hears its name, and the rest: see `Crew`."""
-    say = Log(start.log_format)
+def run(
+    settings: Settings,
+    start: Start,
+    news: Callable[[str, str | None], None] = lambda *_: None,
+    screen: Screen | None = None,
+) -> int:
+    """Keep a crew alive until a signal says stop; the exit code. `news` hears its name, and the rest: see `Crew`.
+
+    With a `screen` it is told what a log would be, and how each job ended.
+    """
+    say = screen or Log(start.log_format)
     with open_store(settings.db, settings, make=True, told=say) as store:
         store.now()  # one that is out of reach from the start is no outage to wait through
         database = store.database
@@ -78,11 +87,21 @@ def _take_place(database: Database, crew: str | None) -> tuple[str, Exclusive]:
         if other is None:
             return name, exclusive
         if crew == MAIN:
-            text = f"an orchestrator of {database.path} is running already, pid {other}"
-            raise Conflict(f"{text}: `rota orchestrator stop` ends it")
+            raise _second(database, other)
         if crew is not None:
             raise Conflict(f"a crew named {crew} is running already, pid {other}: give this one another --name")
         number += 1
+
+
+def refuse_second(database: Database) -> None:
+    """Say so where the orchestrator of this database is running."""
+    if (other := holder(lock_path(database.beside))) is not None:
+        raise _second(database, other)
+
+
+def _second(database: Database, other: int) -> Conflict:
+    text = f"an orchestrator of {database.path} is running already, pid {other}"
+    return Conflict(f"{text}: `rota orchestrator stop` ends it, `rota open` shows it in a browser")
 
 
 def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str | None], None]) -> int:
@@ -102,7 +121,8 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
 
     ledger = Ledger(lambda: open_store(database, settings, told=on_trouble), on_trouble, blocked_by)
     roll = open_roll(settings, say)
-    crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news, Tracked(roll))
+    tracked = Shown(roll, say) if isinstance(say, Screen) else Tracked(roll)
+    crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news, tracked)
 
     def stop() -> None:
         notify.stopping()

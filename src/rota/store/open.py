@@ -42,6 +42,16 @@ def find(start: str) -> str | None:
         here = parent
 
 
+def _below(start: str) -> str:
+    """Where there is one, for somebody who is a folder too high; nothing when there is none just below."""
+    try:
+        with os.scandir(start) as entries:
+            found = [each.name for each in entries if os.path.exists(os.path.join(each.path, FOLDER, FILE))]
+    except OSError:
+        return ""
+    return f"; there is one in {' and '.join(sorted(found)[:3])}: `cd {sorted(found)[0]}`" if found else ""
+
+
 def path_of(url: str) -> str:
     """The file that a URL or a plain path names."""
     if url.startswith(_SCHEME):
@@ -74,12 +84,15 @@ def open_database(
         return postgres.open_database(url, settings, make, clock, told)
     path = path_of(url) if url else find(os.getcwd())
     if path is None or not os.path.lexists(path):
+        near = "" if path else _below(os.getcwd())
         if not make:
             where = f"at {path}" if path else "here or in any folder above"
-            raise NotFound(f"there is no database {where}: `rota init` makes one")
+            raise NotFound(f"there is no database {where}: `rota init` makes one{near}")
         from rota.store.sqlite.create import create
 
         path = create(path, os.getcwd(), told)
+        if near and told:
+            told(f"that is a new one{near}, if you meant that")
     from rota.store.sqlite.database import SqliteDatabase
 
     return SqliteDatabase(path, clock, told)

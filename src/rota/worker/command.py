@@ -252,9 +252,14 @@ def _payload(job: Handed) -> Any:
 
 
 def _document(job: Handed) -> bytes:
-    """The job as `rota show --json` shows it, for stdin."""
-    payload = job.get("payload")
-    document = {**(job.get("whole") or _known(job)), "payload": None if payload is None else Raw(payload)}
+    """The job as `rota show --json` shows it, for stdin; and what earlier attempts found."""
+    payload, checkpoint = job.get("payload"), job.get("checkpoint")
+    document = {
+        **(job.get("whole") or _known(job)),
+        "payload": None if payload is None else Raw(payload),
+        "checkpoint": None if checkpoint is None else Raw(checkpoint),
+        "previous_runs": job.get("previous_runs") or [],
+    }
     return encode(document).encode("utf-8", "replace") + b"\n"
 
 

@@ -126,4 +126,6 @@ def told(problem: BaseException) -> str:
     if isinstance(problem, RotaError) or not frames:
         return first
     last = frames[-1]
+    if last.filename == __file__ and isinstance(problem, TypeError):  # the call itself: nothing of the user's has run
+        return f"{first}: the members of the payload are its arguments, by name"
     return f"{first} (line {last.lineno} of {last.filename.rpartition('/')[2]}, in {last.name})"

@@ -187,6 +187,8 @@ class Runtime:
 
     def _unknown(self, kind: str) -> Failed:
         known = ", ".join(self._app.declarations(self._queue)["tasks"]) or "none"
+        if not kind:
+            return Failed(f"the job says no task: add it with --kind, one of: {known}", again=False)
         return Failed(f"there is no task {kind!r} in this app; known: {known}", again=False)
 
 

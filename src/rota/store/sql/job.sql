@@ -21,6 +21,11 @@ SELECT $job_columns FROM job WHERE id = :id $for_update
 -- The job that has a key in its queue; the keys of a source are its own.
 SELECT $job_columns FROM job WHERE queue = :queue AND key = :key AND source IS NULL
 
+-- name: kinds_waiting
+-- How many jobs of each kind wait to be claimed: slow, for a check. Those of sources and rota's own are left out.
+SELECT kind, count(*) FROM job WHERE status = 'ready' AND source IS NULL AND substr(queue, 1, 1) <> '~'
+GROUP BY kind ORDER BY kind
+
 -- name: children
 -- The jobs that name this one as their parent.
 SELECT id FROM job WHERE parent = :id ORDER BY id

@@ -137,8 +137,9 @@ WHERE status NOT IN ('stopped', 'dead') AND status IN ('idle', 'busy')
 ORDER BY id LIMIT :most
 
 -- name: count_live_for
--- Whether anyone could run a job of this queue.
-SELECT count(*) FROM worker WHERE status NOT IN ('stopped', 'dead') AND (queue IS NULL OR queue = :queue)
+-- Whether anyone could run a job of this queue. The pool default serves those that have none.
+SELECT count(*) FROM worker WHERE status NOT IN ('stopped', 'dead')
+    AND (queue IS NULL OR queue = :queue OR (queue = 'default' AND orchestrator IS NOT NULL))
 
 -- name: prune
 -- Forget workers that are long gone.

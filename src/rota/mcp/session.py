@@ -1,0 +1,218 @@
+"""One MCP session as a worker: registered, beating, renewing what it holds, and gone with its client."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rota.core import worker as workers
+from rota.core.errors import Conflict, Refused, RotaError, Stale, UnknownWorker
+from rota.core.ids import printable
+from rota.core.record import Record
+from rota.core.times import SECOND
+from rota.store.sqlite.clock import since_boot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rota.core.claim import Claim, Outcome
+    from rota.core.times import Duration, Instant
+    from rota.store.store import Store
+
+TRY_AGAIN = 1.0
+
+
+class Wanted(Record):
+    """What a session is started with. `most` is how many jobs it may hold at a time."""
+
+    name: str
+    queue: str | None = None
+    most: int = 1
+    lease: Duration | None = None
+
+
+class Held(Record):
+    """A claim that this session holds. `lost` says why it is no longer its own."""
+
+    claim: Claim
+    renew_at: Instant
+    progress: dict[str, object] | None = None
+    lost: str | None = None
+
+
+class Session:
+    """A worker life. Tools are called by several threads, which take turns at one connection."""
+
+    def __init__(self, connect: Callable[[], Store], wanted: Wanted) -> None:
+        self._connect = connect
+        self._wanted = wanted
+        self._lock = threading.RLock()
+        self._store = connect()
+        self._held: dict[int, Held] = {}
+        self._stopping = False
+        self._over = threading.Event()
+        self.worker_id = ""
+        self._register(self._store)
+        every = min(self._store.settings.heartbeat_interval, self._lease // 3)
+        self._thread = threading.Thread(target=self._beat_on, args=(every / SECOND / 2,), daemon=True)
+        self._thread.start()
+
+    @property
+    def queue(self) -> str | None:
+        """The queue that it works for; None for all."""
+        return self._wanted.queue
+
+    @property
+    def _lease(self) -> Duration:
+        return self._wanted.lease or self._store.settings.lease
+
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        with self._lock:
+            yield self._store
+
+    def claim(self, job_id: int | None = None, queue: str | None = None) -> Claim:
+        """Take a job, or the best there is; `Refused` at the most that one session may hold."""
+        with self._lock:
+            mine = [id for id, held in self._held.items() if held.lost is None]
+            if job_id in mine:
+                raise Conflict(f"you hold job {job_id} already")
+            if self._stopping:
+                raise Refused("a person asked this worker to stop: finish or release what you hold, and claim no more")
+            if len(mine) >= self._wanted.most:
+                held = ", ".join(map(str, mine))
+                raise Refused(f"you hold job {held}: finish, fail or release it before you claim another")
+            claims, queue = self._store.claims, queue or self._wanted.queue
+            if job_id is None:
+                claim = claims.take(self.worker_id, queue, self._wanted.lease)
+            else:
+                claim = claims.claim(job_id, self.worker_id, self._wanted.lease)
+            self._held[claim.job_id] = Held(claim, self._renew_at(self._store, claim))
+            return claim
+
+    def renew(self, job_id: int) -> Claim:
+        """Renew now; it happens by itself too."""
+        with self._lock:
+            held = self._mine(job_id)
+            try:
+                self._renewed(self._store, held)
+            except Stale as problem:
+                self._lose(held, problem)
+                raise
+            return self._held[job_id].claim
+
+    def progress(self, job_id: int, told: dict[str, object]) -> None:
+        """What people see of a job in hand; told at once."""
+        with self._lock:
+            self._held[job_id] = self._mine(job_id).but(progress=told)
+            self._heartbeat(self._store)
+
+    def settle(self, job_id: int, outcome: Outcome) -> None:
+        """Report what became of a job in hand; the store alone says whether it still counts."""
+        with self._lock:
+            held = self._held.get(job_id)
+            if held is None:
+                raise self._not_mine(job_id)
+            try:
+                self._store.claims.settle(held.claim, outcome)
+            except Stale as problem:
+                del self._held[job_id]
+                raise Stale(_told(problem)) from None
+            del self._held[job_id]
+
+    def checkpoint(self, job_id: int, value: object) -> None:
+        with self._lock:
+            self._store.claims.checkpoint(self._mine(job_id).claim, value)
+
+    def close(self) -> None:
+        """Leave: what is held goes back."""
+        self._over.set()
+        with self._lock:
+            try:
+                self._store.workers.deregister(self.worker_id)
+            except RotaError as problem:
+                _warn(f"could not deregister, so what is held comes back by itself: {problem}")
+
+    def _mine(self, job_id: int) -> Held:
+        held = self._held.get(job_id)
+        if held is None:
+            raise self._not_mine(job_id)
+        if held.lost is not None:
+            raise Stale(held.lost)
+        return held
+
+    def _not_mine(self, job_id: int) -> RotaError:
+        mine = ", ".join(map(str, self._held)) or "nothing"
+        return Conflict(f"you do not hold job {job_id} (you hold {mine}): claim it first")
+
+    # beating
+
+    def _register(self, store: Store) -> None:
+        wanted = self._wanted
+        self.worker_id = store.workers.register(wanted.name, pid=os.getpid(), queue=wanted.queue).id
+
+    def _beat_on(self, every: float) -> None:
+        """Beat and renew until it is over; nothing but that ends it."""
+        pause = every
+        store: Store | None = None
+        while not self._over.wait(pause):
+            try:
+                store = store or self._connect()
+                self._tick(store)
+                pause = every
+            except Exception as problem:
+                _warn(f"could not beat, and tries again: {problem}")
+                pause = min(every, TRY_AGAIN)
+
+    def _tick(self, store: Store) -> None:
+        with self._lock:
+            if self._over.is_set():
+                return
+            self._heartbeat(store)
+            for held in list(self._held.values()):
+                if held.lost is None:
+                    self._tend(store, held)
+
+    def _heartbeat(self, store: Store) -> None:
+        """A sign of life, with how far the job in hand is; the answer may be that a person wants it to stop."""
+        told: dict[str, object] = {}
+        for job_id, held in self._held.items():
+            if held.lost is None:
+                told = {"busy": job_id, **({"progress": held.progress} if held.progress else {})}
+        try:
+            self._stopping = store.workers.heartbeat(self.worker_id, told) == workers.STOP
+        except UnknownWorker:
+            self._register(store)
+
+    def _tend(self, store: Store, held: Held) -> None:
+        """Renew when a third of the lease is over, else look whether the claim still holds."""
+        try:
+            if since_boot() >= held.renew_at:
+                self._renewed(store, held)
+            else:
+                store.claims.held(held.claim.job_id, token=held.claim.token)
+        except Stale as problem:
+            self._lose(held, problem)
+
+    def _renewed(self, store: Store, held: Held) -> None:
+        claim = store.claims.renew(held.claim)
+        self._held[claim.job_id] = held.but(claim=claim, renew_at=self._renew_at(store, claim))
+
+    def _renew_at(self, store: Store, claim: Claim) -> Instant:
+        """Counted on this machine's clock, because the store's may be another's."""
+        left = self._lease if claim.lease_expires_at is None else claim.lease_expires_at - store.now()
+        return since_boot() + left // 3
+
+    def _lose(self, held: Held, problem: Stale) -> None:
+        self._held[held.claim.job_id] = held.but(lost=_told(problem))
+
+
+def _told(problem: Stale) -> str:
+    return f"your claim is lost, {problem}: stop working on it, what you did does not count; claim another"
+
+
+def _warn(text: str) -> None:
+    print(f"rota: {printable(text)}", file=sys.stderr, flush=True)
