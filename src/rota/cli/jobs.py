@@ -163,6 +163,7 @@ def _page(job: Job) -> list[str]:
             ("limit key", job.limit_key),
             ("time-out", format_duration(job.timeout) if job.timeout else None),
             ("due", moment(job.due_at)),
+            ("scheduled for", moment(job.scheduled_for)),
             ("created", moment(job.created_at)),
             ("worker", job.worker_id if held else None),
             ("run", run_id(job.token) if held and job.token is not None else None),

@@ -6,6 +6,7 @@ from rota.cli.chaos_table import CHAOS
 from rota.cli.command import Argument, Command, Option
 from rota.cli.crew_table import CREW
 from rota.cli.http_table import HTTP
+from rota.cli.schedule_table import SCHEDULES
 from rota.core.job import STATES
 
 DB = Option("--db", "the database: a path, sqlite:///path or postgresql://user@host/database", "URL", env="ROTA_DB")
@@ -377,6 +378,7 @@ SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Crew", CREW),
     ("Queues", _QUEUES),
     ("Sources", _SOURCES),
+    ("Schedules", SCHEDULES),
     ("HTTP", HTTP),
     ("Store", _STORE),
     ("Tracking", _TRACKING),

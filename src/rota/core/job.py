@@ -109,6 +109,7 @@ class Job(Record):
     stderr_path: str | None = None
     alone: int = 0
     trace: str | None = None
+    scheduled_for: Instant | None = None
     after: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
 

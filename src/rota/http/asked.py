@@ -208,6 +208,12 @@ class Pause(Request):
     reason: Text | None = None
 
 
+class PauseSchedule(Request):
+    """Pause a schedule."""
+
+    reason: Text | None = None
+
+
 class Resume(Request):
     """Resume one queue, or all."""
 

@@ -10,7 +10,8 @@ SELECT coalesce(pg_sequence_last_value(CAST('number_' || :name AS regclass)), 0)
 -- name: claim.pick
 -- Each token is drawn when its row is held, so that a job's tokens only grow.
 SELECT picked.*, nextval('number_token') FROM (
-    SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, alone
+    SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace,
+        scheduled_for, alone
     FROM job WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most FOR UPDATE SKIP LOCKED
 ) AS picked
 
