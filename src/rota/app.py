@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rota.core.errors import BadInput
-from rota.core.job import NewJob
+from rota.core.job import UNTIL_DONE, NewJob
 from rota.core.report import MOST_AT_ONCE
 from rota.core.schedule import ONCE, UTC, NewSchedule
 from rota.core.schedule import checked as checked_schedule
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from rota.batch import Batch
     from rota.core.job import Job
     from rota.core.times import Duration
     from rota.crew import Crew
@@ -293,6 +294,16 @@ class App:
             return self._enqueued([new], wait)[0]
         wanted = self._traced([new])
         return self._within(connection, wait, lambda store: Enqueued(self, store.jobs.add_many(wanted)[0]))
+
+    def chain(self, *steps: NewJob) -> list[Enqueued]:
+        """Make jobs durable that run one after another, each once the one before it is done; all or none."""
+        return self.enqueue_many(step.but(follows=[n - 1]) if n else step for n, step in enumerate(steps))
+
+    def batch(self, then: NewJob, until: str = UNTIL_DONE) -> Batch:
+        """For a `with` block that adds any number of jobs: `then` runs when all are done, or with `"final"` over."""
+        from rota.batch import Batch
+
+        return Batch(self, then, until)
 
     @overload
     def enqueue_many(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rota.core.access import AccessToken
     from rota.core.claim import Claim, Run
-    from rota.core.job import Job
+    from rota.core.job import Job, Needed
     from rota.core.schedule import Schedule
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
@@ -88,6 +88,17 @@ def job_details(job: Job) -> Document:
         "transcript_path": job.transcript_path,
         "stderr_path": job.stderr_path,
         "trace": job.trace,
+    }
+
+
+def needed(job: Needed) -> Document:
+    """A job that another waited for."""
+    return {
+        "id": job.id,
+        "title": job.title,
+        "status": job.status,
+        "result": _json(job.result_json),
+        "error": job.error,
     }
 
 

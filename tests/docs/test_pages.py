@@ -90,6 +90,7 @@ def _loosely(text: str) -> str:
         ("Worker", "rota worker register --name w --json"),
         ("Queue", "rota queue list --json | jq '.[0]'"),
         ("Source", f"python -c '{DECLARE}'; rota source list --json | jq '.[0]'"),
+        ("Schedule", "rota schedule add nightly --cron '0 2 * * *' --json"),
         ("Reconcile", "rota reconcile --plan --json"),
     ],
 )

@@ -33,6 +33,9 @@ def add(call: Call) -> int:
             limit_key=call["limit_key"],
             max_attempts=call["max_attempts"],
             timeout=call["timeout"],
+            until=call["until"] or "done",
+            debounce=call["debounce"],
+            at_most=call["at_most"],
         )
         return _answer(call, store.jobs.add(new, call["wait"] or 0))
 
@@ -77,6 +80,20 @@ def runs(call: Call) -> int:
         call.lines(_runs(call, found))
     else:
         call.say(f"no claim on job {job.id} has ended yet")
+    return 0
+
+
+def results(call: Call) -> int:
+    """What the jobs said that a job waited for."""
+    with call.store() as store:
+        found = store.jobs.results(call["id"])
+    if call.json:
+        call.document([wire.needed(job) for job in found])
+    elif found:
+        rows = [(job.id, job.status, job.title, job.result_json or job.error) for job in found]
+        call.lines(columns(call, ("JOB", "STATUS", "TITLE", "RESULT"), rows))
+    else:
+        call.say(f"job {call['id']} waited for none")
     return 0
 
 

@@ -68,6 +68,16 @@ class Job(Answer):
     details: JobDetails | UnsetType = UNSET
 
 
+class Needed(Answer):
+    """A job that another waited for."""
+
+    id: int
+    title: str
+    status: JobStatus
+    result: Any
+    error: str | None
+
+
 class Claim(Answer):
     """The exclusive right to run one attempt of one job."""
 

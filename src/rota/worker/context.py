@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from rota.core.job import Needed
+
     Sync = psycopg.Connection[Any]
     Async = psycopg.AsyncConnection[Any]
 
@@ -199,6 +201,15 @@ class Context:
         from rota.worker.settle import finish_within
 
         return finish_within(connection, self._link.database, self.job_id, self.token, result)
+
+    def results(self) -> list[Needed]:
+        """The jobs that this one waited for, by their ids: each with its `status`, `result`, `error` and `title`.
+
+        They are read from the database each time.
+        """
+        from rota.worker.results import read
+
+        return read(self._link.database, self.job_id)
 
     def log(self, text: object) -> None:
         """Say something in the orchestrator's log; with `run_worker`, in the application's."""

@@ -111,7 +111,8 @@ WHERE id = ANY (:id::bigint[]) ORDER BY id FOR UPDATE OF job SKIP LOCKED
 SELECT DISTINCT queue FROM job WHERE id = ANY (:id::bigint[])
 
 -- name: dependency.add many
-INSERT INTO dependency (job, needs) SELECT * FROM unnest(:job::bigint[], :needs::bigint[]) ON CONFLICT (job, needs) DO NOTHING RETURNING needs
+INSERT INTO dependency (job, needs, until_over) SELECT * FROM unnest(:job::bigint[], :needs::bigint[], :until_over::bigint[])
+ON CONFLICT (job, needs) DO NOTHING RETURNING needs
 
 -- name: dependency.count_dependents many
 UPDATE job SET dependents = dependents + known.change FROM unnest(:change::bigint[], :needs::bigint[]) AS known (change, needs)
