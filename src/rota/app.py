@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rota.store.jobs import Jobs
     from rota.store.queues import Queues
     from rota.store.reconcile import Reconciled
+    from rota.store.sqlite.clock import Clock
     from rota.store.store import Store
     from rota.store.workers import Workers
 
@@ -60,6 +61,7 @@ class App:
         check_names(self.context)
         self.settings = settings or load()
         self._url = url or self.settings.db
+        self._clock: Clock | None = None
         self._own = threading.local()
         self._opened: list[Store] = []
         self._setups: dict[str, list[Callable[[], Any]]] = {}
@@ -83,7 +85,7 @@ class App:
         from rota.store.open import open_store  # a worker that only runs handlers never needs it
 
         with _opening:
-            return open_store(self._url, self.settings, make=True)
+            return open_store(self._url, self.settings, make=True, clock=self._clock)
 
     @property
     def jobs(self) -> Jobs:
@@ -371,7 +373,7 @@ class Task(Generic[P, R]):
     """A declared handler. Call it to run it here; `enqueue` it to have it run by a worker."""
 
     def __init__(self, app: App, function: Callable[P, R], template: NewJob, command: Command | None = None) -> None:
-        self._app = app
+        self.app = app
         self.command = command
         self.is_coroutine = command is None and inspect.iscoroutinefunction(function)
         self.queue = template.queue
@@ -401,7 +403,7 @@ class Task(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Make a job durable that calls the handler so."""
-        return self._app.enqueue(self.job(*args, **kwargs))
+        return self.app.enqueue(self.job(*args, **kwargs))
 
 
 class Enqueued:

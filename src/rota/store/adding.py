@@ -120,8 +120,8 @@ class Addition:
             return new
         if not all(0 <= each < place for each in new.follows):
             raise BadInput(
-                f"follows names jobs of the same call by their places from 0, and this one has place {place}: only those"
-                " before it can be meant, and after names jobs that are there already"
+                f"follows names jobs of the same call by their places from 0, and this one has place {place}: only"
+                " those before it can be meant, and after names jobs that are there already"
             )
         found = [ids[each] for each in new.follows]
         if met := self._met.intersection(found):
