@@ -36,7 +36,7 @@ def test_a_trial_gives_result_logs_progress_and_checkpoint_and_touches_no_store(
         ctx.checkpoint = {"at": 7}
         return {"model": ctx.model, "attempt": ctx.attempt, "most": ctx.job.max_attempts, "queue": ctx.job.queue}
 
-    ran = run(tag, "a.wav")
+    ran = run(tag, "a.wav")  # type: ignore[call-arg]
     assert ran.result == {"model": "small", "attempt": 1, "most": 4, "queue": "tag"}
     assert (ran.logs, ran.progress) == (["reading a.wav"], [(1, 2, "half"), (2, 2, None)])
     assert ran.checkpoint == {"at": 7} and ran.error is None
@@ -55,7 +55,7 @@ def test_the_next_attempt_begins_with_the_checkpoint_and_knows_what_went_before(
             len({run.run_id for run in ctx.previous_runs}),
         ]
 
-    first = run(climb)
+    first = run(climb)  # type: ignore[call-arg]
     assert "slipped at 1" in (first.error or "") and first.checkpoint == 1
     with pytest.raises(AssertionError, match="slipped at 1"):
         print(first.result)
@@ -131,7 +131,7 @@ def test_a_failed_job_is_tried_again_once_its_time_has_passed(app: App, tmp_path
         return ctx.attempt
 
     with temporary(app, f"sqlite:///{tmp_path}/other.db") as clock:
-        job = flaky.enqueue()
+        job = flaky.enqueue()  # type: ignore[call-arg]
         assert [ended.status for ended in work_off(app)] == ["scheduled"]
         clock.forward("10m")
         assert [ended.status for ended in work_off(app)] == ["done"] and job.get().result == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota import wire
+from rota.cli.claims import token
 from rota.cli.show import columns, job_table, moment, page
 from rota.core.ids import job_id, run_id
 from rota.core.job import ACTIVE, FINAL
@@ -86,7 +87,7 @@ def runs(call: Call) -> int:
 def results(call: Call) -> int:
     """What the jobs said that a job waited for."""
     with call.store() as store:
-        found = store.jobs.results(call["id"])
+        found = store.jobs.results(call["id"], token(call))
     if call.json:
         call.document([wire.needed(job) for job in found])
     elif found:

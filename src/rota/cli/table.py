@@ -139,6 +139,7 @@ _JOBS = (
         "jobs:results",
         "rota results 5 --json | jq '.[].result'",
         (_JOB,),
+        (_TOKEN,),
     ),
     Command("cancel", "call a job off, whatever it is doing", "jobs:cancel", "rota cancel 5", (_JOB,)),
     Command("retry", "run a job that is over once more, with all its attempts", "jobs:retry", "rota retry 5", (_JOB,)),

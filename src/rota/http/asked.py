@@ -139,6 +139,12 @@ class Capture(Request):
     stderr_path: Path | None = None
 
 
+class Held(Request):
+    """The claim's token."""
+
+    token: Id
+
+
 class Release(Request):
     """Give a job back unfinished, with a word for the next holder."""
 

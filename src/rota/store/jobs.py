@@ -126,8 +126,8 @@ class Jobs:
         """Put a job off that is held, without its claim's token, under the same rules; spends no attempt."""
         return self._settle_unfenced(id, Snoozed(delay, note), False)
 
-    def results(self, id: int) -> list[Needed]:
-        """The jobs that one waited for, by their ids, with what each said."""
+    def results(self, id: int, token: int | None = None) -> list[Needed]:
+        """The jobs that one waited for, by their ids, with what each said. `token`: its holder asks."""
         self.get(id)
         return [Needed(*row) for row in self._store.database.execute("dependency.results", {"job": id})]
 

@@ -209,7 +209,7 @@ class Context:
         """
         from rota.worker.results import read
 
-        return read(self._link.database, self.job_id)
+        return read(self._link.database, self.job_id, self.token)
 
     def log(self, text: object) -> None:
         """Say something in the orchestrator's log; with `run_worker`, in the application's."""

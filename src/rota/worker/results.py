@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rota.core.job import Needed
 
 
-def read(url: str | None, job_id: int) -> list[Needed]:
+def read(url: str | None, job_id: int, token: int) -> list[Needed]:
     """On a connection that is closed again."""
     with open_store(url, load()) as store:
-        return store.jobs.results(job_id)
+        return store.jobs.results(job_id, token)

@@ -70,8 +70,11 @@ class RemoteJobs(_Port):
     def snooze(self, id: int, delay: Duration, note: str | None = None) -> Job:
         return self._change(id, "snooze", {"delay": records.seconds(delay), "note": note})
 
-    def results(self, id: int) -> list[Needed]:
-        found = self._link.get(f"/jobs/{id}/results")
+    def results(self, id: int, token: int | None = None) -> list[Needed]:
+        if token is None:
+            found = self._link.get(f"/jobs/{id}/results")
+        else:
+            found = self._link.post(f"/jobs/{id}/claim/results", {"token": token})
         return [
             Needed(told["id"], told["title"], told["status"], records.text(told["result"]), told["error"])
             for told in found
