@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rota.core.job import Job
     from rota.core.schedule import Firing, NewSchedule, Schedule
     from rota.core.times import Instant
+    from rota.store.rows import Row
     from rota.store.store import Store
     from rota.store.transaction import Transaction
 
@@ -107,16 +108,13 @@ class Schedules:
         return [to_schedule(row) for row in self._store.database.execute("schedule.all", {})]
 
 
-def fire_due(store: Store, tx: Transaction, most: int) -> int:
+def fire_due(store: Store, tx: Transaction, rows: Sequence[Row]) -> None:
     """Fire those that are due: each moves on and adds its jobs in this transaction, or someone else was first."""
-    due = [to_schedule(row) for row in tx.execute("schedule.due", wall=tx.wall, most=most)]
-    if not due:
-        return 0
+    due = [to_schedule(row) for row in rows]
     free = hold.free_queues(tx, (schedule.queue for schedule in due))
     for schedule in due:
         if schedule.queue in free and schedule.next_at is not None:
             _fire(store, tx, schedule, schedule.next_at)
-    return len(due)
 
 
 def _fire(store: Store, tx: Transaction, schedule: Schedule, was: Instant) -> None:
@@ -126,19 +124,19 @@ def _fire(store: Store, tx: Transaction, schedule: Schedule, was: Instant) -> No
     except BadInput as problem:  # it was right where it was made: this machine does not know its time zone
         _pause(tx, name, str(problem))
         return
-    moved = {"name": name, "was": was, "next_at": firing.next_at}
+    if not tx.execute("schedule.advance", name=name, was=was, next_at=firing.next_at):
+        return
     try:
-        if tx.execute("schedule.advance", **moved, error=None):
-            _add_due(store, tx, schedule, firing)
+        _add_due(store, tx, schedule, firing)
     except QueueFull as problem:
         text = f"nothing was added at {format_instant(tx.wall)[:19]}Z: {problem}"
-        tx.execute("schedule.advance", **{**moved, "was": firing.next_at}, error=text)
+        tx.execute("schedule.refused", name=name, error=text)
         tx.tell("schedule", "refuse", name, error=text[:LONGEST_REASON])
 
 
 def _add_due(store: Store, tx: Transaction, schedule: Schedule, firing: Firing) -> None:
     if not firing.times:
-        tx.tell("schedule", "skip", schedule.name, next_at=firing.next_at)
+        tx.tell("schedule", "skip", schedule.name)
         return
     ids = _add(store, tx, schedule, len(firing.times))
     tx.many("schedule.mark", zip(firing.times, ids, strict=True))

@@ -88,11 +88,12 @@ def _promote(tx: Transaction, most: int) -> int:
 
 def _fire(store: Store, tx: Transaction, most: int) -> int:
     """Schedules whose time has come; what fires them is loaded only then, for hot verbs come by here."""
-    if tx.lent or not tx.execute("schedule.any_due", wall=tx.wall):
-        return 0
-    from rota.store.schedules import fire_due
+    rows = tx.execute("schedule.due", wall=tx.wall, most=most)
+    if rows:
+        from rota.store.schedules import fire_due
 
-    return fire_due(store, tx, most)
+        fire_due(store, tx, rows)
+    return len(rows)
 
 
 def _expire(store: Store, tx: Transaction, most: int) -> int:

@@ -32,6 +32,6 @@ def temporary(app: App, url: str, clock: Clock | None = None) -> Iterator[Clock]
 
 
 def declare(app: App) -> None:
-    """Do what the hello of a worker does."""
-    if app.schedules:
+    """Do what the hello of a worker does; over HTTP only an orchestrator may."""
+    if app.schedules and app.store.link is None:
         app.store.schedules.declare(list(app.schedules.values()))

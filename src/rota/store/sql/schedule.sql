@@ -10,10 +10,6 @@ SELECT $schedule_columns FROM schedule WHERE name = :name $for_update
 -- Every schedule.
 SELECT $schedule_columns FROM schedule ORDER BY name
 
--- name: any_due
--- Whether any is due.
-SELECT 1 FROM schedule WHERE paused_at IS NULL AND next_at IS NOT NULL AND next_at <= :wall LIMIT 1
-
 -- name: due
 -- Those that are due and that nobody else is busy with, longest due first.
 SELECT $schedule_columns FROM schedule
@@ -32,8 +28,12 @@ WHERE name = :name
 
 -- name: advance
 -- It fires: its next time, conditional on the one that was read; no row means that someone else was first.
-UPDATE schedule SET next_at = :next_at, error = :error
+UPDATE schedule SET next_at = :next_at, error = NULL
 WHERE name = :name AND next_at = :was AND paused_at IS NULL RETURNING name
+
+-- name: refused
+-- Its time brought no job.
+UPDATE schedule SET error = :error WHERE name = :name
 
 -- name: fired
 -- The job that it added last, and the time that it was for, if it was for one.
