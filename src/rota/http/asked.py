@@ -139,7 +139,7 @@ class Capture(Request):
     stderr_path: Path | None = None
 
 
-class Held(Request):
+class ClaimToken(Request):
     """The claim's token."""
 
     token: Id

@@ -197,7 +197,7 @@ ROUTES = (
         WORK,
         "what the jobs said that it waited for",
         list[shapes.Needed],
-        asked.Held,
+        asked.ClaimToken,
     ),
     Route(
         "POST",
