@@ -38,6 +38,7 @@ MEANINGS = {
     "ripple": "settled jobs with so many dependents that some are still to be looked at",
     "run": "what each ended claim did",
     "slot": "the places that workers fill, with the history of their restarts",
+    "schedule": "when each schedule is due by the wall clock, the job that it adds then, and the last one it added",
     "source": "the sources that workers declared, with their progress",
     "source_memory": "keys of sources that succeeded of late, as hashes: how often, when, and with which token",
     "tally": "how many jobs of each queue are in each state",

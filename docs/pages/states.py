@@ -21,7 +21,7 @@ checks are made from the states, and a move that is not in its table is an error
 
 JOB = {
     job.BLOCKED: "waits for another job (`dependency`) or for room under its key's limit (`limit`)",
-    job.SCHEDULED: "its time has not come: it was added with `--at`, was snoozed, or waits before its next attempt",
+    job.SCHEDULED: "its time has not come: added with `--at`, debounced or snoozed, or waiting before its next attempt",
     job.READY: "can be claimed now",
     job.ACTIVE: "claimed: a worker holds it, and its row carries the claim",
     job.DONE: "finished",

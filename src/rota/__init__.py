@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rota.app import App as App
     from rota.app import Enqueued as Enqueued
     from rota.app import Task as Task
+    from rota.batch import Batch as Batch
     from rota.core.claim import Claim as Claim
     from rota.core.claim import Done as Done
     from rota.core.claim import Failed as Failed
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rota.core.errors import UnknownWorker as UnknownWorker
     from rota.core.errors import WaitedTooLong as WaitedTooLong
     from rota.core.job import Job as Job
+    from rota.core.job import Needed as Needed
     from rota.core.job import NewJob as NewJob
     from rota.core.queue import Queue as Queue
     from rota.core.worker import Worker as Worker
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "rota.app": ("App", "Enqueued", "Task"),
+    "rota.batch": ("Batch",),
     "rota.core.claim": ("Claim", "Done", "Failed", "Released", "Run", "Snoozed"),
     "rota.core.errors": (
         "BadInput",
@@ -66,7 +69,7 @@ _HOMES = {
         "UnknownWorker",
         "WaitedTooLong",
     ),
-    "rota.core.job": ("Job", "NewJob"),
+    "rota.core.job": ("Job", "Needed", "NewJob"),
     "rota.core.queue": ("Queue",),
     "rota.core.worker": ("Worker",),
     "rota.crew": ("Crew",),

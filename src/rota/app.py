@@ -7,8 +7,10 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rota.core.errors import BadInput
-from rota.core.job import NewJob
+from rota.core.job import UNTIL_DONE, NewJob
 from rota.core.report import MOST_AT_ONCE
+from rota.core.schedule import ONCE, UTC, NewSchedule
+from rota.core.schedule import checked as checked_schedule
 from rota.core.source import KIND, Declared, checked, filler_kind, is_vectorizer
 from rota.core.template import Command, parse
 from rota.core.times import SECOND, parse_duration
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from rota.batch import Batch
     from rota.core.job import Job
     from rota.core.times import Duration
     from rota.crew import Crew
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from rota.store.jobs import Jobs
     from rota.store.queues import Queues
     from rota.store.reconcile import Reconciled
+    from rota.store.sqlite.clock import Clock
     from rota.store.store import Store
     from rota.store.workers import Workers
 
@@ -57,12 +61,14 @@ class App:
         check_names(self.context)
         self.settings = settings or load()
         self._url = url or self.settings.db
+        self._clock: Clock | None = None
         self._own = threading.local()
         self._opened: list[Store] = []
         self._setups: dict[str, list[Callable[[], Any]]] = {}
         self._concurrency: dict[str, int] = {}
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.sources: dict[str, Source] = {}
+        self.schedules: dict[str, NewSchedule] = {}
         self.every: Command | None = None  # what runs jobs of every kind that has no task: `rota worker exec` has one
 
     @property
@@ -79,7 +85,7 @@ class App:
         from rota.store.open import open_store  # a worker that only runs handlers never needs it
 
         with _opening:
-            return open_store(self._url, self.settings, make=True)
+            return open_store(self._url, self.settings, make=True, clock=self._clock)
 
     @property
     def jobs(self) -> Jobs:
@@ -97,7 +103,7 @@ class App:
     def queues(self) -> Queues:
         return self.store.queues
 
-    def task(
+    def task(  # noqa: PLR0913 (each is a word that people write or leave out)
         self,
         queue: str = "default",
         *,
@@ -105,13 +111,23 @@ class App:
         priority: int = 0,
         max_attempts: int | None = None,
         timeout: str | None = None,
+        cron: str | None = None,
+        timezone: str = UTC,
+        missed: str = ONCE,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
-        """Declare a handler: jobs of its kind, which is its name, run the decorated function or coroutine."""
+        """Declare a handler: jobs of its kind, which is its name, run the decorated function or coroutine.
+
+        With `cron` such a job is added whenever that says so, by the clock of `timezone`; `missed` says what becomes of
+        times that nobody was there for: `once` is one run for all of them, `all` one for each, `skip` none.
+        """
         template = NewJob("", queue, "", priority=priority, max_attempts=max_attempts, timeout=_limit(timeout))
 
         def declare(function: Callable[P, R]) -> Task[P, R]:
             kind = name or function.__name__
-            return self._declare(Task(self, function, template.but(title=kind, kind=kind)))
+            task = self._declare(Task(self, function, template.but(title=kind, kind=kind)))
+            if cron is not None:
+                self._schedule(task, cron, timezone, missed)
+            return task
 
         return declare
 
@@ -147,6 +163,19 @@ class App:
         _check_crowd(task, self.concurrency(task.queue))
         self.tasks[task.__name__] = task
         return task
+
+    def _schedule(self, task: Task[P, R], cron: str, timezone: str, missed: str) -> None:
+        """Let jobs of a task be added by the clock, without a payload."""
+        try:
+            task.signature.bind()
+        except TypeError as problem:
+            raise BadInput(
+                f"task {task.__name__} has a cron, so it is called without arguments, and cannot be: {problem}"
+            ) from None
+        known = {
+            name: getattr(task.template, name) for name in ("queue", "kind", "priority", "max_attempts", "timeout")
+        }
+        self.schedules[task.__name__] = checked_schedule(NewSchedule(task.__name__, cron, timezone, missed, **known), 0)
 
     def pool(self, queue: str = "default", *, concurrency: int) -> None:
         """Say how many coroutines each worker of this queue's pool has in hand at a time; 1 unless said."""
@@ -227,6 +256,11 @@ class App:
             ]
             named = {name: source.vectorizer for name, source in self.sources.items() if source.vectorizer is not None}
             told |= {"vectorizers": named} if named else {}
+        if self.schedules:
+            told["schedules"] = [
+                {field: getattr(schedule, field) for field in NewSchedule._fields}
+                for schedule in self.schedules.values()
+            ]
         return told
 
     def template(self, kind: str) -> NewJob:
@@ -262,6 +296,16 @@ class App:
             return self._enqueued([new], wait)[0]
         wanted = self._traced([new])
         return self._within(connection, wait, lambda store: Enqueued(self, store.jobs.add_many(wanted)[0]))
+
+    def chain(self, *steps: NewJob) -> list[Enqueued]:
+        """Make jobs durable that run one after another, each once the one before it is done; all or none."""
+        return self.enqueue_many(step.but(follows=[n - 1]) if n else step for n, step in enumerate(steps))
+
+    def batch(self, then: NewJob, until: str = UNTIL_DONE) -> Batch:
+        """For a `with` block that adds any number of jobs: `then` runs when all are done, or with `"final"` over."""
+        from rota.batch import Batch
+
+        return Batch(self, then, until)
 
     @overload
     def enqueue_many(
@@ -329,13 +373,13 @@ class Task(Generic[P, R]):
     """A declared handler. Call it to run it here; `enqueue` it to have it run by a worker."""
 
     def __init__(self, app: App, function: Callable[P, R], template: NewJob, command: Command | None = None) -> None:
-        self._app = app
+        self.app = app
         self.command = command
         self.is_coroutine = command is None and inspect.iscoroutinefunction(function)
         self.queue = template.queue
         whole = inspect.signature(function)
         named = [parameter for name, parameter in whole.parameters.items() if name != CONTEXT]
-        self._signature = whole.replace(parameters=named)
+        self.signature = whole.replace(parameters=named)
         self.template = template
         self.function = function
         self.__doc__ = function.__doc__
@@ -349,17 +393,17 @@ class Task(Generic[P, R]):
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """A job that would call the handler so; `.but(priority=5, key="a")` sets what else it should have."""
         try:
-            bound = self._signature.bind(*args, **kwargs)
+            bound = self.signature.bind(*args, **kwargs)
         except TypeError as problem:
             raise BadInput(f"task {self.__name__} cannot be called so: {problem}") from None
-        payload = _by_name(self._signature, bound)
+        payload = _by_name(self.signature, bound)
         shown = ", ".join(str(value) for value in payload.values())
         title = f"{self.__name__} {shown}"[:120] if shown else self.__name__
         return self.template.but(title=title, payload=payload or None)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Make a job durable that calls the handler so."""
-        return self._app.enqueue(self.job(*args, **kwargs))
+        return self.app.enqueue(self.job(*args, **kwargs))
 
 
 class Enqueued:

@@ -1,7 +1,7 @@
 """The live feed: what topics say now, then what changes. `rota events --follow`, `app.events` and HTTP all tell it.
 
-Jobs are told move by move, none left out. Queues, workers, sources and the system's health are states: what is told is
-how they are now, once however often they changed since the last look.
+Jobs are told move by move, none left out. Queues, workers, sources, schedules and the system's health are states: what
+is told is how they are now, once however often they changed since the last look.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from rota.wire import Document, Fact
 
 SNAPSHOT, RESYNC = "snapshot", "resync"
-TYPES = (SNAPSHOT, "worker_update", "queue_update", "job_update", "source_update", "health_update", RESYNC)
+TYPES = (
+    SNAPSHOT,
+    "worker_update",
+    "queue_update",
+    "job_update",
+    "source_update",
+    "schedule_update",
+    "health_update",
+    RESYNC,
+)
 EVERYTHING = ("*",)
 PAGE = 500
 LARGEST_RESULT = 16 * 1024

@@ -1,7 +1,8 @@
-"""Queues, workers, sources and the system's health as topics tell them: how each is now, and which differ since."""
+"""States as topics tell them, of queues, workers, sources, schedules and the system: how each is, and which differ."""
 
 from __future__ import annotations
 
+from rota import wire
 from rota.core import job as jobs
 from rota.core.errors import NotFound
 from rota.core.queue import ALL
@@ -14,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rota.core.schedule import Schedule
     from rota.core.source import Source
     from rota.core.worker import Worker
     from rota.store.events import Event
@@ -44,7 +46,7 @@ class States:
     def note(self, event: Event) -> None:
         """Remember what an event says of a worker or a queue: it is told along with its state."""
         for noun, verb, which, *rest in event.facts:
-            if noun in ("worker", "queue", "source"):
+            if noun in ("worker", "queue", "source", "schedule"):
                 self._facts[noun, which] = {"verb": verb, **rest[0]}
 
     def snapshot(self, patterns: Sequence[str]) -> list[State]:
@@ -76,6 +78,8 @@ class States:
             yield from self._wanted(self._workers())
         if self._wants("source"):
             yield from self._wanted(self._sources())
+        if self._wants("schedule"):
+            yield from self._wanted(self._schedules())
         if self._wants("system"):
             yield from self._wanted([self._health()])
 
@@ -120,6 +124,10 @@ class States:
     def _sources(self) -> Iterator[State]:
         for source in self._store.sources.all():
             yield State(f"source:{source.name}:status", "source", _source(source))
+
+    def _schedules(self) -> Iterator[State]:
+        for schedule in self._store.schedules.list():
+            yield State(f"schedule:{schedule.name}:status", "schedule", _schedule(schedule))
 
     def _health(self) -> State:
         running = {(each.crew, each.host) for each in self._store.orchestrators.live()}
@@ -171,6 +179,12 @@ def _source(source: Source) -> Document:
         "repeated_count": source.repeated_count,
         "last_fill_error": source.last_fill_error,
     }
+
+
+def _schedule(schedule: Schedule) -> Document:
+    told = wire.schedule(schedule)
+    kept = ("paused", "next_at", "last_at", "fired_count", "last_job", "last_status", "error")
+    return {"id": schedule.name, "queue_type": schedule.queue, **{name: told[name] for name in kept}}
 
 
 def _filled(slot: Slot, worker: Worker | None, status: str) -> Document:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from rota.core.access import AccessToken
     from rota.core.claim import Claim, Run
-    from rota.core.job import Job
+    from rota.core.job import Job, Needed
+    from rota.core.schedule import Schedule
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
     from rota.settings import Settings
@@ -61,6 +62,7 @@ def job(job: Job) -> Document:
         "worker_id": job.worker_id if held else None,
         "run_id": run_id(job.token) if held and job.token is not None else None,
         "note": job.note,
+        "scheduled_for": _at(job.scheduled_for),
     }
 
 
@@ -86,6 +88,17 @@ def job_details(job: Job) -> Document:
         "transcript_path": job.transcript_path,
         "stderr_path": job.stderr_path,
         "trace": job.trace,
+    }
+
+
+def needed(job: Needed) -> Document:
+    """A job that another waited for."""
+    return {
+        "id": job.id,
+        "title": job.title,
+        "status": job.status,
+        "result": _json(job.result_json),
+        "error": job.error,
     }
 
 
@@ -237,6 +250,33 @@ def source(status: SourceStatus) -> Document:
     }
 
 
+def schedule(found: Schedule) -> Document:
+    """A schedule; times are those of the wall clock, in UTC."""
+    return {
+        "name": found.name,
+        "cron": found.cron,
+        "timezone": found.timezone,
+        "missed": found.missed,
+        "queue": found.queue,
+        "kind": found.kind or None,
+        "payload": _json(found.payload_json),
+        "priority": found.priority,
+        "max_attempts": found.max_attempts,
+        "timeout": _seconds(found.timeout),
+        "declared": bool(found.declared),
+        "paused": found.paused_at is not None,
+        "paused_at": _at(found.paused_at),
+        "pause_reason": found.pause_reason,
+        "next_at": None if found.paused_at is not None else _at(found.next_at),
+        "last_at": _at(found.last_at),
+        "fired_at": _at(found.fired_at),
+        "fired_count": found.fired_count,
+        "last_job": found.last_job,
+        "last_status": found.last_status,
+        "error": found.error,
+    }
+
+
 def reconciled(found: Reconciled) -> Document:
     """What reconcile found and mended."""
     return {name: getattr(found, name) for name in found._fields}
@@ -347,8 +387,8 @@ def topics(fact: Fact) -> tuple[str, ...]:
     if noun == "worker":
         slot = rest[0].get("slot")
         return (f"{slot}:status" if slot else f"worker:-:{which}:status",)
-    if noun == "source":
-        return (f"source:{which}:status",)
+    if noun in ("source", "schedule"):
+        return (f"{noun}:{which}:status",)
     return ("system:health",)
 
 
@@ -366,7 +406,7 @@ def event(event: Event, fact: Fact, topic: str) -> list[Document]:
         bodies = [{"queue_type": None if which == ALL else which, "verb": verb, **rest[0]}]
     else:
         bodies = [{"id": which, "verb": verb, **rest[0]}]
-    name = noun if noun in ("job", "queue", "worker", "source") else "health"
+    name = noun if noun in ("job", "queue", "worker", "source", "schedule") else "health"
     head = {
         "id": event.cursor,
         "topic": topic,

@@ -169,3 +169,48 @@ def test_the_database_of_a_folder_above_is_found_and_another_may_be_named(bare: 
     assert [job["title"] for job in shell.exporting(ROTA_DB=str(other)).ask("list")] == ["Named"]
     assert [job["title"] for job in shell.ask("--db", str(other), "list")] == ["Named"]
     assert other.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_job_may_wait_for_any_end_of_others_and_show_their_results(shell: Shell) -> None:
+    first, second = shell.add(), shell.add()
+    then = shell.add("Report", "--after", first, "--after", second, "--until", "final")
+    shell.say("claim", first)
+    shell.say("done", first, "--result", '{"n": 1}')
+    shell.say("claim", second)
+    shell.say("fail", second, "--error", "no", "--final")
+    assert shell.ask("show", then)["status"] == "ready"
+    found = shell.ask("results", then)
+    assert [(each["id"], each["status"], each["result"], each["error"]) for each in found] == [
+        (first, "done", {"n": 1}, None),
+        (second, "failed", None, "no"),
+    ]
+    assert (
+        '{"n":1}' in shell.say("results", then).replace(" ", "")
+        and shell.say("results", first) == f"job {first} waited for none"
+    )
+    assert "done, final" in shell.refuse("add", "x", "--until", "over", code=2)
+    assert "there is no job 99" in shell.refuse("results", 99, code=3)
+
+
+def test_a_key_is_debounced_and_what_makes_no_sense_is_refused(shell: Shell) -> None:
+    first = shell.ask("add", "One", "--key", "k", "--debounce", "1h", "--at-most", "2h")
+    second = shell.ask("add", "Two", "--key", "k", "--debounce", "1h", "--payload", "2")
+    assert (second["id"], second["title"], second["payload"]) == (first["id"], "Two", 2)
+    assert second["status"] == "scheduled" and second["due_at"] > first["due_at"]
+    assert "needs a key" in shell.refuse("add", "x", "--debounce", "5s", code=2)
+    assert "goes with debounce" in shell.refuse("add", "x", "--key", "k", "--at-most", "5s", code=2)
+    assert "leave out at" in shell.refuse("add", "x", "--key", "k", "--debounce", "5s", "--at", "+1h", code=2)
+    assert shell.ask("list") == [second]
+
+
+def test_a_held_job_is_snoozed_with_its_token_or_without(shell: Shell) -> None:
+    job = shell.add()
+    assert "claim it first" in shell.refuse("snooze", job, "--for", "10m", code=4)
+    token = shell.ask("claim", job)["token"]
+    shell.refuse("snooze", job, "--for", "10m", "--token", token + 1, code=5)
+    found = shell.ask("snooze", job, "--for", "10m", "--token", token, "--note", "asleep")
+    assert (found["status"], found["attempts"], found["note"]) == ("scheduled", 0, "asleep")
+    other = shell.add()
+    shell.say("claim", other)
+    assert shell.say("snooze", other, "--for", "1h") == f"job {other} scheduled"
+    assert "--for" in shell.refuse("snooze", other, code=2)

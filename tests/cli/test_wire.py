@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 JOB = (
     "id title queue kind status priority payload parent children after attempts max_attempts due_at created_at "
-    "started_at finished_at result error worker_id run_id note"
+    "started_at finished_at result error worker_id run_id note scheduled_for"
 )
 WORKER = (
     "id name hostname pid status registered_at last_heartbeat_at heartbeat_interval current_job slot version "

@@ -56,17 +56,31 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/howto/schedules.md", "docs/howto/flow.md"])
 def test_the_runnable_blocks_of_a_page_run_one_after_another_in_an_empty_folder(page: str, tmp_path: Path) -> None:
     scripts = blocks(ROOT / page, "bash", "runnable")
     assert scripts, "nothing to run"
     bash("\n".join(scripts), tmp_path)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/reference/python.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/reference/python.md", "docs/howto/schedules.md", "docs/howto/flow.md"]
+)
 def test_the_python_blocks_of_a_page_run_one_after_another(page: str, tmp_path: Path) -> None:
     script = "\n".join(blocks(ROOT / page, "python"))
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
+def test_the_files_of_the_page_on_tests_pass_under_pytest(tmp_path: Path) -> None:
+    page = ROOT / "docs/howto/testing.md"
+    for block in blocks(page, "python"):
+        first, _, text = block.partition("\n")
+        (tmp_path / first.removeprefix("# ")).write_text(text)
+    (setting,) = blocks(page, "toml")
+    (tmp_path / "pyproject.toml").write_text(setting)
+    words = [sys.executable, "-m", "pytest", "-q", "-W", "error"]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "4 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
 def test_what_the_tutorial_shows_is_what_a_reader_sees(tmp_path: Path) -> None:
@@ -90,6 +104,7 @@ def _loosely(text: str) -> str:
         ("Worker", "rota worker register --name w --json"),
         ("Queue", "rota queue list --json | jq '.[0]'"),
         ("Source", f"python -c '{DECLARE}'; rota source list --json | jq '.[0]'"),
+        ("Schedule", "rota schedule add nightly --cron '0 2 * * *' --json"),
         ("Reconcile", "rota reconcile --plan --json"),
     ],
 )

@@ -68,7 +68,7 @@ def test_your_own_context_is_there_by_name_and_other_names_are_not(app: App) -> 
 
 def test_its_names_are_those_that_are_promised() -> None:
     promised = "job job_id worker_id run_id token attempt renew_lease log state checkpoint previous_runs progress"
-    assert set(promised.split()) | {"deadline", "stopping", "lost", "recovering", "settle_in"} == RESERVED
+    assert set(promised.split()) | {"deadline", "stopping", "lost", "recovering", "results", "settle_in"} == RESERVED
 
 
 def test_state_is_fresh_for_each_job(app: App) -> None:

@@ -118,3 +118,19 @@ def test_a_job_that_came_from_a_source_is_settled_though_it_leaves_no_row(server
         assert client.post(path, **told) == {"id": job["id"], "status": "done"}, "once more is no error"
         client.refused(404, "POST", path, {**told, "token": job["claim"]["token"] + 1})
         assert store.sources.get("files").success_count == 1
+
+
+def test_who_may_only_work_reads_what_its_own_job_waited_for_and_no_other(server: Server) -> None:
+    shell = server.shell
+    first = shell.add()
+    then = shell.add("Report", "--after", first)
+    shell.say("claim", first)
+    shell.say("done", first, "--result", "7")
+    worker = server.client(server.token("worker", "work"))
+    mine = worker.post("/api/v1/workers", name="loop")["id"]
+    token = worker.post(f"/api/v1/jobs/{then}/claim", worker_id=mine)["token"]
+    path = f"/api/v1/jobs/{then}/claim/results"
+    assert [each["result"] for each in worker.post(path, token=token)] == [7]
+    assert worker.call("POST", path, {"token": token + 1}).status_code == 412
+    other = server.client(server.token("other", "work"))
+    assert other.call("POST", path, {"token": token}).status_code == 403

@@ -29,6 +29,9 @@ READS: dict[str, list[str | int]] = {
     "/api/v1/jobs?internal=true": ["list", "--internal"],
     "/api/v1/queues": ["queue", "list"],
     "/api/v1/sources": ["source", "list"],
+    "/api/v1/schedules": ["schedule", "list"],
+    "/api/v1/schedules/nightly": ["schedule", "show", "nightly"],
+    "/api/v1/jobs/2/results": ["results", 2],
     "/api/v1/workers": ["worker", "list"],
     "/api/v1/workers?all=true": ["worker", "list", "--all"],
     "/api/v1/tokens": ["token", "list"],
@@ -55,6 +58,8 @@ def busy(shared: Server) -> Server:
     shell.say("queue", "set", "scan", "--max-depth", 10, "--rate", "10/m")
     shell.say("pause", "scan", "--reason", "a new model")
     shell.say("scale", "tag=2")
+    shell.say("schedule", "add", "nightly", "--cron", "0 2 * * *", "--payload", '{"n": 1.5}')
+    shell.say("schedule", "run", "nightly")
     with shared.store() as store:
         store.sources.declare([Declared("files", "scan", "scan", MINUTE, 10, 100, 3)])
     return shared
@@ -99,7 +104,8 @@ def test_details_come_where_they_are_asked_for(busy: Server) -> None:
 def matches(pattern: str, path: str) -> bool:
     ours, theirs = pattern.split("/"), path.split("/")
     return len(ours) == len(theirs) and all(
-        a == b or (a == "{id}" and b.isdigit()) for a, b in zip(ours, theirs, strict=True)
+        a == b or (a == "{id}" and b.isdigit()) or (a == "{name}" and b == "nightly")
+        for a, b in zip(ours, theirs, strict=True)
     )
 
 

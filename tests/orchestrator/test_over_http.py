@@ -38,6 +38,13 @@ def slow(n: int) -> int:
 """
 
 
+TICK = """
+@app.task(queue="tag", cron="* * * * * *")
+def tick(ctx):
+    note(f"tick {ctx.job.scheduled_for}")
+"""
+
+
 @pytest.fixture
 def far(tmp_path: Path) -> Iterator[Far]:
     far = Far(tmp_path)
@@ -277,3 +284,10 @@ def test_an_api_that_is_not_there_is_no_outage_to_wait_through(tmp_path: Path) -
     words[4] = "postgresql://x"
     told = subprocess.run(words, check=False, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30)
     assert told.returncode == 2 and "is not the address of an HTTP API" in told.stderr
+
+
+def test_the_schedules_of_a_crew_over_http_are_declared_and_fired(far: Far) -> None:
+    one = far.host("one", TICK)
+    far.start("one")
+    eventually(lambda: any(line.startswith("tick 2") for line in one.ledger()), within=30)
+    assert far.app.store.schedules.get("tick").declared

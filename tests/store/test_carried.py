@@ -12,6 +12,7 @@ from rota.core.jsontext import encode
 from rota.core.record import Record
 from rota.core.report import Kinds
 from rota.core.restart import RestartPolicy
+from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import SECOND
 from rota.http import carried
@@ -28,7 +29,7 @@ from tests.core.jobs import a_job
 RUN = Run(1, 2, "worker-00000000", 3, 4, 5, "fail", "death", "e", "n", 6, "/t", "/s")
 HANDOUT = Handout(
     1, 2, "worker-00000000", "tag", "kind", "title", '{"a":1}', -3, 4, 5, 6_500_000, "[1]", True, "key", (RUN,), True,
-    a_job(payload_json='{"a":1}', timeout=2 * SECOND, key="k", trace="t"), "source", "trace",
+    a_job(payload_json='{"a":1}', timeout=2 * SECOND, key="k", trace="t"), "source", "trace", 10,
 )  # fmt: skip
 PROCESS = Process("worker-00000000", 7, 8, "worker:tag:0")
 SLOT = Slot("worker:tag:0", "tag", 0, "main", "h", "up", "w", True, 9, History((1, 2), 3, 4, "r", 5), "late")
@@ -46,6 +47,7 @@ SAMPLES: list[Record] = [
     Idle("worker-00000000", "tag", 3, 2, True, Kinds(frozenset({"k"}))),
     HANDOUT,
     Exchange([HANDOUT], [3], 4),
+    NewSchedule("n", "* * * * *", "Z", "all", "tag", "k", '{"a":1}', 2, 3, 4 * SECOND),
 ]
 
 

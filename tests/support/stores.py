@@ -43,6 +43,7 @@ TABLES = [
     "pulse",
     "source",
     "source_memory",
+    "schedule",
     "token",
     "meter",
     "meter_mark",

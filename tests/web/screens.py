@@ -24,7 +24,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PAGES = ("overview", "jobs", "queues", "workers", "hosts", "sources", "events")
+PAGES = ("overview", "jobs", "queues", "workers", "hosts", "sources", "schedules", "events")
 PATIENCE = 20_000
 expect.set_options(timeout=PATIENCE)
 

@@ -143,6 +143,7 @@ def test_a_page_says_what_to_do_where_there_is_nothing_yet(view: Look) -> None:
         "jobs": "No jobs yet.",
         "workers": "No workers.",
         "hosts": "No orchestrator runs.",
+        "schedules": "No schedules.",
         "sources": "No sources.",
     }
     for place, text in said.items():

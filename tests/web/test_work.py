@@ -195,3 +195,29 @@ def test_dependencies_are_drawn(crew: Crew, look: Look) -> None:
     let_go(crew, "a")
     expect(graph.get_by_text("done")).to_have_count(3)
     eventually(lambda: crew.app.jobs.get(last).status == "done")
+
+
+def test_a_schedule_is_seen_run_paused_resumed_and_removed(crew: Crew, look: Look) -> None:
+    crew.start("tag=1", http=True)
+    screen = look()
+    screen.go("schedules")
+    mark(screen)
+    screen.sees("No schedules.")
+    crew.call(
+        "schedule", "add", "nightly", "--cron", "0 2 * * *", "--queue", "tag", "--kind", "tag", "--payload", '{"n": 7}'
+    )
+    row = screen.panel("Schedules").get_by_role("row", name=re.compile("^nightly"))
+    expect(row.get_by_role("cell").nth(1)).to_have_text("open")
+    expect(row.get_by_role("cell").nth(6)).to_have_text("–")
+    row.get_by_role("button", name="Run").click()
+    expect(row.get_by_role("cell").nth(6).get_by_role("link")).to_be_visible()
+    expect(row.get_by_role("cell").nth(7)).to_have_text("done")
+    row.get_by_role("button", name="Pause").click()
+    expect(row.get_by_role("cell").nth(1)).to_have_text("paused")
+    row.get_by_role("button", name="Resume").click()
+    expect(row.get_by_role("cell").nth(1)).to_have_text("open")
+    row.get_by_role("button", name="Remove").click()
+    screen.page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    screen.sees("No schedules.")
+    assert crew.app.store.schedules.list() == [] and crew.ledger() == ["7"]
+    assert screen.page.evaluate("window.mark") is True

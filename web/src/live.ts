@@ -3,7 +3,7 @@ import { get, Problem } from "./api.ts";
 import type { Health, Me, QueueState, WorkerState } from "./types.ts";
 
 export type Connection = "connecting" | "open" | "lost" | "closed";
-export type Noun = "queue" | "worker" | "health" | "source" | "job";
+export type Noun = "queue" | "worker" | "health" | "source" | "schedule" | "job";
 
 interface Message {
   type: string;
@@ -14,7 +14,7 @@ interface Message {
   health?: Health;
 }
 
-const TOPICS = ["queue:status", "queue:*:status", "worker:*:status", "source:*:status", "system:health"];
+const TOPICS = ["queue:status", "queue:*:status", "worker:*:status", "source:*:status", "schedule:*:status", "system:health"];
 const TOLD_EVERY = 250;
 const SILENT = 40_000; // the server says something every 15 s
 const ENDED = new Set(["stopped", "dead", "gone"]);
@@ -28,7 +28,7 @@ export class Feed {
   connection: Connection = "connecting";
   lostAt: number | null = null;
   skew = 0; // how far this machine's clock is ahead of the server's
-  readonly changes: Record<Noun, number> = { queue: 0, worker: 0, health: 0, source: 0, job: 0 };
+  readonly changes: Record<Noun, number> = { queue: 0, worker: 0, health: 0, source: 0, schedule: 0, job: 0 };
   private readonly listeners = new Set<() => void>();
   private stream: EventSource | null = null;
   private isFresh = true;
@@ -88,7 +88,7 @@ export class Feed {
 
   private become(connection: Connection): void {
     if (connection === "lost" && this.connection === "open") this.lostAt = Date.now();
-    if (connection === "open") this.touch("queue", "worker", "health", "source", "job");
+    if (connection === "open") this.touch("queue", "worker", "health", "source", "schedule", "job");
     this.connection = connection;
     this.tell();
   }
@@ -107,7 +107,7 @@ export class Feed {
     else if (message.worker) this.takeWorker(message.worker, message);
     else if (message.health) this.health = message.health;
     const noun = message.topic.split(":", 1)[0];
-    this.touch(noun === "system" ? "health" : noun === "queue" || noun === "worker" || noun === "source" ? noun : "job");
+    this.touch(noun === "system" ? "health" : noun === "queue" || noun === "worker" || noun === "source" || noun === "schedule" ? noun : "job");
   }
 
   private takeQueue(state: QueueState): void {

@@ -10,6 +10,7 @@ import { JobPage } from "./pages/job.tsx";
 import { Jobs } from "./pages/jobs.tsx";
 import { Overview } from "./pages/overview.tsx";
 import { Queues } from "./pages/queues.tsx";
+import { Schedules } from "./pages/schedules.tsx";
 import { SlotPage } from "./pages/slot.tsx";
 import { Sources } from "./pages/sources.tsx";
 import { Workers } from "./pages/workers.tsx";
@@ -23,6 +24,7 @@ const PAGES: [page: string, title: string][] = [
   ["workers", "Workers"],
   ["hosts", "Hosts"],
   ["sources", "Sources"],
+  ["schedules", "Schedules"],
   ["events", "Events"],
 ];
 const THEMES = ["system", "light", "dark"];
@@ -41,6 +43,8 @@ function Body({ place, theme }: { place: Place; theme: string }): JSX.Element {
       return <Hosts />;
     case "sources":
       return <Sources />;
+    case "schedules":
+      return <Schedules />;
     case "events":
       return <Events query={place.query} />;
     default:

@@ -21,6 +21,7 @@ export interface Job {
   attempts: number;
   max_attempts: number;
   due_at: string | null;
+  scheduled_for: string | null;
   created_at: string;
   started_at: string | null;
   finished_at: string | null;
@@ -179,6 +180,21 @@ export interface Source {
   last_fill_at: string | null;
   last_fill_error: string | null;
   next_fill_at: string | null;
+}
+
+export interface Schedule {
+  name: string;
+  cron: string;
+  timezone: string;
+  queue: string;
+  declared: boolean;
+  paused: boolean;
+  pause_reason: string | null;
+  next_at: string | null;
+  last_at: string | null;
+  last_job: number | null;
+  last_status: string | null;
+  error: string | null;
 }
 
 export interface TrackedWorker {

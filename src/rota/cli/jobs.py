@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota import wire
+from rota.cli.claims import token
 from rota.cli.show import columns, job_table, moment, page
 from rota.core.ids import job_id, run_id
 from rota.core.job import ACTIVE, FINAL
@@ -33,6 +34,9 @@ def add(call: Call) -> int:
             limit_key=call["limit_key"],
             max_attempts=call["max_attempts"],
             timeout=call["timeout"],
+            until=call["until"] or "done",
+            debounce=call["debounce"],
+            at_most=call["at_most"],
         )
         return _answer(call, store.jobs.add(new, call["wait"] or 0))
 
@@ -77,6 +81,20 @@ def runs(call: Call) -> int:
         call.lines(_runs(call, found))
     else:
         call.say(f"no claim on job {job.id} has ended yet")
+    return 0
+
+
+def results(call: Call) -> int:
+    """What the jobs said that a job waited for."""
+    with call.store() as store:
+        found = store.jobs.results(call["id"], token(call))
+    if call.json:
+        call.document([wire.needed(job) for job in found])
+    elif found:
+        rows = [(job.id, job.status, job.title, job.result_json or job.error) for job in found]
+        call.lines(columns(call, ("JOB", "STATUS", "TITLE", "RESULT"), rows))
+    else:
+        call.say(f"job {call['id']} waited for none")
     return 0
 
 
@@ -163,6 +181,7 @@ def _page(job: Job) -> list[str]:
             ("limit key", job.limit_key),
             ("time-out", format_duration(job.timeout) if job.timeout else None),
             ("due", moment(job.due_at)),
+            ("scheduled for", moment(job.scheduled_for)),
             ("created", moment(job.created_at)),
             ("worker", job.worker_id if held else None),
             ("run", run_id(job.token) if held and job.token is not None else None),

@@ -1,10 +1,10 @@
-"""`done` and `fail`: with the claim's token fenced, without it under the rules for people."""
+"""`done`, `fail` and `snooze`: with the claim's token fenced, without it under the rules for people."""
 
 from __future__ import annotations
 
 from rota import wire
 from rota.cli.claims import by_token, token
-from rota.core.claim import Claim, Done, Failed
+from rota.core.claim import Claim, Done, Failed, Snoozed
 from rota.core.errors import BadInput, NotFound
 from rota.core.job import DONE
 
@@ -37,6 +37,17 @@ def fail(call: Call) -> int:
             job: Job | int = store.jobs.fail(call["id"], call["error"], again, bool(call["force"]))
         else:
             job = _settle(store, call["id"], mine, Failed(call["error"], again))
+    return _answer(call, job)
+
+
+def snooze(call: Call) -> int:
+    """Not now: try again after a while."""
+    with call.store() as store:
+        mine = token(call)
+        if mine is None:
+            job: Job | int = store.jobs.snooze(call["id"], call["for"], call["note"])
+        else:
+            job = _settle(store, call["id"], mine, Snoozed(call["for"], call["note"]))
     return _answer(call, job)
 
 

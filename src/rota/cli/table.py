@@ -6,7 +6,8 @@ from rota.cli.chaos_table import CHAOS
 from rota.cli.command import Argument, Command, Option
 from rota.cli.crew_table import CREW, FIRST
 from rota.cli.http_table import HTTP, MCP
-from rota.core.job import STATES
+from rota.cli.schedule_table import SCHEDULES
+from rota.core.job import STATES, UNTIL
 
 DB = Option("--db", "the database: a path, sqlite:///path or postgresql://user@host/database", "URL", env="ROTA_DB")
 JSON = Option("--json", "print one JSON document on stdout, and nothing else there")
@@ -37,9 +38,12 @@ _JOBS = (
             Option("--payload", "JSON, or @file, or - for standard input; at most 256 KiB", "JSON", "json"),
             Option("--priority", "higher runs first", "N", "integer", default="0"),
             Option("--after", "wait for these jobs; may be repeated", "ID…", "jobs", many=True),
+            Option("--until", "wait for those until they are done, or only final", "U", default="done", choices=UNTIL),
             Option("--parent", "the job it is part of", "ID", "job"),
             Option("--at", "not before this time: 2026-12-01T09:00Z or +30m", "TIME"),
             Option("--key", "at most one job per queue has this key", "K"),
+            Option("--debounce", "with --key: added again while it waits, put it off by so long", "D", "duration"),
+            Option("--at-most", "with --debounce: so long in all", "D", "duration"),
             Option("--limit-key", "the key that the queue's --per-key limit counts", "K"),
             Option("--max-attempts", "how often it is tried", "N", "count", default="3"),
             Option("--timeout", "end an attempt that takes longer", "D", "duration"),
@@ -116,6 +120,26 @@ _JOBS = (
             _FORCE,
             Option("--final", "trying again would not help"),
         ),
+    ),
+    Command(
+        "snooze",
+        "give a job back that you hold, not to be tried before a while; spends no attempt",
+        "settle:snooze",
+        "rota snooze 5 --for 10m --note 'the disk is asleep'",
+        (_JOB,),
+        (
+            Option("--for", "how long", "D", "duration", required=True),
+            Option("--note", "a word for the next holder", "TEXT"),
+            _TOKEN,
+        ),
+    ),
+    Command(
+        "results",
+        "what the jobs said that a job waited for",
+        "jobs:results",
+        "rota results 5 --json | jq '.[].result'",
+        (_JOB,),
+        (_TOKEN,),
     ),
     Command("cancel", "call a job off, whatever it is doing", "jobs:cancel", "rota cancel 5", (_JOB,)),
     Command("retry", "run a job that is over once more, with all its attempts", "jobs:retry", "rota retry 5", (_JOB,)),
@@ -377,6 +401,7 @@ SECTIONS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Crew", CREW),
     ("Queues", _QUEUES),
     ("Sources", _SOURCES),
+    ("Schedules", SCHEDULES),
     ("HTTP", HTTP),
     ("MCP", MCP),
     ("Store", _STORE),

@@ -23,7 +23,9 @@ BLOCKERS = (DEPENDENCY, LIMIT)
 
 ADD, UNBLOCK, BLOCK, DUE, CLAIM = "add", "unblock", "block", "due", "claim"
 FINISH, FAIL, SNOOZE, RELEASE, EXPIRE, DIE = "finish", "fail", "snooze", "release", "expire", "die"
-CANCEL, FORCE, RETRY = "cancel", "force", "retry"
+CANCEL, FORCE, RETRY, DEBOUNCE = "cancel", "force", "retry", "debounce"
+UNTIL_DONE, UNTIL_FINAL = "done", "final"
+UNTIL = (UNTIL_DONE, UNTIL_FINAL)
 
 MOVES: Moves = {
     (None, ADD): frozenset({BLOCKED, SCHEDULED, READY}),
@@ -40,6 +42,7 @@ MOVES: Moves = {
     (ACTIVE, DIE): frozenset({READY, BLOCKED, FAILED}),
     **{(state, FORCE): frozenset({DONE, FAILED}) for state in WAITING},
     **{(state, CANCEL): frozenset({CANCELLED}) for state in (*WAITING, ACTIVE)},
+    **{(state, DEBOUNCE): frozenset(WAITING) for state in WAITING},
     **{(state, RETRY): frozenset({READY, BLOCKED}) for state in FINAL},
 }
 
@@ -50,7 +53,10 @@ DEATHS_TO_QUARANTINE = 3
 class NewJob(Record):
     """What a caller says of a job. `payload` is anything JSON can hold; `at` is a time of the wall clock.
 
-    `trace` is the trace that it is part of, as a W3C `traceparent`.
+    It waits for the jobs `after` it, and for those before it in the same call that it `follows` by their places from 0,
+    `until` they are done, or only final. With `debounce`, adding its key again while it waits replaces its payload and
+    puts it off by so long, `at_most` so long in all; both may be texts such as "5s". `trace` is the trace that it is
+    part of, as a W3C `traceparent`.
     """
 
     title: str
@@ -66,6 +72,10 @@ class NewJob(Record):
     max_attempts: int | None = None
     timeout: Duration | None = None
     trace: str | None = None
+    follows: Sequence[int] = ()
+    until: str = UNTIL_DONE
+    debounce: Duration | str | None = None
+    at_most: Duration | str | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -114,6 +124,7 @@ class Job(Record):
     stderr_path: str | None = None
     alone: int = 0
     trace: str | None = None
+    scheduled_for: Instant | None = None
     after: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
 
@@ -139,6 +150,20 @@ class Job(Record):
         return self.status == ACTIVE and self.lease_expires_at is not None and self.lease_expires_at <= now
 
 
+class Needed(Record):
+    """A job that another waited for: how it ended, and what it said."""
+
+    id: int
+    title: str
+    status: str
+    result_json: str | None
+    error: str | None
+
+    @property
+    def result(self) -> Any:
+        return _decode(self.result_json)
+
+
 def _decode(text: str | None) -> Any:
     if text is None:
         return None
@@ -159,3 +184,13 @@ def rest(waits: bool, due: bool, crowded: bool) -> tuple[str, str | None]:
     if crowded:
         return BLOCKED, LIMIT
     return READY, None
+
+
+def is_open(status: str, until: str) -> bool:
+    """Whether a job that waits for one in this state must wait on."""
+    return status not in (FINAL if until == UNTIL_FINAL else (DONE,))
+
+
+def put_off(debounce: Duration, at_most: Duration | None, created_at: Instant, now: Instant) -> Instant:
+    """Until when a job waits that was added again now: from now on so long, but at most so long in all."""
+    return now + debounce if at_most is None else min(now + debounce, created_at + at_most)

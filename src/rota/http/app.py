@@ -29,6 +29,7 @@ from rota.http import (
     problem,
     queues,
     runs,
+    schedules,
     slots,
     sources,
     tokens,
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
     from rota.settings import Settings
 
 NOUNS = (
-    info, jobs, claims, workers, slots, queues, sources, orchestrator, runs, output, events, attention, pace, tracking,
-    tokens, exchange, hosts, orphans, page,
+    info, jobs, claims, workers, slots, queues, sources, schedules, orchestrator, runs, output, events, attention, pace,
+    tracking, tokens, exchange, hosts, orphans, page,
 )  # fmt: skip
 ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)
 _log = logging.getLogger("rota.http")

@@ -22,6 +22,7 @@ from rota.http.words import (
     Text,
     Title,
     Trace,
+    Until,
     Whole,
     Word,
     WorkerId,
@@ -48,6 +49,10 @@ class NewJob(Request):
     max_attempts: Count | None = None
     timeout: Seconds | None = None
     trace: Trace | None = None
+    follows: Annotated[list[Whole], Meta(max_length=10_000, description="places in the same call, from 0")] = []
+    until: Until = "done"
+    debounce: Seconds | None = None
+    at_most: Seconds | None = None
 
 
 class Details(Request):
@@ -79,6 +84,13 @@ class Fail(Request):
     error: Annotated[str, Meta(min_length=1, max_length=16_384, pattern=VISIBLE)]
     final: bool = False
     force: bool = False
+
+
+class Snooze(Request):
+    """A person puts off a job that is held, without its claim's token."""
+
+    delay: Seconds
+    note: Text | None = None
 
 
 class On(Request):
@@ -125,6 +137,12 @@ class Capture(Request):
     token: Id
     transcript_path: Path | None = None
     stderr_path: Path | None = None
+
+
+class ClaimToken(Request):
+    """The claim's token."""
+
+    token: Id
 
 
 class Release(Request):
@@ -205,6 +223,12 @@ class Pause(Request):
     """Pause one queue, or all."""
 
     queue: QueueName | None = None
+    reason: Text | None = None
+
+
+class PauseSchedule(Request):
+    """Pause a schedule."""
+
     reason: Text | None = None
 
 

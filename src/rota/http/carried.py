@@ -21,6 +21,7 @@ from rota.http.derived import (
     Policy,
     ProcessTold,
     Reason,
+    ScheduleTold,
     SlotName,
     SlotTold,
 )
@@ -184,6 +185,12 @@ class Bury(Request):
     worker_id: WorkerId
     reason: Reason | None = None
     text: Text = ""
+
+
+class DeclaredSchedules(Request):
+    """The schedules of its workers' application."""
+
+    schedules: Annotated[list[ScheduleTold], Meta(max_length=1000)]
 
 
 class Tokens(Request):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rota import wire
 from rota.core.access import ADMIN, WORK
 from rota.core.claim import Claim, Done, Failed, Released, Snoozed
-from rota.core.errors import BadInput, NotFound, NothingReady
+from rota.core.errors import BadInput, NotFound, NothingReady, Stale
 from rota.core.ids import job_id
 from rota.core.job import DONE
 from rota.core.times import SECOND
@@ -93,6 +93,14 @@ def renew(store: Store, visit: Visit) -> Document:
 def release(store: Store, visit: Visit) -> Document:
     store.claims.release(_held(store, visit), visit.body.note)
     return job_document(visit, store.jobs.get(_id(visit)))
+
+
+def results(store: Store, visit: Visit) -> list[Document]:
+    """For who may only work: of a job that it holds, or held."""
+    held = _held(store, visit)
+    if store.claims.holder(held.job_id, held.token) is None:
+        raise Stale(f"token {held.token} stands for no claim on job {held.job_id}")
+    return [wire.needed(job) for job in store.jobs.results(held.job_id)]
 
 
 def settle(store: Store, visit: Visit) -> Document:
@@ -181,6 +189,15 @@ ROUTES = (
         "say where its output is written",
         replies.Kept,
         asked.Capture,
+    ),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/claim/results",
+        results,
+        WORK,
+        "what the jobs said that it waited for",
+        list[shapes.Needed],
+        asked.ClaimToken,
     ),
     Route(
         "POST",

@@ -9,11 +9,12 @@ from msgspec import Meta
 
 from rota.core import death
 from rota.core.record import Record
+from rota.core.schedule import NewSchedule
 from rota.core.times import SECOND
 from rota.http import shapes, words
 from rota.http.asked import Request
 from rota.http.shapes import Answer
-from rota.http.words import Id, QueueName, Text, Whole, WorkerId
+from rota.http.words import Id, QueueName, Text, Whole, Word, WorkerId
 from rota.store.crews import Home, Outlook, Process
 from rota.store.deaths import Death
 from rota.store.exchange import Handout, Idle
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     ProcessTold = Any
     SlotTold = Any
     OutlookTold = Any
+    ScheduleTold = Any
 else:
     Reason = Literal[death.REASONS]
     IdleWorker = derived(
@@ -108,3 +110,16 @@ else:
     Policy = derived(KNOWN["RestartPolicy"], Request)
     HandoutTold, ProcessTold, SlotTold = derived(Handout, Answer), derived(Process, Answer), derived(Slot, Answer)
     OutlookTold = derived(Outlook, Answer)
+    ScheduleTold = derived(
+        NewSchedule,
+        Request,
+        name=QueueName,
+        cron=Annotated[str, Meta(min_length=1, max_length=200)],
+        timezone=Word,
+        missed=words.Missed,
+        queue=QueueName,
+        kind=Word,
+        priority=words.Priority,
+        max_attempts=words.Count,
+        timeout=words.Seconds,
+    )

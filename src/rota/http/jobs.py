@@ -92,6 +92,15 @@ def fail(store: Store, visit: Visit) -> Document:
     return job_document(visit, store.jobs.fail(_id(visit), visit.body.error, not visit.body.final, visit.body.force))
 
 
+def snooze(store: Store, visit: Visit) -> Document:
+    delay = max(1, round(visit.body.delay * SECOND))
+    return job_document(visit, store.jobs.snooze(_id(visit), delay, visit.body.note))
+
+
+def results(store: Store, visit: Visit) -> list[Document]:
+    return [wire.needed(job) for job in store.jobs.results(_id(visit))]
+
+
 def block(store: Store, visit: Visit) -> Document:
     return job_document(visit, store.jobs.block(_id(visit), visit.body.on))
 
@@ -124,6 +133,8 @@ def _new(store: Store, wanted: asked.NewJob) -> NewJob:
     known: dict[str, Any] = {name: getattr(wanted, name) for name in asked.NewJob.__struct_fields__}
     known["at"] = parse_instant(wanted.at, store.database.wall()) if wanted.at is not None else None
     known["timeout"] = round(wanted.timeout * SECOND) if wanted.timeout is not None else None
+    for name in ("debounce", "at_most"):
+        known[name] = None if known[name] is None else round(known[name] * SECOND)
     known["after"] = list(dict.fromkeys(wanted.after))
     return NewJob(**known)
 
@@ -146,6 +157,19 @@ ROUTES = (
     Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", replies.Why),
     Route("GET", "/api/v1/jobs/{id}/graph", graph, READ, "what it waits for and what waits for it", views.Graph),
     Route("GET", "/api/v1/jobs/{id}/runs", runs, READ, "what each claim on it did, oldest first", list[shapes.Run]),
+    Route(
+        "GET", "/api/v1/jobs/{id}/results", results, READ, "what the jobs said that it waited for", list[shapes.Needed]
+    ),
+    Route(
+        "POST",
+        "/api/v1/jobs/{id}/snooze",
+        snooze,
+        ADMIN,
+        "put it off though it is held, without a token",
+        shapes.Job,
+        asked.Snooze,
+        asked.Details,
+    ),
     Route(
         "POST",
         "/api/v1/jobs/{id}/cancel",

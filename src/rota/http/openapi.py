@@ -32,6 +32,7 @@ _OF_PATH = {
     "/queues/{name}": {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"},
     "/assets/{file}": {"type": "string", "pattern": "^[a-z]+-[0-9a-f]{12}[.][a-z]+$"},
     "/sources/{name}": {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"},
+    "/schedules/{name}": {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"},
 }
 
 

@@ -63,6 +63,12 @@ class Forgotten(Answer):
     jobs: int
 
 
+class Removed(Answer):
+    """A schedule that is gone."""
+
+    name: str
+
+
 class Ids(Answer):
     """The ids of jobs, in the order in which they were sent."""
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from rota.http.words import Fence, JobStatus, Moment, Scope
+from rota.http.words import Fence, JobStatus, Missed, Moment, Scope
 
 
 class Answer(Struct):
@@ -64,7 +64,18 @@ class Job(Answer):
     worker_id: str | None
     run_id: str | None
     note: str | None
+    scheduled_for: Moment | None
     details: JobDetails | UnsetType = UNSET
+
+
+class Needed(Answer):
+    """A job that another waited for."""
+
+    id: int
+    title: str
+    status: JobStatus
+    result: Any
+    error: str | None
 
 
 class Claim(Answer):
@@ -263,6 +274,32 @@ class Source(Answer):
     next_fill_at: Moment | None
 
 
+class Schedule(Answer):
+    """A schedule; times are those of the wall clock."""
+
+    name: str
+    cron: str
+    timezone: str
+    missed: Missed
+    queue: str
+    kind: str | None
+    payload: Any
+    priority: int
+    max_attempts: int | None
+    timeout: float | None
+    declared: bool
+    paused: bool
+    paused_at: Moment | None
+    pause_reason: str | None
+    next_at: Moment | None
+    last_at: Moment | None
+    fired_at: Moment | None
+    fired_count: int
+    last_job: int | None
+    last_status: JobStatus | None
+    error: str | None
+
+
 class Event(Answer):
     """What one transaction changed. `cursor` is opaque: hand it back to read on from here."""
 
@@ -277,7 +314,7 @@ class Fact(Answer):
 
     id: str
     topic: str
-    type: Literal["job_update", "queue_update", "worker_update", "source_update", "health_update"]
+    type: Literal["job_update", "queue_update", "worker_update", "source_update", "schedule_update", "health_update"]
     timestamp: int
     at: Moment
     actor: str
@@ -285,6 +322,7 @@ class Fact(Answer):
     queue: dict[str, Any] | UnsetType = UNSET
     worker: dict[str, Any] | UnsetType = UNSET
     source: dict[str, Any] | UnsetType = UNSET
+    schedule: dict[str, Any] | UnsetType = UNSET
     health: dict[str, Any] | UnsetType = UNSET
 
 

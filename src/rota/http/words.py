@@ -26,5 +26,7 @@ WorkerId = Annotated[str, Meta(min_length=1, max_length=100)]
 JobStatus = Literal["blocked", "scheduled", "ready", "active", "done", "failed", "cancelled"]
 Scope = Literal["read", "enqueue", "work", "admin"]
 Fence = Literal["tell", "end"]
+Until = Literal["done", "final"]
+Missed = Literal["skip", "once", "all"]
 # Something to see, in the words that every language's patterns know: what is white to one is not to another.
 VISIBLE = r"[^\s\x1c-\x1f\x85\ufeff]"

@@ -310,6 +310,8 @@ def _seldom(claim: Handout) -> dict[str, object]:
         job["key"] = claim.key
     if claim.trace is not None:
         job["trace"] = claim.trace
+    if claim.scheduled_for is not None:
+        job["scheduled_for"] = claim.scheduled_for
     if claim.fenced:
         job["fence"] = "end"
     if claim.whole is not None:

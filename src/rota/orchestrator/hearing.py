@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
-from rota.core import report, slot, source
+from rota.core import report, schedule, slot, source
 from rota.core.claim import Returned
 from rota.core.death import INVALID_FRAMES
 from rota.orchestrator.handout import usual_after
@@ -63,7 +63,7 @@ class Hearing:
             case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
                 self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
             case frames.HELLO:
-                self._upkeep.declare(source.heard(body))
+                self._upkeep.declare(source.heard(body), schedule.heard(body))
                 self._tracked.learn(body)
                 child.concurrency = report.concurrency(body)
                 child.cancels, child.wants_whole = report.kinds(body.get("cancels")), report.kinds(body.get("whole"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import RotaError
@@ -16,6 +17,7 @@ from rota.store.host import is_stopped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.core.schedule import NewSchedule
     from rota.core.source import Declared
     from rota.core.times import Duration, Instant
     from rota.orchestrator.child import Child
@@ -102,10 +104,14 @@ class Upkeep:
         """Something for the event log."""
         self._facts.append((noun, verb, which, details))
 
-    def declare(self, sources: list[Declared]) -> None:
-        """A worker told which sources its application has."""
+    def declare(self, sources: list[Declared], schedules: list[NewSchedule]) -> None:
+        """A worker told which sources and schedules its application has."""
         if sources:
-            self._ledger.ask(urgency.WORK, lambda store: store.sources.declare(sources), self._declared)
+            told = partial(self._declared, "sources")
+            self._ledger.ask(urgency.WORK, lambda store: store.sources.declare(sources), told)
+        if schedules:
+            told = partial(self._declared, "schedules")
+            self._ledger.ask(urgency.WORK, lambda store: store.schedules.declare(schedules), told)
 
     def forget(self, child: Child) -> None:
         """The worker is gone."""
@@ -158,9 +164,9 @@ class Upkeep:
             self._ask_at = min(self._ask_at, now() + max(SOONEST, answer.due))
         self._found(answer, by_time)
 
-    def _declared(self, answer: RotaError | None) -> None:
+    def _declared(self, what: str, answer: RotaError | None) -> None:
         if isinstance(answer, RotaError):
-            self._say(f"the sources of a worker's app were not made known: {answer}")
+            self._say(f"the {what} of a worker's app were not made known: {answer}")
 
     def _mirror(self) -> None:
         told: list[tuple[str | None, str]] = [

@@ -6,8 +6,9 @@ from rota.core import job as jobs
 from rota.core.errors import BadInput, NotFound, QueueFull
 from rota.core.ids import queue_name
 from rota.core.job import NewJob as NewJob
-from rota.core.job import rest
+from rota.core.job import is_open, put_off, rest
 from rota.core.source import KIND
+from rota.core.times import parse_duration
 from rota.store import flow, hold
 from rota.store.rows import to_job, to_queue
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rota.core.queue import Queue
+    from rota.core.times import Instant
     from rota.store.rows import Row
     from rota.store.transaction import Transaction
 
@@ -45,9 +47,28 @@ def checked(new: NewJob) -> NewJob:
         raise BadInput(f"max_attempts must be at least 1, not {new.max_attempts}")
     if new.timeout is not None and new.timeout <= 0:
         raise BadInput("a time-out must be longer than nothing: leave it out for none")
+    if new.until not in jobs.UNTIL:
+        raise BadInput(f"until is one of {', '.join(jobs.UNTIL)}, not {new.until!r}")
+    if new.debounce is not None or new.at_most is not None:
+        new = _debounced(new)
     if new.trace is not None and not is_trace(new.trace):
         raise BadInput(f"{new.trace[:60]!r} is no traceparent: write it as W3C does, 00-32 digits-16 digits-01")
     return new
+
+
+def _debounced(new: NewJob) -> NewJob:
+    """The same with its durations read."""
+    if new.debounce is None:
+        raise BadInput("at_most goes with debounce: it bounds how long that puts a job off")
+    if new.key is None:
+        raise BadInput("debounce needs a key: what is added again with the same key is one job")
+    if new.at is not None or new.after or new.follows:
+        raise BadInput("debounce sets when the job is due: leave out at, after and follows")
+    told = {name: getattr(new, name) for name in ("debounce", "at_most")}
+    read = {name: parse_duration(each) if isinstance(each, str) else each for name, each in told.items()}
+    if any(each is not None and each <= 0 for each in read.values()):
+        raise BadInput("debounce and at_most must be longer than nothing, such as 5s")
+    return new.but(**read)
 
 
 def is_trace(text: str) -> bool:
@@ -64,9 +85,10 @@ class Addition:
         self._max_attempts = max_attempts
         self._rows: list[Row] = []
         self._states: dict[tuple[str, str], list[int]] = {}
-        self._waits: list[tuple[int, Sequence[int]]] = []
+        self._waits: list[tuple[int, NewJob]] = []
         self._admitted: dict[tuple[str, str], int] = {}
         self._statuses: dict[int, str] = {}
+        self._met: set[int] = set()
 
     def add(self, wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> list[int]:
         """The ids of the jobs, in order; a key met again answers with the job that has it."""
@@ -77,19 +99,58 @@ class Addition:
         self._prepare_queues(wanted)
         hold.all_jobs(self._tx, (needed for new in wanted for needed in new.after))
         if self._tx.lent:
-            self._refuse_to_wait_for_others(wanted)
+            self._refuse_to_wait_for_others({id for new in wanted for id in new.after})
         ids = self._tx.draw_many("job", len(wanted)) if wanted else []
         for place, (new, payload) in enumerate(zip(wanted, payloads, strict=True)):
-            known = self._known(new)
-            if known is None:
-                self._place(ids[place], new, payload)
-            else:
-                ids[place] = known
+            ids[place] = self._add_one(ids[place], self._behind(new, place, ids), payload)
         self._write()
         self._depend()
         for (queue, status), added in self._states.items():
             self._tx.moved(jobs.ADD, queue, None, status, added)
         return ids
+
+    def _add_one(self, id: int, new: NewJob, payload: str | None) -> int:
+        """The job's id: the one drawn for it, or that of the job that has its key."""
+        known = self._known(new)
+        if known is None or (new.debounce is not None and not self._put_off(known, new, payload)):
+            self._place(id, new, payload)
+            return id
+        self._met.add(known)
+        return known
+
+    def _behind(self, new: NewJob, place: int, ids: Sequence[int]) -> NewJob:
+        """The same, after the jobs of this call that it follows; those that were there before are held still."""
+        if not new.follows:
+            return new
+        if not all(0 <= each < place for each in new.follows):
+            raise BadInput(
+                f"follows names jobs of the same call by their places from 0, and this one has place {place}: only"
+                " those before it can be meant, and after names jobs that are there already"
+            )
+        found = [ids[each] for each in new.follows]
+        if met := self._met.intersection(found):
+            if self._tx.lent:
+                self._refuse_to_wait_for_others(met)
+            hold.all_jobs(self._tx, met)
+        return new.but(after=(*new.after, *found))
+
+    def _put_off(self, id: int, new: NewJob, payload: str | None) -> bool:
+        """Let the job that has this key wait on with the new payload; false if it runs or is over: the key goes on."""
+        if self._tx.lent:
+            raise BadInput("debounce and a connection of yours do not go together: others would wait for your commit")
+        row = self._tx.one("job.lock", id=id)
+        job = to_job(row) if row is not None else None
+        if job is None or job.status not in jobs.WAITING:
+            self._tx.execute("job.drop_key", id=id)
+            return False
+        due_at = _due_at(new, job.created_at, self._tx.now)
+        status, blocked_on = flow.resting(self._tx, job, due_at)
+        told = {"title": new.title, "payload": payload, "due_at": due_at, "status": status, "blocked_on": blocked_on}
+        self._tx.execute("job.put_off", id=id, **told)
+        self._tx.moved(jobs.DEBOUNCE, job.queue, job.status, status, [id])
+        self._tx.something_to_claim = True
+        flow.left(self._tx, job.queue, job.limit_key, job.status, status)
+        return True
 
     def _place(self, id: int, new: NewJob, payload: str | None) -> None:
         """Put one job where it rests: most are plain and simply ready."""
@@ -98,30 +159,32 @@ class Addition:
             status, blocked_on = self._rest(new)
             due_wall = int(new.at is not None)
         due_at = self._tx.now if status == jobs.SCHEDULED and new.at is None else new.at
+        if new.debounce is not None:
+            status, blocked_on, due_at = jobs.SCHEDULED, None, _due_at(new, self._tx.now, self._tx.now)
         work = (new.queue, new.kind, new.title, payload, new.priority, status, blocked_on, due_at, due_wall)
         attempts = new.max_attempts or self._max_attempts
         self._rows.append(
             (id, *work, new.key, new.limit_key, new.parent, attempts, new.timeout, self._tx.now, new.trace)
         )
         self._states.setdefault((new.queue, status), []).append(id)
+        self._statuses[id] = status
         if new.after:
-            self._waits.append((id, new.after))
+            self._waits.append((id, new))
 
     def _rest(self, new: NewJob) -> tuple[str, str | None]:
         states = [self._status_of(id, "to wait for") for id in new.after]
         if new.parent is not None:
             self._status_of(new.parent, "to be the parent")
         due = new.at is None or new.at <= self._tx.wall
-        waits = any(status != jobs.DONE for status in states)
+        waits = any(is_open(status, new.until) for status in states)
         if self._tx.lent and new.limit_key is not None:  # who finds it due counts it, and holds its queue for a moment
             return rest(waits, False, False)
         return rest(waits, due, due and not waits and not self._has_room(new))
 
-    def _refuse_to_wait_for_others(self, wanted: Sequence[NewJob]) -> None:
+    def _refuse_to_wait_for_others(self, needed: set[int]) -> None:
         """Whose end others tell must stand still while someone begins to wait for it; not until a caller commits."""
         import json  # hot verbs come by here, and never need it
 
-        needed = {id for new in wanted for id in new.after}
         facts = [fact for (text,) in self._tx.execute("log.mine") for fact in json.loads(text)] if needed else []
         mine = {id for fact in facts if fact[:2] == ["job", jobs.ADD] for id in fact[5]}
         if needed - mine:
@@ -166,9 +229,11 @@ class Addition:
 
     def _depend(self) -> None:
         """Let the new jobs wait for others, and let those know."""
-        pairs = {(id, needed): None for id, after in self._waits for needed in after}
+        pairs = {
+            (id, needed, int(new.until == jobs.UNTIL_FINAL)): None for id, new in self._waits for needed in new.after
+        }
         dependents: dict[int, int] = {}
-        for _, needed in pairs:
+        for _, needed, _ in pairs:
             dependents[needed] = dependents.get(needed, 0) + 1
         self._tx.many("dependency.add", pairs)
         self._tx.many("dependency.count_dependents", [(count, needed) for needed, count in sorted(dependents.items())])
@@ -192,8 +257,13 @@ class Addition:
         return to_queue(row) if row else None
 
 
+def _due_at(new: NewJob, created_at: Instant, now: Instant) -> Instant:
+    assert isinstance(new.debounce, int) and not isinstance(new.at_most, str)
+    return put_off(new.debounce, new.at_most, created_at, now)
+
+
 def depend(tx: Transaction, id: int, on: Iterable[int]) -> None:
     """Let a job wait for others, and let those know."""
     for needed in on:
-        if tx.execute("dependency.add", job=id, needs=needed):
+        if tx.execute("dependency.add", job=id, needs=needed, until_over=0):
             tx.many("dependency.count_dependents", [(1, needed)])

@@ -64,7 +64,7 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
     if not tx.lent:
         tx.execute("worker.settled", id=job.worker_id, succeeded=succeeded, failed=failed, error=error, now=tx.now)
     flow.left(tx, job.queue, job.limit_key, jobs.ACTIVE, status)
-    if status == jobs.DONE and job.dependents:
+    if status in jobs.FINAL and job.dependents:
         flow.ripple(tx, job.id)
     if (succeeded or decided.verb == jobs.FAIL) and not internal:
         mind_breaker(tx, job.queue, failed, error)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rota.core.job import Job
     from rota.core.queue import Queue
     from rota.core.report import Kinds
-    from rota.core.times import Duration
+    from rota.core.times import Duration, Instant
     from rota.store.rows import Row
     from rota.store.store import Store
     from rota.store.transaction import Transaction
@@ -50,7 +50,8 @@ class Idle(Record):
 class Handout(Record):
     """A claim as its worker gets it, with what the handler needs. `fenced`: it must never overlap with another.
 
-    `alone`: a worker that has several in hand at a time must have no other beside it.
+    `alone`: a worker that has several in hand at a time must have no other beside it. `scheduled_for`: the time of its
+    schedule that it is for.
     """
 
     job_id: int
@@ -72,6 +73,7 @@ class Handout(Record):
     whole: Job | None = None
     source: str | None = None
     trace: str | None = None
+    scheduled_for: Instant | None = None
 
 
 class Report(Record):
@@ -324,11 +326,12 @@ def _deal_out(
     fenced = queue.fence == "end"
     for (worker, row), token in zip(dealt, drawn, strict=True):
         job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, *more = row
-        source, key, trace, alone, _ = more
+        source, key, trace, scheduled_for, alone, _ = more
         tokens.setdefault(worker, {})[job] = token
         runs = _runs(tx, job) if last_token is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
-        claims.append(Handout(*known, timeout, checkpoint, fenced, key, runs, alone > 0, None, source, trace))
+        seldom = (fenced, key, runs, alone > 0, None, source, trace, scheduled_for)
+        claims.append(Handout(*known, timeout, checkpoint, *seldom))
         if source is not None:
             sources.add(source)
     name = internal_queue(queue.name) if internal else queue.name

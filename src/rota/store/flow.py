@@ -85,7 +85,7 @@ def admit_next(tx: Transaction, queue: str, limit_key: str) -> None:
 
 
 def ripple(tx: Transaction, job_id: int, after: int = 0) -> int:
-    """This job is done: let the jobs that waited for it go on. The number looked at.
+    """This job is over: let the jobs that waited for it go on. The number looked at.
 
     A chunk at a time: what is left of a very long list is remembered and goes on with the next tending.
     """

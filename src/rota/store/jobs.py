@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from rota.core import job as jobs
-from rota.core.claim import Cancelled, Done, Failed
+from rota.core.claim import Cancelled, Done, Failed, Snoozed
 from rota.core.errors import BadInput, Conflict, Cycle, NotFound, QueueFull, Refused, Stale, WaitedTooLong
+from rota.core.job import Needed
 from rota.core.queue import allow
 from rota.core.source import is_internal
 from rota.core.times import SECOND
@@ -136,6 +137,15 @@ class Jobs:
         """Report a failure without the claim's token, under the same rules."""
         return self._settle_unfenced(id, Failed(error, again), force)
 
+    def snooze(self, id: int, delay: Duration, note: str | None = None) -> Job:
+        """Put a job off that is held, without its claim's token, under the same rules; spends no attempt."""
+        return self._settle_unfenced(id, Snoozed(delay, note), False)
+
+    def results(self, id: int, token: int | None = None) -> list[Needed]:
+        """The jobs that one waited for, by their ids, with what each said. `token`: its holder asks."""
+        self.get(id)
+        return [Needed(*row) for row in self._store.database.execute("dependency.results", {"job": id})]
+
     @again
     def cancel(self, id: int) -> Job:
         """Call a job off, whatever it is doing; its holder's outcome will be refused."""
@@ -198,7 +208,7 @@ class Jobs:
             listener.close()
 
     @again
-    def _settle_unfenced(self, id: int, outcome: Done | Failed, force: bool) -> Job:
+    def _settle_unfenced(self, id: int, outcome: Done | Failed | Snoozed, force: bool) -> Job:
         store = self._store
         with store.write() as tx:
             job = flow.job_of(tx, id)
@@ -207,10 +217,9 @@ class Jobs:
             if job.status in jobs.FINAL:
                 raise Conflict(f"job {id} is {job.status} already")
             if job.status != jobs.ACTIVE:
-                if not force:
-                    raise Conflict(
-                        f"job {id} is {job.status} and nobody holds it: claim it first, or settle it with --force"
-                    )
+                if not force or isinstance(outcome, Snoozed):
+                    instead = "" if isinstance(outcome, Snoozed) else ", or settle it with --force"
+                    raise Conflict(f"job {id} is {job.status} and nobody holds it: claim it first{instead}")
                 status = jobs.DONE if isinstance(outcome, Done) else jobs.FAILED
                 result, error = (outcome.result, None) if isinstance(outcome, Done) else (None, outcome.error)
                 _end_unheld(tx, jobs.FORCE, job, status, result, error)
@@ -287,7 +296,7 @@ def _end_unheld(tx: Transaction, verb: str, job: Job, status: str, result: str |
     tx.execute("job.finish_unheld", id=job.id, old=job.status, status=status, result=result, error=error, now=tx.now)
     tx.moved(verb, job.queue, job.status, status, [job.id])
     flow.left(tx, job.queue, job.limit_key, job.status, status)
-    if status == jobs.DONE and job.dependents:
+    if job.dependents:
         flow.ripple(tx, job.id)
     if status == jobs.DONE:
         sourced.forced(tx, job)

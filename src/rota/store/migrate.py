@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.store.port import Database
 
-LATEST = 7
+LATEST = 8
 _MIGRATIONS = os.path.join(FOLDER, "migrations")
 
 

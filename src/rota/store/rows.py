@@ -8,6 +8,7 @@ from rota.core.job import Job
 from rota.core.jsontext import compact
 from rota.core.meter import bucket_sql
 from rota.core.queue import Queue
+from rota.core.schedule import Schedule
 from rota.core.source import Source
 from rota.core.worker import Worker
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _JOB = """id, title, queue, kind, status, blocked_on, priority, payload, parent, key, limit_key, attempts, max_attempts,
     timeout, generation, deaths, lapses, dependents, due_at, due_wall, created_at, claimed_at, finished_at, token,
     worker, orchestrator, lease, lease_expires_at, renewed_count, result, error, note, checkpoint, source,
-    transcript_path, stderr_path, alone, trace"""
+    transcript_path, stderr_path, alone, trace, scheduled_for"""
 _WORKER = """id, name, hostname, pid, status, desired, orchestrator, slot, queue, version, registered_at, last_beat_at,
     heartbeat_interval, beat_count, success_count, error_count, last_error_at, last_error_message, current_job,
     metadata, concurrency"""
@@ -32,6 +33,9 @@ _SLOT = """name, queue, n, crew, host, status, worker, wanted, start_at, health,
 _SOURCE = """name, queue, task, every, low, batch, repeats, filler, more, fill_count, added_count, last_fill_at,
     last_fill_error, success_count, error_count, last_success_at, last_success_worker, last_error_at,
     last_error_message, last_error_worker, repeated_count, last_repeated_key"""
+_SCHEDULE = """name, cron, timezone, missed, queue, kind, payload, priority, max_attempts, timeout, declared,
+    next_at, last_at, fired_at, fired_count, last_job, error, paused_at, pause_reason,
+    (SELECT job.status FROM job WHERE job.id = schedule.last_job)"""
 _TOKEN = "id, name, scopes, created_by, created_at, last_used_at, revoked_at"
 _RUN = """token, job, worker, attempt, claimed_at, ended_at, verb, reason, error, note, renewed_count, transcript_path,
     stderr_path"""
@@ -48,6 +52,7 @@ GAPS = {
     "run_columns": _RUN,
     "slot_columns": _SLOT,
     "source_columns": _SOURCE,
+    "schedule_columns": _SCHEDULE,
     "token_columns": _TOKEN,
     "run_bucket": bucket_sql("run.ended_at - run.claimed_at"),
     "pickup_bucket": bucket_sql("run.claimed_at - job.created_at"),
@@ -78,6 +83,10 @@ def to_run(row: Row) -> Run:
 
 def to_source(row: Row) -> Source:
     return Source(*row)
+
+
+def to_schedule(row: Row) -> Schedule:
+    return Schedule(*row)
 
 
 def to_claim(held: Job) -> Claim:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rota.store.queues import Queues
     from rota.store.reconcile import Reconciled
     from rota.store.remote.link import Link
+    from rota.store.schedules import Schedules
     from rota.store.slots import Slots
     from rota.store.sources import Sources
     from rota.store.tokens import Tokens
@@ -104,6 +105,12 @@ class Store:
         from rota.store.sources import Sources
 
         return Sources(self)
+
+    @property
+    def schedules(self) -> Schedules:
+        from rota.store.schedules import Schedules
+
+        return Schedules(self)
 
     @property
     def events(self) -> Events:

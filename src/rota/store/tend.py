@@ -50,10 +50,9 @@ def anything_due(store: Store) -> bool:
 def next_due(store: Store) -> Duration | None:
     """After how long something is due, or a rate lets the next job start; None when nothing is in sight."""
     now, wall = store.database.moment()
-    *instants, by_wall = store.database.execute("tend.next", {"now": now})[0]
+    *instants, by_wall, by_schedule = store.database.execute("tend.next", {"now": now})[0]
     waits = [instant - now for instant in instants if instant is not None]
-    if by_wall is not None:
-        waits.append(by_wall - wall)
+    waits += [instant - wall for instant in (by_wall, by_schedule) if instant is not None]
     return max(0, min(waits)) if waits else None
 
 
@@ -71,11 +70,12 @@ def tend_due(store: Store, tx: Transaction, most: int = MOST) -> Tended:
     """The same when something is known to be due."""
     rippled = _ripples(tx)
     promoted = _promote(tx, most)
+    fired = _fire(store, tx, most)
     expired = _expire(store, tx, most)
     grace_from = _grace(tx)
     lost = _lost_orchestrators(store, tx, grace_from)
     looked_at, dead = _judge(store, tx, grace_from, most)
-    full = most in (expired, looked_at) or promoted >= most or rippled >= flow.CHUNK
+    full = most in (expired, looked_at, fired) or promoted >= most or rippled >= flow.CHUNK
     return Tended(dead + lost, expired, promoted=promoted + rippled, full=full)
 
 
@@ -92,6 +92,16 @@ def _promote(tx: Transaction, most: int) -> int:
         flow.unblock(tx, jobs.DUE, ((id, queue, None, 0, limit_key) for id, queue, limit_key in free))
         count += len(rows)
     return count
+
+
+def _fire(store: Store, tx: Transaction, most: int) -> int:
+    """Schedules whose time has come; what fires them is loaded only then, for hot verbs come by here."""
+    rows = tx.execute("schedule.due", wall=tx.wall, most=most)
+    if rows:
+        from rota.store.schedules import fire_due
+
+        fire_due(store, tx, rows)
+    return len(rows)
 
 
 def _expire(store: Store, tx: Transaction, most: int) -> int:

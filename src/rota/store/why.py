@@ -101,8 +101,7 @@ def _blocked(store: Store, job: Job) -> str:
         return (
             f"Job {job.id} waits for room: {limit}, and they are taken by {_holders(store, job.queue, job.limit_key)}."
         )
-    needed = store.database.execute("dependency.of_job", {"job": job.id})
-    open_ones = [(id, status) for id, status in needed if status != jobs.DONE]
+    open_ones = store.database.execute("dependency.open_of_job", {"job": job.id})
     over = {jobs.FAILED: "which has failed", jobs.CANCELLED: "which was cancelled"}
     hopeless = " and ".join(f"job {id}, {over[status]}" for id, status in open_ones if status in over)
     if hopeless:

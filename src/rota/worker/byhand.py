@@ -30,5 +30,6 @@ def handed(job: Job, claim: Claim, runs: Sequence[Run], deadline: float | None) 
         "deadline": deadline,
         "checkpoint": job.checkpoint_json,
         "key": job.key,
+        "scheduled_for": job.scheduled_for,
         "previous_runs": [{"run_id": run.id, **{name: getattr(run, name) for name in _RUN}} for run in runs],
     }

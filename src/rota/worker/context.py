@@ -14,9 +14,12 @@ from rota.core.times import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
+    from datetime import datetime
     from typing import Protocol
 
     import psycopg
+
+    from rota.core.job import Needed
 
     Sync = psycopg.Connection[Any]
     Async = psycopg.AsyncConnection[Any]
@@ -56,7 +59,7 @@ _encode = encoder()
 
 
 class JobInHand(Record):
-    """The job that a handler runs."""
+    """The job that a handler runs. `scheduled_for` is the time of its schedule that it is for."""
 
     id: int
     title: str
@@ -67,6 +70,7 @@ class JobInHand(Record):
     attempt: int
     max_attempts: int
     key: str | None = None
+    scheduled_for: datetime | None = None
 
 
 class PreviousRun(Record):
@@ -107,6 +111,7 @@ class Context:
             self.attempt,
             job.get("max_attempts", 1),
             job.get("key"),
+            _moment(job.get("scheduled_for")),
         )
 
     @property
@@ -197,6 +202,15 @@ class Context:
 
         return finish_within(connection, self._link.database, self.job_id, self.token, result)
 
+    def results(self) -> list[Needed]:
+        """The jobs that this one waited for, by their ids: each with its `status`, `result`, `error` and `title`.
+
+        They are read from the database each time.
+        """
+        from rota.worker.results import read
+
+        return read(self._link.database, self.job_id, self.token)
+
     def log(self, text: object) -> None:
         """Say something in the orchestrator's log; with `run_worker`, in the application's."""
         self._link.log(self._job, str(text))
@@ -248,6 +262,14 @@ def check_names(values: Mapping[Any, Any]) -> None:
             raise BadInput(f"{name!r} cannot be an attribute of ctx: write a name such as model")
         if name in RESERVED:
             raise BadInput(f"ctx.{name} is rota's own: give your context another name, such as my_{name}")
+
+
+def _moment(instant: int | None) -> datetime | None:
+    if instant is None:
+        return None
+    from datetime import UTC, datetime, timedelta
+
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=instant)
 
 
 def _is_number(value: object) -> bool:

@@ -11,9 +11,10 @@ const TOPICS: [pattern: string, title: string][] = [
   ["queue:status", "queues"],
   ["worker:*", "workers"],
   ["source:*", "sources"],
+  ["schedule:*", "schedules"],
   ["system:health", "slots, orchestrators and tokens"],
 ];
-const NOUNS = ["job", "queue", "worker", "source", "health"];
+const NOUNS = ["job", "queue", "worker", "source", "schedule", "health"];
 const TOLD_APART = new Set(["id", "verb", "queue_type", "queue", "was", "status"]);
 
 export interface Line {
@@ -57,7 +58,7 @@ function Which({ line }: { line: Line }): JSX.Element {
 
 export function Events({ query }: { query: URLSearchParams }): JSX.Element {
   const [topic, text] = [query.get("topic") ?? "", query.get("text") ?? ""];
-  const look = useLook<Fact[]>(withQuery("events/log", { topics: topic, limit: 100 }), ["queue", "worker", "source", "health", "job"], 1000, 5000);
+  const look = useLook<Fact[]>(withQuery("events/log", { topics: topic, limit: 100 }), ["queue", "worker", "source", "schedule", "health", "job"], 1000, 5000);
   const go = (asked: { topic: string; text: string }): void => {
     location.hash = to("events", null, asked);
   };

@@ -32,6 +32,7 @@ function Facts({ job }: { job: Job }): JSX.Element {
     ["Finished", <Ago at={job.finished_at} />],
   ];
   if (job.due_at) facts.push(["Due", <Ago at={job.due_at} />]);
+  if (job.scheduled_for) facts.push(["Scheduled for", <Ago at={job.scheduled_for} />]);
   if (job.worker_id) facts.push(["Held by", <a href={to("workers", job.worker_id)}>{job.worker_id}</a>]);
   if (job.parent !== null) facts.push(["Parent", <JobLink id={job.parent} />]);
   if (job.children.length) {

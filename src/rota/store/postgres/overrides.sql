@@ -10,7 +10,8 @@ SELECT coalesce(pg_sequence_last_value(CAST('number_' || :name AS regclass)), 0)
 -- name: claim.pick
 -- Each token is drawn when its row is held, so that a job's tokens only grow.
 SELECT picked.*, nextval('number_token') FROM (
-    SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, alone
+    SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace,
+        scheduled_for, alone
     FROM job WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most FOR UPDATE SKIP LOCKED
 ) AS picked
 
@@ -131,7 +132,8 @@ WHERE id = ANY (:id::bigint[]) ORDER BY id FOR UPDATE OF job SKIP LOCKED
 SELECT DISTINCT queue FROM job WHERE id = ANY (:id::bigint[])
 
 -- name: dependency.add many
-INSERT INTO dependency (job, needs) SELECT * FROM unnest(:job::bigint[], :needs::bigint[]) ON CONFLICT (job, needs) DO NOTHING RETURNING needs
+INSERT INTO dependency (job, needs, until_over) SELECT * FROM unnest(:job::bigint[], :needs::bigint[], :until_over::bigint[])
+ON CONFLICT (job, needs) DO NOTHING RETURNING needs
 
 -- name: dependency.count_dependents many
 UPDATE job SET dependents = dependents + known.change FROM unnest(:change::bigint[], :needs::bigint[]) AS known (change, needs)

@@ -11,6 +11,7 @@ from rota.core.jsontext import Raw, encode
 from rota.core.record import Record
 from rota.core.report import Kinds
 from rota.core.restart import RestartPolicy
+from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import SECOND, format_instant, instant_of
 from rota.store.crews import Home, Outlook, Process, Wish
@@ -33,7 +34,21 @@ if TYPE_CHECKING:
 
 KNOWN: dict[str, type[Record]] = {
     kind.__name__: kind
-    for kind in (Kinds, RestartPolicy, History, Slot, Process, Home, Wish, Outlook, Death, Idle, Handout, Exchange)
+    for kind in (
+        Kinds,
+        RestartPolicy,
+        History,
+        Slot,
+        Process,
+        Home,
+        Wish,
+        Outlook,
+        Death,
+        Idle,
+        Handout,
+        Exchange,
+        NewSchedule,
+    )
 }
 LARGEST = 800_000  # bytes of what was reported, in a body
 DEEPEST = 60  # what a body may have within the levels of its own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from rota.core.errors import NotFound, QueueFull
-from rota.core.job import ACTIVE
+from rota.core.job import ACTIVE, Needed
 from rota.core.jsontext import Raw
 from rota.core.times import SECOND, format_instant
 from rota.store.remote import records
@@ -67,6 +67,19 @@ class RemoteJobs(_Port):
     def fail(self, id: int, error: str, again: bool = True, force: bool = False) -> Job:
         return self._change(id, "fail", {"error": error, "final": not again, "force": force})
 
+    def snooze(self, id: int, delay: Duration, note: str | None = None) -> Job:
+        return self._change(id, "snooze", {"delay": records.seconds(delay), "note": note})
+
+    def results(self, id: int, token: int | None = None) -> list[Needed]:
+        if token is None:
+            found = self._link.get(f"/jobs/{id}/results")
+        else:
+            found = self._link.post(f"/jobs/{id}/claim/results", {"token": token})
+        return [
+            Needed(told["id"], told["title"], told["status"], records.text(told["result"]), told["error"])
+            for told in found
+        ]
+
     def cancel(self, id: int) -> Job:
         return self._change(id, "cancel", {})
 
@@ -110,13 +123,24 @@ class RemoteJobs(_Port):
 
     def _new(self, job: NewJob) -> dict[str, Any]:
         """A job as it is sent: what was said of it, and the settings here."""
+        job = _read(job)
         told = {name: getattr(job, name) for name in job._fields}
         told["payload"] = _checked(job.payload, "payload")
-        told["after"] = list(job.after)
+        told["after"], told["follows"] = list(job.after), list(job.follows)
+        told["debounce"], told["at_most"] = records.seconds(told["debounce"]), records.seconds(told["at_most"])
         told["at"] = None if job.at is None else format_instant(job.at)
         told["timeout"] = records.seconds(job.timeout)
         told["max_attempts"] = self._store.settings.max_attempts if job.max_attempts is None else job.max_attempts
         return {name: value for name, value in told.items() if value not in (None, [])}
+
+
+def _read(job: NewJob) -> NewJob:
+    """The same; the durations of a debounced one as numbers."""
+    if job.debounce is None and job.at_most is None:
+        return job
+    from rota.store.adding import checked
+
+    return checked(job)
 
 
 def _checked(value: object, what: str) -> Raw | None:

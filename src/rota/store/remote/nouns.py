@@ -1,18 +1,20 @@
-"""Queues, slots, sources, events, history and tokens over the API."""
+"""Queues, slots, sources, schedules, events, history and tokens over the API."""
 
 from __future__ import annotations
 
 from rota.core.access import AccessToken
 from rota.core.errors import Refused
 from rota.core.queue import Queue
+from rota.core.schedule import Schedule, checked
 from rota.core.source import Source
 from rota.store.events import Event, Events
 from rota.store.history import History, Pruned
 from rota.store.queues import Queues, QueueStatus
 from rota.store.remote import records
-from rota.store.remote.carried import heard
+from rota.store.remote.carried import heard, told
 from rota.store.remote.link import quoted
 from rota.store.remote.port import Port
+from rota.store.schedules import Schedules
 from rota.store.slots import Slot, Slots
 from rota.store.sources import Sources, SourceStatus
 from rota.store.tokens import Tokens
@@ -21,6 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from rota.core.job import Job
+    from rota.core.schedule import NewSchedule
     from rota.core.source import Declared
     from rota.core.times import Duration
     from rota.store.remote.records import Document
@@ -31,13 +35,15 @@ if TYPE_CHECKING:
 
     class _Sources(Sources, Port): ...
 
+    class _Schedules(Schedules, Port): ...
+
     class _Events(Events, Port): ...
 
     class _Tokens(Tokens, Port): ...
 
     class _History(History, Port): ...
 else:
-    _Queues = _Slots = _Sources = _Events = _Tokens = _History = Port
+    _Queues = _Slots = _Sources = _Schedules = _Events = _Tokens = _History = Port
 
 
 class RemoteQueues(_Queues):
@@ -123,6 +129,35 @@ class RemoteSources(_Sources):
         return [_source(told) for told in self._link.get("/sources")]
 
 
+class RemoteSchedules(_Schedules):
+    """The port for schedules; the API's own crew, or whoever asks for work there, fires them."""
+
+    def declare(self, declared: Sequence[NewSchedule]) -> None:
+        body = {"schedules": [told(each) for each in declared]}
+        self._link.post(f"/orchestrators/{self._remote.orchestrator}/schedules", body)
+
+    def add(self, new: NewSchedule) -> Schedule:
+        return _schedule(self._link.post("/schedules", told(checked(new, 0))))
+
+    def get(self, name: str) -> Schedule:
+        return _schedule(self._link.get(f"/schedules/{quoted(name)}"))
+
+    def pause(self, name: str, reason: str | None = None) -> Schedule:
+        return _schedule(self._link.post(f"/schedules/{quoted(name)}/pause", {"reason": reason}))
+
+    def resume(self, name: str) -> Schedule:
+        return _schedule(self._link.post(f"/schedules/{quoted(name)}/resume", {}))
+
+    def remove(self, name: str) -> None:
+        self._link.send("DELETE", f"/schedules/{quoted(name)}")
+
+    def run(self, name: str) -> Job:
+        return records.job(self._link.post(f"/schedules/{quoted(name)}/run", {}, details=True))
+
+    def list(self) -> list[Schedule]:
+        return [_schedule(each) for each in self._link.get("/schedules")]
+
+
 class RemoteEvents(_Events):
     """The port for the log."""
 
@@ -179,6 +214,16 @@ def _source(told: Document) -> SourceStatus:
     }
     source = Source(**{**known, "every": records.duration(told["every"]), "more": 0})
     return SourceStatus(source, told["counts"], told["filler_status"], records.at(told["next_fill_at"]))
+
+
+def _schedule(told: Document) -> Schedule:
+    known: Document = {
+        name: records.at(told[name]) if name.endswith("_at") else told.get(name) for name in Schedule._fields
+    }
+    more = {"kind": told["kind"] or "", "payload_json": records.text(told["payload"])}
+    return Schedule(
+        **{**known, **more, "timeout": records.duration(told["timeout"]), "declared": int(told["declared"])}
+    )
 
 
 def _token(told: Document) -> AccessToken:

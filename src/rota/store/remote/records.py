@@ -58,6 +58,7 @@ def job(told: Document) -> Job:
         transcript_path=more["transcript_path"],
         stderr_path=more["stderr_path"],
         trace=more["trace"],
+        scheduled_for=at(told["scheduled_for"]),
         after=tuple(told["after"]),
         children=tuple(told["children"]),
     )

@@ -77,7 +77,7 @@ class RemoteStore(_Store):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in ("queues", "slots", "sources", "events", "history", "tokens"):
+        if name in ("queues", "slots", "sources", "schedules", "events", "history", "tokens"):
             from rota.store.remote import nouns
 
             return getattr(nouns, f"Remote{name.capitalize()}")(self)

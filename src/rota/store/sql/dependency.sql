@@ -1,6 +1,6 @@
 -- name: add
--- One job waits for another; a second time changes nothing.
-INSERT INTO dependency (job, needs) VALUES (:job, :needs) ON CONFLICT (job, needs) DO NOTHING RETURNING needs
+-- One job waits for another, until it is done or only over; a second time changes nothing.
+INSERT INTO dependency (job, needs, until_over) VALUES (:job, :needs, :until_over) ON CONFLICT (job, needs) DO NOTHING RETURNING needs
 
 -- name: remove
 -- It no longer does.
@@ -20,9 +20,20 @@ WHERE dependency.job = :job ORDER BY dependency.needs
 SELECT job FROM dependency WHERE needs = :needs ORDER BY job LIMIT :most
 
 -- name: open
--- Whether a job waits for one that is not done.
+-- Whether a job waits for one that is not done, or not over where that is enough.
 SELECT 1 FROM dependency JOIN job ON job.id = dependency.needs
-WHERE dependency.job = :job AND job.status <> 'done' LIMIT 1
+WHERE dependency.job = :job AND job.status <> 'done' AND (dependency.until_over = 0 OR job.status NOT IN ('failed', 'cancelled')) LIMIT 1
+
+-- name: open_of_job
+-- What a job must still wait for, with the state of each.
+SELECT dependency.needs, job.status FROM dependency JOIN job ON job.id = dependency.needs
+WHERE dependency.job = :job AND job.status <> 'done' AND (dependency.until_over = 0 OR job.status NOT IN ('failed', 'cancelled'))
+ORDER BY dependency.needs
+
+-- name: results
+-- What the jobs said that a job waited for.
+SELECT job.id, job.title, job.status, job.result, job.error FROM dependency JOIN job ON job.id = dependency.needs
+WHERE dependency.job = :job ORDER BY job.id
 
 -- name: reaches
 -- Whether `from_job` waits for `to_job`, over any number of steps.
@@ -37,7 +48,8 @@ SELECT 1 FROM needed WHERE id = :to_job
 -- A chunk of the jobs that wait for one, with whether they must still wait for another.
 SELECT job.id, job.queue, job.due_at, job.due_wall, job.limit_key, job.status, job.blocked_on,
     EXISTS (SELECT 1 FROM dependency AS other JOIN job AS needed ON needed.id = other.needs
-            WHERE other.job = job.id AND needed.status <> 'done') AS is_open
+            WHERE other.job = job.id AND needed.status <> 'done'
+                AND (other.until_over = 0 OR needed.status NOT IN ('failed', 'cancelled'))) AS is_open
 FROM (SELECT job FROM dependency WHERE needs = :needs AND job > :after ORDER BY job LIMIT :most) AS waiting
 JOIN job ON job.id = waiting.job ORDER BY job.id
 

@@ -89,6 +89,15 @@ UPDATE job SET status = :status, blocked_on = :blocked_on WHERE id = :id AND sta
 -- Waiting jobs become ready, many at a time.
 UPDATE job SET status = 'ready', blocked_on = NULL WHERE id = :id AND status IN ('blocked', 'scheduled')
 
+-- name: put_off
+-- A job that waits was added again: it has the new payload, and waits on.
+UPDATE job SET title = :title, payload = :payload, due_at = :due_at, due_wall = 0, status = :status, blocked_on = :blocked_on
+WHERE id = :id AND status IN ('blocked', 'scheduled', 'ready')
+
+-- name: drop_key
+-- Its key goes to the job that is added now.
+UPDATE job SET key = NULL WHERE id = :id
+
 -- name: finish_unheld
 -- A person ends a job that nobody holds.
 UPDATE job SET status = :status, blocked_on = NULL, result = :result, error = :error, finished_at = :now
@@ -137,7 +146,8 @@ SELECT id, queue, limit_key FROM job WHERE status = 'scheduled' AND due_wall = :
 -- Jobs that wait for others, from an id on, with whether any of those is still open.
 SELECT id, queue, due_at, due_wall, limit_key,
     EXISTS (SELECT 1 FROM dependency JOIN job AS needed ON needed.id = dependency.needs
-            WHERE dependency.job = job.id AND needed.status <> 'done') AS is_open
+            WHERE dependency.job = job.id AND needed.status <> 'done'
+                AND (dependency.until_over = 0 OR needed.status NOT IN ('failed', 'cancelled'))) AS is_open
 FROM job WHERE status = 'blocked' AND blocked_on = 'dependency' AND id > :after ORDER BY id LIMIT :most
 
 -- name: prunable

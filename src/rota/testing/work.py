@@ -1,4 +1,4 @@
-"""For tests of applications: work off a queue in the calling process, with the real store and real claims."""
+"""Working off a queue in the calling process, with the real store and real claims."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rota.core.errors import NothingReady
 from rota.core.job import DONE
 from rota.core.jsontext import Raw
 from rota.core.times import SECOND
+from rota.testing.hand import Hand
+from rota.testing.temporary import declare
 from rota.worker import byhand
 from rota.worker.capture import Folder
 from rota.worker.command import Commands
@@ -19,20 +21,23 @@ from rota.worker.context import Context
 from rota.worker.handler import run, run_coroutine, wants_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from rota.app import App
     from rota.core.claim import Claim, Outcome
     from rota.core.job import Job
+    from rota.worker.life import Handed
 
 
 def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job]:
     """Run every job that is ready, and those that become ready by it, one after another; the jobs as they ended.
 
-    Jobs whose time has not come are left. A job that fails waits for its retry like any other. As in a worker's life,
-    the setup of each queue runs once, before its first job.
+    Jobs whose time has not come are left; what the app schedules is added when it is due by the store's clock. A job
+    that fails waits for its retry like any other. As in a worker's life, the setup of each queue runs once, before its
+    first job.
     """
+    declare(app)
     worker = app.workers.register("work_off", queue=queue)
     ended: list[Job] = []
     prepared: set[str] = set()
@@ -47,7 +52,7 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
             if job.queue not in prepared:
                 app.prepare(job.queue, loop.run)
                 prepared.add(job.queue)
-            app.claims.settle(claim, _outcome(app, job, claim, loop))
+            app.claims.settle(claim, _settled(app, job, claim, loop))
             ended.append(app.jobs.get_or(job.but(status=DONE)))
     finally:
         loop.close()
@@ -55,36 +60,35 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
     return ended
 
 
-def _outcome(app: App, job: Job, claim: Claim, loop: asyncio.Runner) -> Outcome:
-    task = app.tasks.get(job.kind)
+def _settled(app: App, job: Job, claim: Claim, loop: asyncio.Runner) -> Outcome:
+    deadline = None if job.timeout is None else time.monotonic() + job.timeout / SECOND
+    handed = byhand.handed(job, claim, app.claims.runs(job.id), deadline)
+    kept = Folder(app.store.database.runs, app.settings.capture_limit * 1_000_000)
+    return outcome_of(app, {**handed, "whole": wire.job(job)}, ByHand(app, claim), loop, kept)
+
+
+def outcome_of(app: App, handed: Handed, link: Hand, loop: asyncio.Runner, kept: Folder) -> Outcome:
+    """Run the handler of a job here, whatever it is; what came of it."""
+    kind, payload = handed["kind"], handed["payload"]
+    task = app.tasks.get(kind)
     if task is None:
         known = ", ".join(app.declarations()["tasks"]) or "none"
-        return Failed(f"there is no task {job.kind!r} in this app; known: {known}", again=False)
-    deadline = None if job.timeout is None else time.monotonic() + job.timeout / SECOND
-    handed, by_hand = byhand.handed(job, claim, app.claims.runs(job.id), deadline), ByHand(app, claim)
+        return Failed(f"there is no task {kind!r} in this app; known: {known}", again=False)
     if task.command is not None:
-        database = app.store.database
-        kept = Folder(database.runs, app.settings.capture_limit * 1_000_000)
-        return Commands(by_hand, kept, database.url).run(task.command, {**handed, "whole": wire.job(job)})
-    context = Context(handed, by_hand, app.context) if wants_context(task.function) else None
+        return Commands(link, kept, link.database or "").run(task.command, handed)
+    context = Context(handed, link, app.context) if wants_context(task.function) else None
     if task.is_coroutine:
-        return loop.run(run_coroutine(task.function, job.payload_json, context))
-    return run(task.function, job.payload_json, context)
+        return loop.run(run_coroutine(task.function, payload, context))
+    return run(task.function, payload, context)
 
 
-class ByHand:
-    """A claim by hand in place of a pipe: what the handler says goes straight to the store, or is printed."""
+class ByHand(Hand):
+    """A claim by hand: what the handler keeps goes straight to the store, and what it says is printed."""
 
     def __init__(self, app: App, claim: Claim) -> None:
+        super().__init__(claim.worker_id, app.store.database.url)
         self._app = app
         self._claim = claim
-        self.worker_id = claim.worker_id
-        self.database: str | None = app.store.database.url
-        self.stopping = False
-        self.lost = False
-        self.recovering: float | None = None
-        self.cancels: dict[int, Callable[[], None]] = {}
-        self.sessions: set[int] = set()
 
     def renew(self, job: Mapping[str, Any]) -> None:
         self._app.claims.renew(self._claim)
@@ -92,11 +96,5 @@ class ByHand:
     def log(self, job: Mapping[str, Any], text: str) -> None:
         print(f"{self._claim.run_id} {text}")
 
-    def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None:
-        """Nobody watches."""
-
     def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
         self._app.claims.checkpoint(self._claim, Raw(checkpoint))
-
-    def recover(self, seconds: float | None) -> None:
-        self.recovering = seconds
