@@ -6,6 +6,11 @@ import json
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
+from rota.bench.figures import median as median
+from rota.bench.figures import percentile as percentile
+from rota.bench.figures import spread as spread
+from rota.bench.figures import text
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -18,21 +23,6 @@ def arguments(what: str) -> ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     parser.add_argument("--rounds", type=int, default=None, help="how often everything is measured, interleaved")
     return parser
-
-
-def percentile(samples: Sequence[float], share: float) -> float:
-    """The sample below which `share` of them lie."""
-    ordered = sorted(samples)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
-
-
-def median(samples: Sequence[float]) -> float:
-    return percentile(samples, 0.5)
-
-
-def spread(samples: Sequence[float]) -> float:
-    """How far apart the middle half of the samples is, as a share of the median."""
-    return (percentile(samples, 0.75) - percentile(samples, 0.25)) / median(samples)
 
 
 def show(title: str, rows: Sequence[Mapping[str, Cell]], as_json: bool) -> None:
@@ -60,5 +50,5 @@ def _text(cell: Cell) -> str:
         case int():
             return f"{cell:,}"
         case float():
-            return f"{cell:,.0f}" if cell >= 1000 else f"{cell:.3g}"
+            return text(cell)
     return cell

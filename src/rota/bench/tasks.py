@@ -1,4 +1,4 @@
-"""The application of the crew's benchmarks. `ROTA_APP` names it; the queue is the one that `rota.chaos` crews serve."""
+"""The application of a crew that is measured; the queue is the one that `rota.chaos` crews serve."""
 
 from __future__ import annotations
 
