@@ -30,7 +30,7 @@ def show(title: str, rows: Sequence[Mapping[str, Cell]], as_json: bool) -> None:
     if as_json:
         print(json.dumps({"benchmark": title, "rows": rows}, indent=2))
         return
-    table = [list(rows[0]), *([_text(row[column]) for column in rows[0]] for row in rows)]
+    table = [list(rows[0]), *([cell_text(row[column]) for column in rows[0]] for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     print(title)
     for line in table:
@@ -41,7 +41,7 @@ def show(title: str, rows: Sequence[Mapping[str, Cell]], as_json: bool) -> None:
         print("  " + "  ".join(cells).rstrip())
 
 
-def _text(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
     match cell:
         case None:
             return "–"
