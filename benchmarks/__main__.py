@@ -151,7 +151,7 @@ def main() -> None:
             run = json.load(file)
     else:
         run = measure(options)
-    if not options.given:
+    if not run.get("simulation"):
         run["simulation"] = simulation.document(run)
     save(run, options.json)
     show(run)
