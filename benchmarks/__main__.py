@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import _report, simulation
 from benchmarks._targets import targets
@@ -24,6 +24,9 @@ from benchmarks.peers.compare import chosen, compare
 from benchmarks.peers.measure import Size
 from benchmarks.peers.table import PEERS
 from rota.core.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DATA = os.path.join(ROOT, "docs", "performance.json")
@@ -51,26 +54,38 @@ PARTS: dict[str, tuple[str, list[str], list[str]]] = {
 }
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """One whole run, as one document."""
+def teller() -> Callable[[str], None]:
+    """Tells how far it is, and how long that took."""
     began = time.monotonic()
 
-    def told(text: str) -> None:
+    def tell(text: str) -> None:
         print(f"bench {time.monotonic() - began:5.0f} s: {text}", file=sys.stderr, flush=True)
 
+    return tell
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """One whole run, as one document."""
+    told = teller()
     rounds, much = options.rounds or (1 if options.quick else 3), QUICK if options.quick else Size()
     run: dict[str, Any] = {"taken": datetime.now(UTC).strftime("%Y-%m-%d"), "machine": machine(), "rota": __version__}
     run |= {"rounds": rounds, "quick": options.quick}
-    run["peers"] = compare(chosen(options.peer), much, rounds, told)
-    run["parts"] = {}
-    for name, (module, words, quick) in PARTS.items():
+    run |= {"peers": compare(chosen(options.peer), much, rounds, told), "parts": {}}
+    measure_parts(run, list(PARTS), options, told)
+    return run
+
+
+def measure_parts(
+    run: dict[str, Any], names: list[str], options: argparse.Namespace, told: Callable[[str], None]
+) -> None:
+    """Put what these benchmarks measure into the run."""
+    for name in names:
         save(run, options.json)  # whatever comes next, this much is measured
         told(name)
+        module, words, quick = PARTS[name]
         run["parts"][name] = part(module, quick if options.quick else words)
         if "error" in run["parts"][name]:
             told(f"{name} failed: {run['parts'][name]['error']}")
-    told("done")
-    return run
 
 
 def save(run: dict[str, Any], path: str | None) -> None:
@@ -144,14 +159,18 @@ def main() -> None:
     parser.add_argument("--peer", action="append", default=[], choices=names, help="only this one; may be repeated")
     parser.add_argument("--json", metavar="FILE", help="write what was measured there")
     parser.add_argument("--from", metavar="FILE", dest="given", help="measure nothing: read what was written before")
+    parser.add_argument("--part", action="append", default=[], choices=PARTS, help="with --from: measure this anew")
     parser.add_argument("--docs", action="store_true", help="write docs/performance.md and its chart")
     options = parser.parse_args()
     if options.given:
         with open(options.given, encoding="utf-8") as file:
             run = json.load(file)
+        measure_parts(run, options.part, options, teller())
+    elif options.part:
+        parser.error("--part needs --from FILE: what else there is in the run")
     else:
         run = measure(options)
-    if not run.get("simulation"):
+    if options.part or not run.get("simulation"):
         run["simulation"] = simulation.document(run)
     save(run, options.json)
     show(run)

@@ -1,6 +1,6 @@
 """What a crew costs: jobs a second, pickup, overhead, memory, idle CPU, and how long a stop takes.
 
-    ./dev bench crew             on SQLite; `python -m benchmarks.crew --store postgres` on PostgreSQL
+    ./dev bench crew             on SQLite; `./dev bench crew --store postgres` on PostgreSQL
 
 No-op jobs are counted from the first to the last `done` of a queue that was filled before the crew was started; beside
 them one writer with bare workers, which writes the same rows (on PostgreSQL with no workers, a hundred jobs in one
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,15 @@ def span(kind: str, workers: int, jobs: int, ms: int) -> float:
         began = store.now()
         wait_until_done(store, jobs + workers * 4)
         return (finished(store)[1] - began) / 1e6
+
+
+def fairness(kind: str, jobs: int, ms: int) -> float:
+    """How many jobs the worker with the fewest had, of what the one with the most had."""
+    with crew(kind, 4) as (_, store):
+        store.jobs.add_many([new_job("sleep", ms=ms)] * jobs)
+        wait_until_done(store, jobs)
+        counts = Counter(job.worker_id for job in store.jobs.list("done", limit=jobs))
+        return min(counts.values()) / max(counts.values()) if len(counts) == 4 else 0.0
 
 
 def memory(kind: str) -> tuple[float, float]:
@@ -167,6 +177,8 @@ def overhead(kind: str, rounds: int) -> Iterator[Row]:
     for ms, jobs in ((1, 2000), (10, 800), (100, 120)):
         ideal, took = jobs * ms / 4 / 1000, _report.median([span(kind, 4, jobs, ms) for _ in range(rounds)])
         yield _against_ideal(f"{jobs} jobs of {ms} ms, 4 workers: s", took, ideal, f"ideal {ideal:g}", None)
+    share = _report.median([fairness(kind, 400, 10) for _ in range(rounds)])
+    yield _against_ideal("fewest jobs of 4 workers, of the most, 10 ms jobs", share, 1.0, "ideal 1", None)
     times = _report.median([span(kind, 1, 60, 100) / span(kind, 3, 60, 100) for _ in range(rounds)])
     yield _against_ideal("3 workers against 1, 100 ms jobs", times, 3.0, ">= 2.9, ideal 3", times >= 2.9)
 

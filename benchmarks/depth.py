@@ -1,6 +1,6 @@
 """What a claim costs when a million jobs wait, against the same claim when a thousand do.
 
-    ./dev bench depth            up to a million; `python -m benchmarks.depth --most 5M` goes on
+    ./dev bench depth            up to a million; `./dev bench depth --most 5M` goes on
                                  `--store postgres` measures PostgreSQL
 
 One store grows; ready, scheduled, blocked and finished jobs are always as many. At every size each claim is measured in

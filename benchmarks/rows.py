@@ -1,6 +1,6 @@
 """How many jobs a second one process moves through the store, against the same rows written by hand.
 
-    ./dev bench rows             on SQLite; `python -m benchmarks.rows --store postgres` on PostgreSQL
+    ./dev bench rows             on SQLite; `./dev bench rows --store postgres` on PostgreSQL
 
 Exchange: settle a batch and claim the next in one transaction, with runs, events and counters. Enqueue: one job per
 transaction, and a thousand. Every write is synced to the disk before it counts.
