@@ -16,7 +16,7 @@ from benchmarks.peers.places import CannotRun, size
 from rota.core.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from benchmarks.peers.places import Places
     from benchmarks.peers.table import System
@@ -166,7 +166,7 @@ def again(system: System, places: Places, much: Size) -> float | None:
     return None
 
 
-def _wait(here: Running, process: subprocess.Popen[bytes], seen: Any) -> None:
+def _wait(here: Running, process: subprocess.Popen[bytes], seen: Callable[[], bool]) -> None:
     until = time.monotonic() + STARTS_WITHIN
     while not seen():
         if process.poll() is not None:

@@ -27,7 +27,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 
 
 def bars(title: str, unit: str, groups: Sequence[str], values: Sequence[Bar], ours: str, quiet: str) -> str:
-    """Bars on a logarithmic scale, longest first; those called `ours` stand out, those called `quiet` stand back."""
+    """Bars on a logarithmic scale, longest first; `ours` stand out, and what begins with `quiet` stands back."""
     ordered = sorted(values, key=lambda bar: -bar[2])
     low = 10 ** math.floor(math.log10(min(value for *_, value in ordered)))
     high = 10 ** math.ceil(math.log10(max(value for *_, value in ordered)))
@@ -53,7 +53,7 @@ def bars(title: str, unit: str, groups: Sequence[str], values: Sequence[Bar], ou
 
 
 def _style(label: str, group: str, groups: Sequence[str], quiet: str) -> str:
-    return "raw" if label == quiet else f"g{groups.index(group)}"
+    return "raw" if label.startswith(quiet) else f"g{groups.index(group)}"
 
 
 def _bar(y: int, label: str, style: str, end: float, value: float, is_ours: bool) -> list[str]:

@@ -57,8 +57,9 @@ def picture_of(run: dict[str, Any]) -> str:
     for system in run["peers"]:
         rates = [each["median"] for name, each in system["figures"].items() if name.startswith("drain")]
         if rates:
-            found.append((system["name"], system["on"], max(rates)))
-    title = "Worked off from a full queue, best of 1, 2 and 4 worker processes"
+            name = f"{RAW}, {system['on']}" if system["name"] == RAW else system["name"]
+            found.append((name, system["on"], max(rates)))
+    title = "Worked off from a full queue, best of 1, 2 and 4 worker processes (logarithmic)"
     return chart.bars(title, "jobs/s", GROUPS, found, "rota", RAW)
 
 
