@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+from tests.support.eventually import eventually
+from tests.support.processes import processes_in
 from tests.support.shell import ROTA, environment
 from tests.support.stores import STORES, database_for_tests
 
@@ -65,6 +68,20 @@ def test_it_leaves_no_schema_on_a_server(tmp_path: Path) -> None:
     with psycopg.connect(url) as connection:
         found = connection.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'rota')").fetchall()
     assert [name for (name,) in found if name != "rota"] == []
+
+
+def test_stopped_in_the_midst_of_a_crew_it_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    words = [ROTA, "bench", "--rounds", "1", "--jobs", "2000"]
+    with subprocess.Popen(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "pickup" not in process.stderr.readline():
+            assert process.poll() is None
+        eventually(lambda: bool(processes_in(tmp_path, "orchestrator")), within=30)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    assert process.returncode == 130
+    eventually(lambda: not processes_in(tmp_path), within=5)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_people_get_a_table(tmp_path: Path) -> None:

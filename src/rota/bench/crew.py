@@ -24,15 +24,14 @@ _EDGE = 1000  # more than the windows of a crew hold
 def crew(folder: str, url: str | None, workers: int, jobs: Sequence[NewJob] = ()) -> Iterator[tuple[Crew, Store]]:
     """A crew that is up, over a queue that was filled before it was started."""
     made = Crew(folder, {QUEUE: workers}, APP, {}, url=url)
-    store = made.open()
     try:
-        if jobs:
-            store.jobs.add_many(jobs)
-        made.start()
-        assert made.wait_until_whole(store), "the crew did not come up"
-        yield made, store
+        with made.open() as store:
+            if jobs:
+                store.jobs.add_many(jobs)
+            made.start()
+            assert made.wait_until_whole(store), "the crew did not come up"
+            yield made, store
     finally:
-        store.close()
         made.close()
         if made.schema is not None:
             made.remove()

@@ -90,19 +90,18 @@ class Killer:
 def kill_workers(folder: str, url: str | None, kills: int, jobs: int, ms: int) -> tuple[list[float], list[float], bool]:
     """Milliseconds to the next start and to the next life, and whether every job was settled once."""
     crew = Crew(folder, {QUEUE: WORKERS}, url=url)
-    store = crew.open()
     try:
-        crew.start()
-        assert crew.wait_until_whole(store), "the crew did not come up"
-        killer = Killer(crew, store)
-        while len(killer.again) < kills:  # some jobs end in the moment between the look and the signal
-            killer.kill(jobs, ms)
-        once = _settled_once(store, killer.ids)
-        killer.close()
-        crew.stop()
-        return killer.again, killer.refilled, once
+        with crew.open() as store:
+            crew.start()
+            assert crew.wait_until_whole(store), "the crew did not come up"
+            killer = Killer(crew, store)
+            while len(killer.again) < kills:  # some jobs end in the moment between the look and the signal
+                killer.kill(jobs, ms)
+            once = _settled_once(store, killer.ids)
+            killer.close()
+            crew.stop()
+            return killer.again, killer.refilled, once
     finally:
-        store.close()
         crew.close()
         if crew.schema is not None:
             crew.remove()
