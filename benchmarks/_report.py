@@ -30,6 +30,9 @@ def show(title: str, rows: Sequence[Mapping[str, Cell]], as_json: bool) -> None:
     if as_json:
         print(json.dumps({"benchmark": title, "rows": rows}, indent=2))
         return
+    if not rows:
+        print(f"{title}: nothing was measured")
+        return
     table = [list(rows[0]), *([cell_text(row[column]) for column in rows[0]] for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     print(title)

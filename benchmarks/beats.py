@@ -44,8 +44,7 @@ def beat(url: str, workers: int, interval: float, intervals: int) -> None:
 
 def measure(url: str, workers: int, interval: float, intervals: int) -> dict[str, list[float]]:
     """How late the beats were, and the times of exchanges before and beside them, in milliseconds."""
-    claimer = Claimer(url)
-    claimer.put_back(READY)
+    open_store(url, Settings(), make=True).close()
     words = [sys.executable, "-m", "benchmarks.beats", "--as-client", url]
     words += [str(workers // CLIENTS), str(interval), str(intervals)]
     clients = [
@@ -55,7 +54,8 @@ def measure(url: str, workers: int, interval: float, intervals: int) -> dict[str
         assert client.stdout is not None
         while client.stdout.readline() != "ready\n":
             assert client.poll() is None, "a client ended"
-    claimer.renew()
+    claimer = Claimer(url)  # only now: to register so many may take longer than a lease
+    claimer.put_back(READY)
     alone = [_paced(claimer) for _ in range(60)]
     for client in clients:
         assert client.stdin is not None
