@@ -6,6 +6,11 @@ import json
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
+from rota.bench.figures import median as median
+from rota.bench.figures import percentile as percentile
+from rota.bench.figures import spread as spread
+from rota.bench.figures import text
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -20,27 +25,15 @@ def arguments(what: str) -> ArgumentParser:
     return parser
 
 
-def percentile(samples: Sequence[float], share: float) -> float:
-    """The sample below which `share` of them lie."""
-    ordered = sorted(samples)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
-
-
-def median(samples: Sequence[float]) -> float:
-    return percentile(samples, 0.5)
-
-
-def spread(samples: Sequence[float]) -> float:
-    """How far apart the middle half of the samples is, as a share of the median."""
-    return (percentile(samples, 0.75) - percentile(samples, 0.25)) / median(samples)
-
-
 def show(title: str, rows: Sequence[Mapping[str, Cell]], as_json: bool) -> None:
     """Print what was measured; every row has the same columns."""
     if as_json:
         print(json.dumps({"benchmark": title, "rows": rows}, indent=2))
         return
-    table = [list(rows[0]), *([_text(row[column]) for column in rows[0]] for row in rows)]
+    if not rows:
+        print(f"{title}: nothing was measured")
+        return
+    table = [list(rows[0]), *([cell_text(row[column]) for column in rows[0]] for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     print(title)
     for line in table:
@@ -51,7 +44,7 @@ def show(title: str, rows: Sequence[Mapping[str, Cell]], as_json: bool) -> None:
         print("  " + "  ".join(cells).rstrip())
 
 
-def _text(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
     match cell:
         case None:
             return "–"
@@ -60,5 +53,5 @@ def _text(cell: Cell) -> str:
         case int():
             return f"{cell:,}"
         case float():
-            return f"{cell:,.0f}" if cell >= 1000 else f"{cell:.3g}"
+            return text(cell)
     return cell

@@ -1,7 +1,7 @@
 """What one call of a hot verb costs a bash loop, against a Python that does nothing at all.
 
 ./dev bench cli
-.venv/bin/python -m benchmarks.cli --http
+./dev bench cli --http
 """
 
 from __future__ import annotations

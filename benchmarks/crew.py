@@ -1,6 +1,6 @@
 """What a crew costs: jobs a second, pickup, overhead, memory, idle CPU, and how long a stop takes.
 
-    ./dev bench crew             on SQLite; `python -m benchmarks.crew --store postgres` on PostgreSQL
+    ./dev bench crew             on SQLite; `./dev bench crew --store postgres` on PostgreSQL
 
 No-op jobs are counted from the first to the last `done` of a queue that was filled before the crew was started; beside
 them one writer with bare workers, which writes the same rows (on PostgreSQL with no workers, a hundred jobs in one
@@ -12,24 +12,25 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from benchmarks import _bare, _report, _stores, rows
+from benchmarks import _report, _stores
+from rota.bench import bare, rows
+from rota.bench import crew as crews
+from rota.bench.crew import finished, new_job, wait_until_done
 from rota.chaos import system
-from rota.chaos.app import QUEUE
-from rota.chaos.crew import Crew
-from rota.core.job import NewJob
-from tests.support import stores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from rota.chaos.crew import Crew
+    from rota.core.job import NewJob
     from rota.store.store import Store
 
     Row = dict[str, _report.Cell]
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS, PICKUPS = 20_000, 300
 IDLE_SECONDS = 30.0
 WANTED_PER_SECOND = {"sqlite": 20_000, "postgres": 10_000}
@@ -38,59 +39,52 @@ PICKUP_MS = {"sqlite": 3, "postgres": 6}
 
 
 @contextmanager
-def crew(kind: str, workers: int, jobs: list[NewJob] | None = None) -> Iterator[tuple[Crew, Store]]:
+def crew(kind: str, workers: int, jobs: Sequence[NewJob] = ()) -> Iterator[tuple[Crew, Store]]:
     """A crew that is up, over a queue that was filled before it was started."""
+    with place(kind) as (folder, url), crews.crew(folder, url, workers, jobs) as made:
+        yield made
+
+
+@contextmanager
+def place(kind: str) -> Iterator[tuple[str, str | None]]:
+    """A folder, and where the database is if not in there."""
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder, _stores.stores(kind) as fresh:
-        url = fresh() if kind == "postgres" else None
-        made = Crew(folder, {QUEUE: workers}, "benchmarks._tasks:app", {}, url=url, PYTHONPATH=ROOT)
-        store = made.open()
-        try:
-            if jobs:
-                store.jobs.add_many(jobs)
-            made.start()
-            assert made.wait_until_whole(store), "the crew did not come up"
-            yield made, store
-        finally:
-            store.close()
-            made.close()
+        yield folder, fresh() if kind == "postgres" else None
 
 
 def noop_rate(kind: str, workers: int) -> float:
-    """Jobs a second, from the first to the last commit."""
-    with crew(kind, workers, [_job("noop", n=n) for n in range(JOBS)]) as (_, store):
-        _wait_until_done(store, JOBS)
-        first, last = _finished(store)
-        return JOBS * 1e6 / (last - first)
+    with place(kind) as (folder, url):
+        return crews.noop_rate(folder, url, workers, JOBS)
 
 
 def pickups(kind: str) -> list[float]:
-    """Milliseconds from before the enqueue to the handler's start, one job at a time on an idle crew."""
-    found = []
-    with crew(kind, 2) as (_, store):
-        for n in range(PICKUPS + 10):
-            time.sleep(0.005 + n % 7 / 1000)
-            began = time.monotonic_ns()
-            (id,) = store.jobs.add_many([_job("moment")])
-            time.sleep(0.03)  # a look while the job is under way would be in its way
-            (job,) = store.jobs.wait([id], "done", 60_000_000)
-            found.append((job.result - began) / 1e6)
-    return found[10:]
+    with place(kind) as (folder, url):
+        return crews.pickups(folder, url, PICKUPS)
 
 
 def span(kind: str, workers: int, jobs: int, ms: int) -> float:
     """Seconds from the enqueue of so many jobs to the last commit, by a crew that was idle."""
     with crew(kind, workers) as (_, store):
-        store.jobs.wait(store.jobs.add_many([_job("noop", n=n) for n in range(workers * 4)]), "done", 60_000_000)
-        store.jobs.add_many([_job("sleep", ms=ms)] * jobs)
+        store.jobs.wait(store.jobs.add_many([new_job("noop", n=n) for n in range(workers * 4)]), "done", 60_000_000)
+        store.jobs.add_many([new_job("sleep", ms=ms)] * jobs)
         began = store.now()
-        _wait_until_done(store, jobs + workers * 4)
-        return (_finished(store)[1] - began) / 1e6
+        wait_until_done(store, jobs + workers * 4)
+        return (finished(store)[1] - began) / 1e6
+
+
+def fairness(kind: str, jobs: int, ms: int) -> float:
+    """How many jobs the worker with the fewest had, of what the one with the most had."""
+    with crew(kind, 4) as (_, store):
+        store.jobs.add_many([new_job("sleep", ms=ms)] * jobs)
+        wait_until_done(store, jobs)
+        counts = Counter(job.worker_id for job in store.jobs.list("done", limit=jobs))
+        return min(counts.values()) / max(counts.values()) if len(counts) == 4 else 0.0
 
 
 def memory(kind: str) -> tuple[float, float]:
     """Resident megabytes of the orchestrator, and of its largest worker, after a few thousand jobs."""
-    with crew(kind, 4, [_job("noop", n=n) for n in range(4000)]) as (made, store):
-        _wait_until_done(store, 4000)
+    with crew(kind, 4, [new_job("noop", n=n) for n in range(4000)]) as (made, store):
+        wait_until_done(store, 4000)
         rest = [_resident(pid) for pid in system.marked(made.mark) if pid != made.pid]
         return _resident(made.pid or 0), max(rest)
 
@@ -109,32 +103,13 @@ def stop_seconds(kind: str, ms: int | None) -> float:
     """How long a stop takes, idle or with jobs of this length in hand."""
     with crew(kind, 4) as (made, store):
         if ms is not None:
-            store.jobs.add_many([_job("sleep", ms=ms)] * 12)
+            store.jobs.add_many([new_job("sleep", ms=ms)] * 12)
             while len(store.jobs.list("active")) < 4:
                 time.sleep(0.01)
             time.sleep(0.2)
         took, code = made.stop()
         assert code == 0
         return took
-
-
-def _job(kind: str, **payload: object) -> NewJob:
-    return NewJob(kind, QUEUE, kind, payload or None)
-
-
-def _wait_until_done(store: Store, jobs: int) -> None:
-    """Look seldom: this program would otherwise take from the crew what it measures."""
-    while True:
-        counts = next((status.counts for status in store.queues.list() if status.queue.name == QUEUE), {})
-        if counts.get("done") == jobs:
-            return
-        assert not counts.get("failed"), "a job failed"
-        time.sleep(0.05)
-
-
-def _finished(store: Store) -> tuple[int, int]:
-    ((first, last),) = stores.rows(store, "SELECT min(finished_at), max(finished_at) FROM job")
-    return int(first), int(last)
 
 
 def _resident(pid: int) -> float:
@@ -152,19 +127,19 @@ def _cpu(pid: int) -> float:
 def _bare_drain(kind: str, workers: int) -> float:
     if kind == "postgres":
         with _stores.stores(kind) as fresh:
-            return rows.drain_raw(fresh(), 100)
+            return rows.drain_raw(fresh(), 100, JOBS)
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        return _bare.drain(os.path.join(folder, "raw.db"), JOBS, workers)
+        return bare.drain(os.path.join(folder, "raw.db"), JOBS, workers)
 
 
 def _bare_pickup() -> list[float]:
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        return _bare.pickup(os.path.join(folder, "raw.db"), PICKUPS)
+        return bare.pickup(os.path.join(folder, "raw.db"), PICKUPS)
 
 
-def _row(what: str, rota: float, bare: float | None, target: str, met: bool | None) -> Row:
-    ratio = None if bare is None else rota / bare
-    return {"what": what, "rota": rota, "bare": bare, "ratio": ratio, "target": target, "met": met}
+def _row(what: str, rota: float, beside: float | None, target: str, met: bool | None) -> Row:
+    ratio = None if beside is None else rota / beside
+    return {"what": what, "rota": rota, "bare": beside, "ratio": ratio, "target": target, "met": met}
 
 
 def _against_ideal(what: str, rota: float, ideal: float, target: str, met: bool | None) -> Row:
@@ -176,13 +151,13 @@ def throughput(kind: str, rounds: int) -> Iterator[Row]:
     best: list[tuple[float, float]] = []
     for workers in (1, 2, 4):
         pairs = [(noop_rate(kind, workers), _bare_drain(kind, workers)) for _ in range(rounds)]
-        rota, bare = (_report.median(figures) for figures in zip(*pairs, strict=True))
-        best.append((rota, bare))
-        yield _row(f"no-op jobs/s, workers: {workers}", rota, bare, "", None)
-    rota, bare = max(rota for rota, _ in best), max(bare for _, bare in best)
+        rota, beside = (_report.median(figures) for figures in zip(*pairs, strict=True))
+        best.append((rota, beside))
+        yield _row(f"no-op jobs/s, workers: {workers}", rota, beside, "", None)
+    rota, beside = max(rota for rota, _ in best), max(beside for _, beside in best)
     wanted, share = WANTED_PER_SECOND[kind], SHARE_OF_BARE[kind]
-    met = rota >= wanted and rota / bare >= share
-    yield _row("no-op jobs/s, the best of these", rota, bare, f">= {wanted:,} and {share} of bare", met)
+    met = rota >= wanted and rota / beside >= share
+    yield _row("no-op jobs/s, the best of these", rota, beside, f">= {wanted:,} and {share} of bare", met)
 
 
 def latency(kind: str) -> Iterator[Row]:
@@ -192,16 +167,18 @@ def latency(kind: str) -> Iterator[Row]:
         yield _row("pickup p50 ms", p50, None, f"< {limit}", p50 < limit)
         yield _row("pickup p99 ms", p99, None, "", None)
         return
-    bare = _bare_pickup()
-    bare_p50 = _report.median(bare)
+    beside = _bare_pickup()
+    bare_p50 = _report.median(beside)
     yield _row("pickup p50 ms", p50, bare_p50, f"< {limit} and 2 x bare", p50 < limit and p50 / bare_p50 <= 2)
-    yield _row("pickup p99 ms", p99, _report.percentile(bare, 0.99), "", None)
+    yield _row("pickup p99 ms", p99, _report.percentile(beside, 0.99), "", None)
 
 
 def overhead(kind: str, rounds: int) -> Iterator[Row]:
     for ms, jobs in ((1, 2000), (10, 800), (100, 120)):
         ideal, took = jobs * ms / 4 / 1000, _report.median([span(kind, 4, jobs, ms) for _ in range(rounds)])
         yield _against_ideal(f"{jobs} jobs of {ms} ms, 4 workers: s", took, ideal, f"ideal {ideal:g}", None)
+    share = _report.median([fairness(kind, 400, 10) for _ in range(rounds)])
+    yield _against_ideal("fewest jobs of 4 workers, of the most, 10 ms jobs", share, 1.0, "ideal 1", None)
     times = _report.median([span(kind, 1, 60, 100) / span(kind, 3, 60, 100) for _ in range(rounds)])
     yield _against_ideal("3 workers against 1, 100 ms jobs", times, 3.0, ">= 2.9, ideal 3", times >= 2.9)
 

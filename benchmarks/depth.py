@@ -1,6 +1,6 @@
 """What a claim costs when a million jobs wait, against the same claim when a thousand do.
 
-    ./dev bench depth            up to a million; `python -m benchmarks.depth --most 5M` goes on
+    ./dev bench depth            up to a million; `./dev bench depth --most 5M` goes on
                                  `--store postgres` measures PostgreSQL
 
 One store grows; ready, scheduled, blocked and finished jobs are always as many. At every size each claim is measured in
@@ -56,7 +56,7 @@ class Claimer:
         seconds = time.perf_counter() - started
         self._number = answer.number
         self._held = [(claim.job_id, claim.token, Done("null")) for claim in answer.claims]
-        self._put_back(len(self._held))
+        self.put_back(len(self._held))
         return seconds
 
     def take(self) -> float:
@@ -65,18 +65,19 @@ class Claimer:
         claim = self._store.claims.take(self._by_hand, "q")
         seconds = time.perf_counter() - started
         self._store.claims.settle(claim, Done("null"))
-        self._put_back(1)
+        self.put_back(1)
         return seconds
 
     def renew(self) -> None:
         """Filling and measuring take a while: keep the lease."""
         self._store.orchestrators.renew(self._id)
 
+    def put_back(self, count: int) -> None:
+        """Add so many ready jobs."""
+        self._store.jobs.add_many([NewJob("one more", queue="q", priority=n % 5) for n in range(count)])
+
     def close(self) -> None:
         self._store.close()
-
-    def _put_back(self, count: int) -> None:
-        self._store.jobs.add_many([NewJob("one more", queue="q", priority=n % 5) for n in range(count)])
 
 
 def measure(small: Claimer, large: Claimer, rounds: int) -> dict[str, tuple[list[float], list[float]]]:

@@ -185,12 +185,12 @@ def find(folder: str) -> tuple[Place, int]:
         told = subprocess.run([ROTA, "worker", "list", "--json"], cwd=folder, capture_output=True, check=False).stdout
         up = [each["pid"] for each in json.loads(told or "[]") if (each["slot"], each["status"]) == ("http:0", "idle")]
         if up:
-            url, secret = (_read(folder, kind) for kind in ("http", "token"))
+            url, secret = (read_beside(folder, kind) for kind in ("http", "token"))
             return Place(url, secret), up[0]
         time.sleep(0.05)
 
 
-def _read(folder: str, kind: str) -> str:
+def read_beside(folder: str, kind: str) -> str:
     with open(os.path.join(folder, ".rota", f"rota.db.{kind}"), encoding="ascii") as file:
         return file.read().strip()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from benchmarks import _report
-from benchmarks.crew import ROOT
+from rota.bench.crew import APP
 from rota.chaos.app import QUEUE
 from rota.chaos.crew import Crew
 from rota.core.job import NewJob
@@ -69,9 +69,7 @@ class Load:
 
 def measure() -> Iterator[Row]:
     with own_server({"max_connections": "50"}) as server, tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        crew = Crew(
-            folder, {QUEUE: WORKERS}, "benchmarks._tasks:app", {}, url=server.url, PYTHONPATH=ROOT, PGAPPNAME=NAME
-        )
+        crew = Crew(folder, {QUEUE: WORKERS}, APP, {}, url=server.url, PGAPPNAME=NAME)
         store = crew.open()
         try:
             store.jobs.add_many([NewJob("sleep", QUEUE, "sleep", {"ms": MS})] * JOBS)

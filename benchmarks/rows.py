@@ -1,6 +1,6 @@
 """How many jobs a second one process moves through the store, against the same rows written by hand.
 
-    ./dev bench rows             on SQLite; `python -m benchmarks.rows --store postgres` on PostgreSQL
+    ./dev bench rows             on SQLite; `./dev bench rows --store postgres` on PostgreSQL
 
 Exchange: settle a batch and claim the next in one transaction, with runs, events and counters. Enqueue: one job per
 transaction, and a thousand. Every write is synced to the disk before it counts.
@@ -8,115 +8,37 @@ transaction, and a thousand. Every write is synced to the disk before it counts.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from benchmarks import _report, _stores
-from benchmarks._raw import RawQueue
-from benchmarks._raw_postgres import RawPostgres
-from rota.core.claim import Done
-from rota.settings import Settings
-from rota.store.adding import NewJob
-from rota.store.exchange import Idle, Report
-from rota.store.open import open_store
+from rota.bench.rows import drain_raw, drain_rota, enqueue_raw, enqueue_rota
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.claim import Outcome
-    from rota.store.store import Store
+    Measured = Callable[[str, int, int], float]
 
 JOBS = {1: 600, 10: 5_000, 50: 20_000, 100: 20_000, 200: 20_000}
 BATCHES = {"sqlite": (1, 10, 50, 200), "postgres": (1, 10, 100, 200)}
 BULK = 1_000
-PAYLOAD = {"path": "library/a.wav", "n": 1}
-PAYLOAD_TEXT = '{"path":"library/a.wav","n":1}'
+ONE_BY_ONE, BULKS = 500, 20
 TARGETS = {"enqueue 1": 0.8, f"enqueue {BULK:,}": 0.5}
 WANTED_PER_SECOND = {"sqlite": ("exchange 50", 20_000), "postgres": ("exchange 100", 10_000)}
 
 
-def drain_rota(url: str, batch: int) -> float:
-    """Jobs a second through `exchange`."""
-    with _new_store(url) as store:
-        store.jobs.add_many(_new_job(n) for n in range(JOBS[batch]))
-        id = store.orchestrators.join()
-        worker = store.orchestrators.hire(id, "worker:q:0", "q")
-        idle, number, done = [Idle(worker, "q", batch)], 0, 0
-        outcomes: list[tuple[int, int, Outcome]] = []
-        started = time.perf_counter()
-        while done < JOBS[batch]:
-            answer = store.orchestrators.exchange(id, number, Report(outcomes, idle))
-            assert not answer.refused
-            number, done = answer.number, done + len(outcomes)
-            outcomes = [(claim.job_id, claim.token, Done("null")) for claim in answer.claims]
-        return done / (time.perf_counter() - started)
-
-
-def drain_raw(url: str, batch: int) -> float:
-    queue = _raw(url)
-    queue.insert([PAYLOAD_TEXT] * JOBS[batch])
-    started = time.perf_counter()
-    held, done = queue.exchange([], batch), 0
-    while held:
-        done, held = done + len(held), queue.exchange(held, batch)
-    rate = done / (time.perf_counter() - started)
-    queue.close()
-    return rate
-
-
-def enqueue_rota(url: str, batch: int) -> float:
-    """Jobs a second through `add` or `add_many`."""
-    times = _times(batch)
-    with _new_store(url) as store:
-        store.jobs.add(_new_job(0))
-        started = time.perf_counter()
-        for _ in range(times):
-            if batch == 1:
-                store.jobs.add(_new_job(1))
-            else:
-                store.jobs.add_many([_new_job(n) for n in range(batch)])
-        return times * batch / (time.perf_counter() - started)
-
-
-def enqueue_raw(url: str, batch: int) -> float:
-    times, queue = _times(batch), _raw(url)
-    queue.insert([PAYLOAD_TEXT])
-    started = time.perf_counter()
-    for _ in range(times):
-        queue.insert([PAYLOAD_TEXT] * batch)
-    rate = times * batch / (time.perf_counter() - started)
-    queue.close()
-    return rate
-
-
-def _times(batch: int) -> int:
-    return 500 if batch == 1 else 20
-
-
-def _new_job(n: int) -> NewJob:
-    return NewJob(f"job {n}", queue="q", kind="noop", payload=PAYLOAD)
-
-
-def _new_store(url: str) -> Store:
-    return open_store(url, Settings(), make=True)
-
-
-def _raw(url: str) -> RawQueue | RawPostgres:
-    return RawPostgres(url) if "://" in url else RawQueue(url)
-
-
 def measure(rounds: int, kind: str) -> dict[str, tuple[list[float], list[float]]]:
     """For each measurement rota's and the raw figures, one of each per round, side by side in time."""
-    plan: list[tuple[str, int, Callable[[str, int], float], Callable[[str, int], float]]] = [
-        *((f"exchange {batch}", batch, drain_rota, drain_raw) for batch in BATCHES[kind]),
-        *((f"enqueue {batch:,}", batch, enqueue_rota, enqueue_raw) for batch in (1, BULK)),
+    plan: list[tuple[str, int, int, Measured, Measured]] = [
+        *((f"exchange {batch}", batch, JOBS[batch], drain_rota, drain_raw) for batch in BATCHES[kind]),
+        ("enqueue 1", 1, ONE_BY_ONE, enqueue_rota, enqueue_raw),
+        (f"enqueue {BULK:,}", BULK, BULKS, enqueue_rota, enqueue_raw),
     ]
     figures: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name, *_ in plan}
     for _ in range(rounds):
-        for name, batch, *pair in plan:
+        for name, batch, size, *pair in plan:
             for run, samples in zip(pair, figures[name], strict=True):
                 with _stores.stores(kind) as fresh:
-                    samples.append(run(fresh(), batch))
+                    samples.append(run(fresh(), batch, size))
     return figures
 
 

@@ -1,6 +1,6 @@
 """A table worked off once each by two crews that compete, and what that costs against the same jobs in a queue.
 
-    ./dev bench source            100,000 rows; `python -m benchmarks.source --rows 20000` is shorter
+    ./dev bench source            100,000 rows; `./dev bench source --rows 20000` is shorter
 
 Each row is marked by its handler in the user's own table, so a row that ran twice would show. Beside it, in turn, as
 many ordinary jobs of the same handler run with the same crews.

@@ -11,9 +11,11 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from docs.pages import cli, errors, http, openapi, schema, settings, states  # noqa: E402
+from docs.pages import cli, errors, http, openapi, performance, schema, settings, states  # noqa: E402
 
 PAGES = {
+    "images/performance.svg": performance.picture,
+    "performance.md": performance.page,
     "reference/cli.md": cli.page,
     "reference/errors.md": errors.page,
     "reference/http.md": http.page,

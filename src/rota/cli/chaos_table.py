@@ -1,4 +1,4 @@
-"""The commands that run a crew of their own, to show it or to break it, for the table."""
+"""The commands that run a crew of their own, to show it, to break it or to time it, for the table."""
 
 from __future__ import annotations
 
@@ -39,6 +39,17 @@ CHAOS = (
             Option("--minutes", "how long the storm lasts", "M", "number", default="1"),
             Option("--workers", "how many workers the crew has", "W", "count", default="4"),
             Option("--kills", "how many faults in all; without it one in every 1.5 s", "K", "whole"),
+        ),
+    ),
+    Command(
+        "bench",
+        "time rota on this machine against the raw limits beside it, in about two minutes;"
+        " in a temporary folder beside the database, or a schema of its own on the server that --db or ROTA_DB names",
+        "bench:bench",
+        "rota bench --db .rota/rota.db",
+        options=(
+            Option("--rounds", "how often everything is measured, in turn", "N", "count", default="3"),
+            Option("--jobs", "how many jobs are worked off in each round", "J", "count", default="20000"),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""The application of the crew's benchmarks. `ROTA_APP` names it; the queue is the one that `rota.chaos` crews serve."""
+"""The application of a crew that is measured; the queue is the one that `rota.chaos` crews serve."""
 
 from __future__ import annotations
 
@@ -25,3 +25,11 @@ def moment() -> int:
 def sleep(ms: int) -> None:
     """Takes so many milliseconds."""
     time.sleep(ms / 1000)
+
+
+@app.task(queue=QUEUE)
+def begun(ms: int) -> int:
+    """When it began; takes so many milliseconds."""
+    began = time.monotonic_ns()
+    time.sleep(ms / 1000)
+    return began

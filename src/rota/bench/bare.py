@@ -1,6 +1,6 @@
 """The raw limits of a crew: one writer and bare workers over socketpairs, with nothing around them.
 
-The rows are those of `_raw`: the same columns, indexes, runs, events and counters, and the same durability. What is
+The rows are those of `raw`: the same columns, indexes, runs, events and counters, and the same durability. What is
 left out is what the ratio shows: health, windows that learn, fairness, the store thread, frames, restarts.
 """
 
@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from benchmarks._raw import RawQueue
+from rota.bench.raw import RawQueue
 
 WINDOW = 64
 PAYLOAD = '{"n":1}'

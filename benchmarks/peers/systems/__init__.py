@@ -1,0 +1,1 @@
+"""One module for each system, which runs in that system's own environment."""
