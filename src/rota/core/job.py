@@ -80,7 +80,8 @@ class NewJob(Record):
     @property
     def is_plain(self) -> bool:
         """Whether it is ready at once and nobody else has a say: no dependency, time, key or parent."""
-        return not self.after and self.parent is self.at is self.key is self.limit_key is None
+        nobody = self.parent is self.at is self.key is self.limit_key is self.debounce is None
+        return nobody and not self.after and not self.follows
 
 
 class Job(Record):
