@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -37,7 +37,7 @@ from rota.http import (
     workers,
 )
 from rota.http.dump import dump
-from rota.http.guard import LOOPBACK, Guard, refuse_other_media
+from rota.http.guard import LOOPBACK, Guard, own_path, refuse_other_media
 from rota.http.problem import NotHere, WrongMethod
 from rota.http.ringing import Ringing
 from rota.http.route import JSON, SSE
@@ -85,13 +85,7 @@ class Api:
         for route in site.routes:
             paths.setdefault(route.path, {})[route.method] = route
         every = {path: _Methods(site, path, table) for path, table in paths.items()}
-        router = Router(
-            [Path(path, methods, methods=None) for path, methods in sorted(every.items(), key=_by_rank)],
-            redirect_slashes=False,
-            default=_not_found,
-            lifespan=self._lifespan,
-        )
-        self._app: ASGIApp = Guard(router, hosts)
+        self._app: ASGIApp = Guard(_Depths(every, self._lifespan), hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -113,6 +107,22 @@ class Api:
     async def _lifespan(self, _: object) -> AsyncIterator[None]:
         yield
         await self.close()
+
+
+class _Depths:
+    """All paths, by how many parts they have: most are told apart by that alone, and the few left one by one."""
+
+    def __init__(self, paths: dict[str, _Methods], lifespan: Any) -> None:
+        ranked = [Path(path, methods, methods=None) for path, methods in sorted(paths.items(), key=_by_rank)]
+        self._none = Router(redirect_slashes=False, default=_not_found, lifespan=lifespan)
+        self._routers = {
+            depth: Router([each for each in ranked if each.path.count("/") == depth], False, _not_found)
+            for depth in {each.path.count("/") for each in ranked}
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        depth = own_path(scope).count("/") if scope["type"] == "http" else -1
+        await self._routers.get(depth, self._none)(scope, receive, send)
 
 
 class _Methods:

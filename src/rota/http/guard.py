@@ -91,11 +91,11 @@ def _refuse_foreign_pages(scope: Scope, headers: dict[str, list[str]], host: str
             raise Denied(f"a page of {origin[:100]!r} may not use this API: only pages of this server may")
     site = headers.get("sec-fetch-site", ["none"])[-1]
     navigates = scope["method"] == "GET" and headers.get("sec-fetch-mode", [""])[-1] == "navigate"
-    if site not in ("same-origin", "none") and not (navigates and _own_path(scope) in _NAVIGABLE):
+    if site not in ("same-origin", "none") and not (navigates and own_path(scope) in _NAVIGABLE):
         raise Denied("a page of another site may not use this API: only pages of this server may")
 
 
-def _own_path(scope: Scope) -> str:
+def own_path(scope: Scope) -> str:
     """The path below the place where the app is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "")) or "/"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -110,12 +111,12 @@ class Visit:
 def read_query(route: Route, request: Request) -> Any:
     """The query as the route's type; what may come more than once may also be separated by commas."""
     given: dict[str, Any] = {}
-    known = {field.name: field for field in msgspec.structs.fields(route.query)} if route.query else {}
+    known = _parameters(route.query) if route.query else {}
     for name, text in request.query_params.multi_items():
         if name not in known:
             allowed = f"known are {', '.join(known)}" if known else "there are none"
             raise BadInput(f"there is no parameter {name[:50]!r} here: {allowed}")
-        kinds = _kinds(known[name].type)
+        kinds = known[name]
         if list in kinds:
             given.setdefault(name, []).extend(text.split(","))
         elif name in given:
@@ -131,6 +132,12 @@ def read_query(route: Route, request: Request) -> Any:
     for name in (name for name, value in given.items() if isinstance(value, list)):
         setattr(query, name, [part for part in getattr(query, name) if part])
     return query
+
+
+@cache
+def _parameters(query: type[msgspec.Struct]) -> dict[str, set[Any]]:
+    """The parameters of a query by name, each with its plain types."""
+    return {field.name: _kinds(field.type) for field in msgspec.structs.fields(query)}
 
 
 def _kinds(type: Any) -> set[Any]:

@@ -8,6 +8,7 @@ from rota.core import job as jobs
 from rota.core.claim import Cancelled, Done, Failed, Snoozed
 from rota.core.errors import BadInput, Conflict, Cycle, NotFound, QueueFull, Refused, Stale, WaitedTooLong
 from rota.core.job import Needed
+from rota.core.jsontext import compact
 from rota.core.queue import allow
 from rota.core.source import is_internal
 from rota.core.times import SECOND
@@ -99,7 +100,7 @@ class Jobs:
             rows = self._store.database.execute("job.ready", {"queue": each.name, "most": limit})
             found += [to_job(row) for row in rows]
         found.sort(key=lambda job: (-job.priority, job.id))
-        return [self._with_relations(job) for job in found[:limit]]
+        return self._all_with_relations(found[:limit])
 
     @again
     def block(self, id: int, on: int) -> Job:
@@ -243,10 +244,23 @@ class Jobs:
         return allow(queue, counts.get(jobs.ACTIVE, 0), 1, self._store.now()).granted > 0
 
     def _with_relations(self, job: Job) -> Job:
-        database = self._store.database
-        after = tuple(id for id, _ in database.execute("dependency.of_job", {"job": job.id}))
-        children = tuple(id for (id,) in database.execute("job.children", {"id": job.id}))
-        return job.but(after=after, children=children) if after or children else job
+        return self._all_with_relations([job])[0]
+
+    def _all_with_relations(self, found: Sequence[Job]) -> list[Job]:
+        """These jobs, with what each waits for and its children."""
+        database, asked = self._store.database, {"ids": compact([job.id for job in found])}
+        after: dict[int, list[int]] = {}
+        children: dict[int, list[int]] = {}
+        for id, needed in database.execute("dependency.of_jobs", asked):
+            after.setdefault(id, []).append(needed)
+        for id, child in database.execute("job.children_of", asked):
+            children.setdefault(id, []).append(child)
+        return [
+            job.but(after=tuple(after.get(job.id, ())), children=tuple(children.get(job.id, ())))
+            if job.id in after or job.id in children
+            else job
+            for job in found
+        ]
 
     def _wait_for_change(self, seconds: float) -> None:
         listener = self._store.database.listen(events=True)
@@ -279,7 +293,7 @@ class Jobs:
             "most": limit,
             "internal": int(internal),
         }
-        return [self._with_relations(to_job(row)) for row in self._store.database.execute(name, params)]
+        return self._all_with_relations([to_job(row) for row in self._store.database.execute(name, params)])
 
 
 def _refuse_unfenced(job: Job) -> None:

@@ -57,6 +57,14 @@ told AS (
 )
 SELECT id FROM made
 
+-- name: dependency.of_jobs
+SELECT job, needs FROM dependency
+WHERE job = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json))) ORDER BY job, needs
+
+-- name: job.children_of
+SELECT parent, id FROM job
+WHERE parent = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json))) ORDER BY parent, id
+
 -- name: job.make_ready many
 UPDATE job SET status = 'ready', blocked_on = NULL FROM (VALUES ('blocked'), ('scheduled')) AS was (status)
 WHERE id = ANY (:id::bigint[]) AND job.status = was.status

@@ -26,6 +26,10 @@ SELECT $job_columns FROM job WHERE queue = :queue AND key = :key AND source IS N
 SELECT kind, count(*) FROM job WHERE status = 'ready' AND source IS NULL AND substr(queue, 1, 1) <> '~'
 GROUP BY kind ORDER BY kind
 
+-- name: children_of
+-- The jobs that name one of these as their parent.
+SELECT parent, id FROM job WHERE parent IN (SELECT value FROM json_each(:ids)) ORDER BY parent, id
+
 -- name: children
 -- The jobs that name this one as their parent.
 SELECT id FROM job WHERE parent = :id ORDER BY id
