@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
 from rota.core.job import NewJob
+from rota.core.schedule import NewSchedule
 from rota.core.slot import HTTP
 from rota.core.source import Declared
 from rota.core.times import MINUTE
@@ -57,6 +58,22 @@ def test_what_changed_often_since_the_last_look_is_told_once_as_it_is_now(store:
         finish(store, job)
     ((_, body),) = told(feed)
     assert (body["pending"], body["completed"]) == (0, 5)
+
+
+def test_a_schedule_is_told_when_it_is_made_fires_and_is_paused(store: Store) -> None:
+    feed = Feed(store, ["schedule:*:status"])
+    assert feed.start() == []
+    at = store.schedules.add(NewSchedule("nightly", "0 2 * * *")).next_at
+    ((topic, body),) = told(feed)
+    assert (topic, body["id"], body["verb"], body["fired_count"]) == ("schedule:nightly:status", "nightly", "make", 0)
+    clock = store.database._given_clock  # type: ignore[attr-defined]
+    clock.advance((at or 0) - store.database.wall())
+    store.tend()
+    ((_, body),) = told(feed)
+    assert (body["verb"], body["fired_count"], body["last_status"]) == ("fire", 1, "ready")
+    store.schedules.pause("nightly")
+    ((_, body),) = told(feed)
+    assert (body["verb"], body["paused"], body["next_at"]) == ("pause", True, None) and told(feed) == []
 
 
 def test_a_source_is_told_from_its_declaration_to_its_end(store: Store) -> None:

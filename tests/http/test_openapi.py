@@ -28,8 +28,10 @@ DESCRIBED = json.loads(json.dumps(document(ROUTES)))
 # Streams have no end, and a link is answered with a redirection to a page.
 UNTRIED = ("/api/v1/events", "/api/v1/orchestrators/{id}/bell", "/open")
 # More is wanted here than a schema can say: a time that exists, an error for what failed, another job than itself,
-# a name that can be printed, a cursor that was given out, one to claim for and not two.
+# a name that can be printed, a cursor that was given out, one to claim for and not two, a cron expression.
 BEYOND_A_SCHEMA = (
+    "/api/v1/orchestrators/{id}/schedules",
+    "/api/v1/schedules",
     "/api/v1/jobs",
     "/api/v1/jobs/bulk",
     "/api/v1/jobs/{id}/block",

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ROOTS = ("queue", "worker", "source", "system", "*")
+ROOTS = ("queue", "worker", "source", "schedule", "system", "*")
 LONGEST, MOST = 200, 50
 
 
