@@ -67,10 +67,11 @@ def _taken(run: dict[str, Any]) -> str:
     machine = run["machine"]
     size = "in a quick run with smaller counts, " if run["quick"] else ""
     where = f"{machine['cores']} cores and {machine['memory_gb']} GB ({machine['system']}, Python {machine['python']})"
-    return (
+    told = (
         f"**Taken on {run['taken']}** with rota {run['rota']}, {size}{run['rounds']} rounds, on a shared machine with"
         f" {where}\nthat had a load of {machine['load']} from other programs when it began."
     )
+    return f"{told} {run['note']}" if "note" in run else told
 
 
 def _peer(system: dict[str, Any]) -> list[str]:
