@@ -80,8 +80,8 @@ class NewJob(Record):
     @property
     def is_plain(self) -> bool:
         """Whether it is ready at once and nobody else has a say: no dependency, time, key or parent."""
-        nobody = self.parent is self.at is self.key is self.limit_key is self.debounce is None
-        return nobody and not self.after and not self.follows
+        waits = self.after or self.follows or self.at is not None or self.debounce is not None
+        return not waits and self.parent is None and self.key is None and self.limit_key is None
 
 
 class Job(Record):
