@@ -122,13 +122,16 @@ def test_the_app_of_the_readme_runs_as_it_says(tmp_path: Path) -> None:
     added = subprocess.run([sys.executable, "-c", f"from shop import tag\n{use}"], cwd=tmp_path, stdout=-1, check=True)
     assert added.stdout == b"ready\n"
     run = shell.start(*command.split()[1:])
-    assert run.stdout is not None
-    while "job 1 " not in (line := run.stdout.readline()):
-        assert line, run.communicate()
-    assert json.loads(line.partition("done, ")[2]) == {"tags": 5}
-    run.send_signal(signal.SIGINT)
-    run.communicate(timeout=60)
-    assert run.returncode == 0
+    try:
+        assert run.stdout is not None
+        while "job 1 " not in (line := run.stdout.readline()):
+            assert line, run.communicate()
+        assert json.loads(line.partition("done, ")[2]) == {"tags": 5}
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=60)
+        assert run.returncode == 0
+    finally:
+        shell.end()
 
 
 def _rota(terminal: dict[str, str]) -> str:
