@@ -31,6 +31,8 @@ def beat(url: str, workers: int, interval: float, intervals: int) -> None:
     late = []
     with open_store(url, Settings()) as store:
         ids = [store.workers.register(f"simulated-{n}", every=int(EVERY * SECOND)).id for n in range(workers)]
+        for id in ids:  # to register so many takes a while: the first may have been taken for dead by now
+            store.workers.heartbeat(id)
         print("ready", flush=True)
         sys.stdin.readline()
         began = time.monotonic()
