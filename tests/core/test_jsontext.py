@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
 from rota.core.jsontext import Raw, compact, encode
+from rota.store import payload
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -63,3 +64,18 @@ def test_a_number_that_json_cannot_hold_is_refused(value: float) -> None:
 @given(VALUES)
 def test_the_compact_form_is_the_same_whichever_encoder_writes_it(value: object) -> None:
     assert compact(value) == encode(value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {("a", "b"): 1}])
+def test_what_has_no_json_form_is_refused_as_a_payload(value: object) -> None:
+    with pytest.raises(BadInput, match="the payload cannot be written as JSON"):
+        payload.encode(value, "payload")
+
+
+def test_what_holds_itself_is_refused_and_leaves_no_trace() -> None:
+    inner: dict[str, object] = {}
+    inner["self"] = inner
+    with pytest.raises(BadInput, match="the payload cannot be written as JSON"):
+        payload.encode(inner, "payload")
+    del inner["self"]
+    assert payload.encode([inner, inner], "payload") == "[{},{}]"

@@ -8,11 +8,12 @@ from rota.core.errors import BadInput
 
 try:
     from _json import encode_basestring
+    from _json import make_encoder as _make_encoder
     from _json import make_scanner as _make_scanner
-except ImportError:  # an interpreter without the C scanner
+except ImportError:  # an interpreter without these in C
     from json.encoder import encode_basestring
 
-    _make_scanner = None  # type: ignore[assignment, misc]
+    _make_encoder = _make_scanner = None  # type: ignore[assignment, misc]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +70,12 @@ def encoder() -> Callable[[object], str]:
     if not _made:
         from json import JSONEncoder
 
-        _made.append(JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode)
+        plain = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        if _make_encoder is None:
+            _made.append(plain.encode)
+        else:  # `encode` makes one anew each time; without its list of what it is in, a circle ends as too deep
+            pieces = _make_encoder(None, plain.default, encode_basestring, None, ":", ",", False, False, False)
+            _made.append(lambda value: "".join(pieces(value, 0)))
     return _made[0]
 
 

@@ -34,9 +34,9 @@ def checked(new: NewJob) -> NewJob:
         raise BadInput("a job needs a title")
     if len(new.title) > LONGEST_TITLE or "\0" in new.title:
         raise BadInput(f"the title may have at most {LONGEST_TITLE} characters, none of them NUL")
-    for what, text in (("kind", new.kind), ("key", new.key), ("limit_key", new.limit_key)):
-        if text and (len(text) > LONGEST_NAME or "\0" in text):
-            raise BadInput(f"{what} may have at most {LONGEST_NAME} characters, none of them NUL")
+    _check_name("kind", new.kind)
+    _check_name("key", new.key)
+    _check_name("limit_key", new.limit_key)
     if new.kind.startswith(KIND):
         raise BadInput(f"{new.kind!r} is no kind for a job: those that begin with {KIND} are rota's own")
     if new.key == "" or new.limit_key == "":
@@ -54,6 +54,11 @@ def checked(new: NewJob) -> NewJob:
     if new.trace is not None and not is_trace(new.trace):
         raise BadInput(f"{new.trace[:60]!r} is no traceparent: write it as W3C does, 00-32 digits-16 digits-01")
     return new
+
+
+def _check_name(what: str, text: str | None) -> None:
+    if text and (len(text) > LONGEST_NAME or "\0" in text):
+        raise BadInput(f"{what} may have at most {LONGEST_NAME} characters, none of them NUL")
 
 
 def _debounced(new: NewJob) -> NewJob:
@@ -101,8 +106,11 @@ class Addition:
         if self._tx.lent:
             self._refuse_to_wait_for_others({id for new in wanted for id in new.after})
         ids = self._tx.draw_many("job", len(wanted)) if wanted else []
-        for place, (new, payload) in enumerate(zip(wanted, payloads, strict=True)):
-            ids[place] = self._add_one(ids[place], self._behind(new, place, ids), payload)
+        if all(new.is_plain for new in wanted):
+            self._place_plain(ids, wanted, payloads)
+        else:
+            for place, (new, payload) in enumerate(zip(wanted, payloads, strict=True)):
+                ids[place] = self._add_one(ids[place], self._behind(new, place, ids), payload)
         self._write()
         self._depend()
         for (queue, status), added in self._states.items():
@@ -152,8 +160,31 @@ class Addition:
         flow.left(self._tx, job.queue, job.limit_key, job.status, status)
         return True
 
+    def _place_plain(self, ids: Sequence[int], wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> None:
+        """Jobs that are simply ready, as most are: in bulk, this is what takes the time."""
+        now, most = self._tx.now, self._max_attempts
+        for id, new in zip(ids, wanted, strict=True):
+            self._states.setdefault((new.queue, jobs.READY), []).append(id)
+        rest = (jobs.READY, None, None, 0, None, None, None)
+        self._rows = [
+            (
+                id,
+                new.queue,
+                new.kind,
+                new.title,
+                payload,
+                new.priority,
+                *rest,
+                new.max_attempts or most,
+                new.timeout,
+                now,
+                new.trace,
+            )
+            for id, new, payload in zip(ids, wanted, payloads, strict=True)
+        ]
+
     def _place(self, id: int, new: NewJob, payload: str | None) -> None:
-        """Put one job where it rests: most are plain and simply ready."""
+        """Put one job where it rests."""
         status, blocked_on, due_wall = jobs.READY, None, 0
         if new.after or new.at is not None or new.limit_key is not None or new.parent is not None:
             status, blocked_on = self._rest(new)
