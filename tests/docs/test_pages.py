@@ -56,7 +56,16 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/howto/schedules.md", "docs/howto/flow.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/howto/schedules.md",
+        "docs/howto/flow.md",
+        "docs/howto/from-orchestration-primitives.md",
+    ],
+)
 def test_the_runnable_blocks_of_a_page_run_one_after_another_in_an_empty_folder(page: str, tmp_path: Path) -> None:
     scripts = blocks(ROOT / page, "bash", "runnable")
     assert scripts, "nothing to run"
