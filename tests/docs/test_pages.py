@@ -130,7 +130,7 @@ def test_a_documented_shape_has_exactly_the_fields_that_rota_prints(heading: str
 def test_every_command_that_a_page_names_exists(page: Path) -> None:
     known = {each for command in COMMANDS for each in (command.name, *command.aliases)}
     for said in re.findall(r"`rota ([a-z][^`]*)`", page.read_text(encoding="utf-8")):
-        first, second, *_ = [*said.split(), "", ""]
+        first, second, *_ = [*str(said).split(), "", ""]
         assert first in known or f"{first} {second}" in known or second == "…", said
 
 
