@@ -77,11 +77,14 @@ def test_a_move_that_the_table_has_passes_and_any_other_is_refused() -> None:
     assert allowed(job.MOVES, job.DONE, job.CLAIM) == frozenset()
 
 
-def test_the_diagram_shows_every_move_once() -> None:
-    lines = diagram(job.MOVES).splitlines()
-    assert lines[0] == "stateDiagram-v2"
-    assert len(lines) - 1 == len(set(lines[1:])) == sum(len(targets) for targets in job.MOVES.values())
-    assert "    [*] --> ready: add" in lines and "    ready --> active: claim" in lines
+def test_the_diagram_shows_every_move_once_and_one_arrow_between_two_states() -> None:
+    first, *arrows = diagram(job.MOVES).splitlines()
+    ends = [arrow.partition(": ")[0] for arrow in arrows]
+    verbs = [verb for arrow in arrows for verb in arrow.partition(": ")[2].split(", ")]
+    assert first == "stateDiagram-v2"
+    assert len(ends) == len(set(ends))
+    assert len(verbs) == sum(len(targets) for targets in job.MOVES.values())
+    assert "    [*] --> ready: add" in arrows and "    active --> ready: fail, snooze, release, expire, die" in arrows
 
 
 def test_states_split_into_waiting_active_and_final() -> None:

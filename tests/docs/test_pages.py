@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import rota
+from rota.cli.table import COMMANDS
+from rota.settings import MEANINGS
 from tests.docs.pages import ROOT, anchors, blocks, links, name, pages, rows, texts
 
 BIN = Path(sys.executable).parent
@@ -56,7 +58,16 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/howto/schedules.md", "docs/howto/flow.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/howto/schedules.md",
+        "docs/howto/flow.md",
+        "docs/howto/from-orchestration-primitives.md",
+    ],
+)
 def test_the_runnable_blocks_of_a_page_run_one_after_another_in_an_empty_folder(page: str, tmp_path: Path) -> None:
     scripts = blocks(ROOT / page, "bash", "runnable")
     assert scripts, "nothing to run"
@@ -113,6 +124,25 @@ def test_a_documented_shape_has_exactly_the_fields_that_rota_prints(heading: str
     documented = [cells[0].strip("`") for cells in rows(ROOT / "docs/reference/json.md", heading)]
 
     assert documented == list(printed)
+
+
+@pytest.mark.parametrize("page", [*sorted((ROOT / "docs").glob("[eht]*/*.md")), ROOT / "README.md"], ids=name)
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    known = {each for command in COMMANDS for each in (command.name, *command.aliases)}
+    for said in re.findall(r"`rota ([a-z][^`]*)`", page.read_text(encoding="utf-8")):
+        first, second, *_ = [*str(said).split(), "", ""]
+        assert first in known or f"{first} {second}" in known or second == "…", said
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/howto").glob("from-*.md")), ids=name)
+def test_every_column_and_setting_to_which_a_page_maps_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    schema = (ROOT / "docs/reference/schema.md").read_text(encoding="utf-8")
+    tables = {part.split("\n", 1)[0]: part for part in schema.split("\n## ")[1:]}
+    for table, column in re.findall(r"`(\w+)\.(\w+)`", text):
+        assert table not in tables or f"| `{column}` |" in tables[table], f"{table}.{column}"
+    for setting in re.findall(r"\| `([a-z_]+)`, \d", text):
+        assert setting in MEANINGS, setting
 
 
 def test_every_public_name_is_documented() -> None:

@@ -92,6 +92,24 @@ def test_draining_finishes_the_job_in_hand_however_long_and_takes_no_other(crew:
     assert "no orchestrator of crew main" in crew.call("drain", code=6)
 
 
+def test_a_worker_that_finishes_its_last_job_is_heard_all_the_while(crew: Crew) -> None:
+    """Otherwise it would be ended after two minutes, as one that is silent with a job in hand."""
+    crew.env |= {"ROTA_FRAME_INTERVAL": "50ms", "ROTA_SILENT_INTERVAL": "1500ms", "ROTA_HEALTH_HISTORY": "500ms"}
+    crew.start("tag=1")
+    id = crew.add("hold", name="a")
+    eventually(lambda: crew.held_by("a"))
+    crew.call("drain")
+
+    def felt() -> list[str]:
+        return [each["health"] for each in crew.facts("slot", "snapshot") if each["status"] == "stopping"]
+
+    eventually(lambda: len(felt()) >= 4)  # a second apart, so that silence since the drain would show by now
+    assert felt()[3] == "healthy"
+    crew.let_go("a")
+    assert crew.wait() == 0
+    assert crew.app.jobs.get(id).status == "done"
+
+
 def test_a_job_longer_than_the_time_to_finish_goes_back_unspent(crew: Crew) -> None:
     crew.env["ROTA_SHUTDOWN_TIMEOUT"] = "100ms"
     crew.start("tag=1")

@@ -24,8 +24,10 @@ def check(moves: Moves, old: str | None, verb: str, new: str) -> None:
 
 
 def diagram(moves: Moves) -> str:
-    """The table as a Mermaid state diagram, for the docs."""
-    lines = ["stateDiagram-v2"]
+    """The table as a Mermaid state diagram, for the docs: one arrow between two states, with all verbs that take it."""
+    arrows: dict[tuple[str, str], list[str]] = {}
     for (old, verb), targets in moves.items():
-        lines += [f"    {old or '[*]'} --> {new}: {verb}" for new in sorted(targets)]
-    return "\n".join(lines)
+        for new in sorted(targets):
+            arrows.setdefault((old or "[*]", new), []).append(verb)
+    lines = [f"    {old} --> {new}: {', '.join(verbs)}" for (old, new), verbs in arrows.items()]
+    return "\n".join(["stateDiagram-v2", *lines])

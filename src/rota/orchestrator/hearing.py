@@ -96,8 +96,8 @@ class Hearing:
         match body.get("status"):
             case "recovering":
                 child.health = child.health.recovering(report.seconds(body), now())
-            case "stopping":
-                child.stopping = True
+            case "stopping":  # a sign of life too: its last job may take longer than silence is borne
+                child.stopping, child.health = True, child.health.healthy(now())
             case _:
                 child.health = child.health.healthy(now())
                 if place.state == slot.STARTING:
