@@ -56,7 +56,17 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/howto/schedules.md", "docs/howto/flow.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/howto/schedules.md",
+        "docs/howto/flow.md",
+        "docs/howto/from-cron.md",
+        "docs/howto/long-jobs.md",
+    ],
+)
 def test_the_runnable_blocks_of_a_page_run_one_after_another_in_an_empty_folder(page: str, tmp_path: Path) -> None:
     scripts = blocks(ROOT / page, "bash", "runnable")
     assert scripts, "nothing to run"
@@ -64,7 +74,19 @@ def test_the_runnable_blocks_of_a_page_run_one_after_another_in_an_empty_folder(
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/reference/python.md", "docs/howto/schedules.md", "docs/howto/flow.md"]
+    "page",
+    [
+        "README.md",
+        "docs/reference/python.md",
+        "docs/howto/schedules.md",
+        "docs/howto/flow.md",
+        "docs/howto/from-celery.md",
+        "docs/howto/from-rq.md",
+        "docs/howto/from-huey.md",
+        "docs/howto/from-cron.md",
+        "docs/howto/long-jobs.md",
+        "docs/howto/gpu-workers.md",
+    ],
 )
 def test_the_python_blocks_of_a_page_run_one_after_another(page: str, tmp_path: Path) -> None:
     script = "\n".join(blocks(ROOT / page, "python"))
