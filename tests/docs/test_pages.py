@@ -66,6 +66,8 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         "docs/howto/schedules.md",
         "docs/howto/flow.md",
         "docs/howto/from-orchestration-primitives.md",
+        "docs/howto/from-cron.md",
+        "docs/howto/long-jobs.md",
     ],
 )
 def test_the_runnable_blocks_of_a_page_run_one_after_another_in_an_empty_folder(page: str, tmp_path: Path) -> None:
@@ -75,7 +77,19 @@ def test_the_runnable_blocks_of_a_page_run_one_after_another_in_an_empty_folder(
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/reference/python.md", "docs/howto/schedules.md", "docs/howto/flow.md"]
+    "page",
+    [
+        "README.md",
+        "docs/reference/python.md",
+        "docs/howto/schedules.md",
+        "docs/howto/flow.md",
+        "docs/howto/from-celery.md",
+        "docs/howto/from-rq.md",
+        "docs/howto/from-huey.md",
+        "docs/howto/from-cron.md",
+        "docs/howto/long-jobs.md",
+        "docs/howto/gpu-workers.md",
+    ],
 )
 def test_the_python_blocks_of_a_page_run_one_after_another(page: str, tmp_path: Path) -> None:
     script = "\n".join(blocks(ROOT / page, "python"))
@@ -172,6 +186,34 @@ def test_every_fault_of_the_crew_is_on_its_page_with_tests_that_exist() -> None:
         assert named, number
         for file, test in named:
             assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{number}: {file}::{test}"
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("store/why.py", "is not ready yet."),
+        ("store/why.py", "time of late; the next starts in"),
+        ("store/why.py", "has failed since"),
+        ("store/why.py", "there is no worker"),
+        ("core/slot.py", "was not ready in time,"),
+        ("core/restart.py", "times within"),
+        ("cli/surroundings.py", ", and no worker serves it"),
+        ("cli/surroundings.py", "does not have"),
+        ("cli/upkeep.py", "would mend: "),
+        ("orchestrator/crew.py", "killing it: "),
+        ("orchestrator/upkeep.py", "is stopped and keeps the store locked"),
+        ("store/sqlite/lock.py", "waiting for the write lock, held by process "),
+        (
+            "store/sqlite/database.py",
+            "stayed locked by a program that does not queue for it: is another tool writing to it?",
+        ),
+    ],
+)
+def test_a_message_that_troubleshooting_quotes_is_one_that_rota_says(file: str, message: str) -> None:
+    source = (ROOT / "src/rota" / file).read_text(encoding="utf-8")
+    page = " ".join((ROOT / "docs/howto/troubleshooting.md").read_text(encoding="utf-8").split())
+
+    assert message in source.replace("{when}", "since") and message.strip() in page
 
 
 def test_no_text_names_a_machines_folder_or_a_package_index() -> None:
