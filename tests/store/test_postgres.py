@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 OVERRIDES = {
     "number.draw_many",
+    "dependency.of_jobs",
+    "job.children_of",
     "claim.pick",
     "tally.add many",
     "tally.gather",

@@ -131,7 +131,7 @@ def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -
         tx.foresee("queue.all")
         tx.foresee("tend.due", now=tx.now, wall=tx.wall)
         tx.foresee("worker.of_orchestrator", orchestrator=id)
-        ahead = ahead and _foresee_picks(store, tx, report)
+        ahead = ahead and tx.far and _foresee_picks(store, tx, report)
         if not tx.execute("orchestrator.advance", **mine):
             raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
         queues = hold.queues(tx, _served(report.idle), [job for job, _, _ in report.outcomes])
@@ -273,7 +273,7 @@ def _hand_out(
     tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], fills: bool, most: int | None = None
 ) -> list[Handout]:
     """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
-    if not queue.is_one_by_one:
+    if tx.far and not queue.is_one_by_one:
         _foresee_pick(tx, queue.name, idle, fills, most)
     fillers = tx.execute("claim.pick", queue=internal_queue(queue.name), most=len(idle)) if fills else []
     if fillers:

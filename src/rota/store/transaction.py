@@ -25,7 +25,7 @@ class Transaction:
     """Collects facts and counts while statements run; writes them as one event row and a few counters at the end.
 
     `alone`: nobody else writes until this is whole. Where others do, `rota.store.hold` keeps rows still. `lent`: it is
-    part of a caller's transaction, so it keeps nothing that a crew would have to wait for.
+    part of a caller's transaction, so it keeps nothing that a crew would have to wait for. `far`: messages take time.
     """
 
     def __init__(self, database: Database, actor: str, alone: bool = False) -> None:
@@ -35,6 +35,7 @@ class Transaction:
         self.something_to_claim = False
         self.alone = alone or not database.locks_rows
         self.lent = database.is_lent
+        self.far = database.is_far
         self.held_queues: set[str] = set()
         self.unlimited: dict[str, Queue] = {}
         self._database = database
