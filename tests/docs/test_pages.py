@@ -21,9 +21,7 @@ SUCCEEDED = ("tag-workers", "tracking-functions", "orchestration-primitives")
 BIN = Path(sys.executable).parent
 # Folders of a home or a machine, and the host of a package index or mirror. What this file says itself is in pieces.
 MACHINE = re.compile("|".join((r"/ho" r"me/\w", r"/ro" r"ot/", r"/wo" r"rk/", r"/Us" r"ers/\w")))
-REGISTRY = re.compile(
-    "|".join((r"pythonhost" r"ed", r"registry\.n" r"pmjs", r"index-" r"url =", r"pypi\.(?!org/project)"))
-)
+REGISTRY = re.compile("|".join((r"pythonhost" r"ed", r"registry\.n" r"pmjs", r"index-" r"url =", r"py" r"pi\.")))
 # What a worker does when it says hello.
 DECLARE = (
     "from rota import App; from rota.core.source import Declared; "

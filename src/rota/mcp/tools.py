@@ -124,7 +124,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
     ) -> Document:
         """Add a job. With `after` it waits for others. A key that is there already answers with the job that has it."""
         where = queue or session.queue or DEFAULT
-        new = NewJob(title, where, kind, payload, priority, after or (), parent, None, key, None, max_attempts)
+        new = NewJob(title, where, kind, payload, priority, after or (), parent, key=key, max_attempts=max_attempts)
         with session.store() as store:
             return {"job": wire.job(store.jobs.add(new))}
 

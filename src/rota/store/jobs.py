@@ -65,7 +65,7 @@ class Jobs:
 
     @again
     def _add(self, wanted: Sequence[NewJob], texts: Sequence[str | None]) -> list[int]:
-        is_plain = self._store.database.is_far and len(wanted) == 1 and wanted[0].is_plain
+        is_plain = len(wanted) == 1 and wanted[0].is_plain
         if is_plain and (added := self._add_plain(wanted[0], texts[0])):
             return added
         with self._store.begin() as tx:
