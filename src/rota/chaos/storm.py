@@ -216,12 +216,10 @@ class Storm:
         if fault.kind == KILL_API:
             self._kill_api(fault)
             return
-        life = self._victim(fault)
+        life = self._struck(fault)
         if life is None:
             self._missed.append(fault.kind)
-            return
-        struck = strike(self._crew, self._store, fault.kind, life, SIGNALS[fault.kind])
-        if struck and fault.kind == FREEZE:
+        elif fault.kind == FREEZE:
             self._do_later(seconds(fault.lasts), lambda: self._thaw(life))
 
     def _thaw(self, life: Life) -> None:
@@ -260,19 +258,23 @@ class Storm:
         self._crew.pen.write("struck", moment=moment, store_at=store_at)
         self._do_later(seconds(fault.lasts), api.start)
 
-    def _victim(self, fault: Fault) -> Life | None:
-        """A worker that the fault can hit, waited for a little while."""
-        assert self._reader is not None
+    def _struck(self, fault: Fault) -> Life | None:
+        """The worker that the fault has hit, waited for a little while; one that had just gone is none."""
         deadline = time.monotonic() + VICTIM_WITHIN
-        while True:
-            lives = self._reader.read_on().living.values()
-            now = clock()
-            fit = sorted((life for life in lives if _fits(fault.kind, life, now)), key=lambda life: life.slot)
-            if fit:
-                return fit[int(fault.choice * len(fit))]
-            if time.monotonic() > deadline:
-                return None
+        while time.monotonic() <= deadline:
+            life = self._victim(fault)
+            if life and strike(self._crew, self._store, fault.kind, life, SIGNALS[fault.kind]):
+                return life
             self._pass_time(time.monotonic() + 0.002)
+        return None
+
+    def _victim(self, fault: Fault) -> Life | None:
+        """A worker that the fault can hit now."""
+        assert self._reader is not None
+        lives = self._reader.read_on().living.values()
+        now = clock()
+        fit = sorted((life for life in lives if _fits(fault.kind, life, now)), key=lambda life: life.slot)
+        return fit[int(fault.choice * len(fit))] if fit else None
 
 
 def clock() -> Instant:
