@@ -10,12 +10,11 @@ from rota.core.claim import Done, Failed, Released
 from rota.core.errors import RotaError, StoreError
 from rota.core.times import MILLISECOND, SECOND
 from rota.store.exchange import Idle, Report
-from tests.support.stores import again, make_store, rows
+from tests.support.postgres import shared
+from tests.support.stores import again, rows, store_at
 from tests.support.work import add_many
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rota.core.claim import Claim, Outcome
     from rota.store.exchange import Settled
     from rota.store.store import Store
@@ -72,8 +71,8 @@ def as_crew(store: Store, dice: random.Random, jobs: list[int]) -> None:
     store.orchestrators.leave(id)
 
 
-def test_nobody_waits_in_a_circle(tmp_path: Path) -> None:
-    with make_store("postgres", tmp_path) as store:
+def test_nobody_waits_in_a_circle() -> None:
+    with shared().database() as url, store_at(url) as store:  # of its own, because the server counts per database
         jobs = add_many(store, JOBS, max_attempts=1000)
         store.queues.set("default", breaker=100_000)
         ((before,),) = rows(store, DEADLOCKS)

@@ -52,7 +52,12 @@ TABLES = [
 
 def make_store(kind: str, folder: Path, clock: Clock | None = None, seed: int = 1) -> Store:
     """A store of this kind for `folder`, made where there is none; without a clock it runs on the real one."""
-    database = open_database(url_of(kind, folder), Settings(), make=True, clock=clock)
+    return store_at(url_of(kind, folder), clock, seed)
+
+
+def store_at(url: str, clock: Clock | None = None, seed: int = 1) -> Store:
+    """The store there, made where there is none."""
+    database = open_database(url, Settings(), make=True, clock=clock)
     migrate(database)
     return Store(database, Settings(), ACTOR, entropy=random.Random(seed).randbytes)
 
