@@ -126,10 +126,10 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
 
 def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -> Exchange:
     with store.write(f"orchestrator-{id}") as tx:
-        mine = {"id": id, "number": number + 1, "lease_expires_at": tx.now + LEASE}
+        mine = {"id": id, "number": number + 1, "lease": LEASE, **tx.clock}
         tx.foresee("orchestrator.advance", **mine)
         tx.foresee("queue.all")
-        tx.foresee("tend.due", now=tx.now, wall=tx.wall)
+        tx.foresee("tend.due", **tx.clock)
         tx.foresee("worker.of_orchestrator", orchestrator=id)
         ahead = ahead and tx.far and _foresee_picks(store, tx, report)
         if not tx.execute("orchestrator.advance", **mine):

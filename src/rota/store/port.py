@@ -71,6 +71,9 @@ if TYPE_CHECKING:
         def moment(self) -> tuple[Instant, Instant]:
             """The readings `now` and `wall`; within a transaction those of its beginning, if the database tells."""
 
+        def clock(self) -> dict[str, Instant | None]:
+            """`now` and `wall` for a statement that has `$now` or `$wall`: None for the moment at which it runs."""
+
         def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
 
         def change(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...

@@ -43,8 +43,7 @@ class Tended(Record):
 
 def anything_due(store: Store) -> bool:
     """A look at the indexes that writes nothing."""
-    now, wall = store.database.moment()
-    return bool(store.database.execute("tend.due", {"now": now, "wall": wall})[0][0])
+    return bool(store.database.execute("tend.due", store.database.clock())[0][0])
 
 
 def next_due(store: Store) -> Duration | None:
@@ -63,7 +62,7 @@ def tend(store: Store, tx: Transaction, most: int = MOST) -> Tended:
 
 def is_due(tx: Transaction) -> bool:
     """A look at the indexes."""
-    return bool(tx.execute("tend.due", now=tx.now, wall=tx.wall)[0][0])
+    return bool(tx.execute("tend.due", **tx.clock)[0][0])
 
 
 def tend_due(store: Store, tx: Transaction, most: int = MOST) -> Tended:

@@ -29,8 +29,6 @@ class Transaction:
     """
 
     def __init__(self, database: Database, actor: str, alone: bool = False) -> None:
-        self.now: Instant = 0
-        self.wall: Instant = 0
         self.actor = actor
         self.something_to_claim = False
         self.alone = alone or not database.locks_rows
@@ -40,13 +38,29 @@ class Transaction:
         self.unlimited: dict[str, Queue] = {}
         self._database = database
         self._hold = database.write(alone)
+        self._moment: tuple[Instant, Instant] | None = None
+        self.clock: dict[str, Instant | None] = {}
         self._facts: list[Sequence[object]] = []
         self._tally: dict[tuple[str, str], int] = {}
 
     def __enter__(self) -> Transaction:
         self._hold.__enter__()
-        self.now, self.wall = self._database.moment()
+        self.clock = self._database.clock()
         return self
+
+    @property
+    def now(self) -> Instant:
+        """When it began; where messages take time, asking for it takes the answer to what was sent until now."""
+        return self._began()[0]
+
+    @property
+    def wall(self) -> Instant:
+        return self._began()[1]
+
+    def _began(self) -> tuple[Instant, Instant]:
+        if self._moment is None:
+            self._moment = self._database.moment()
+        return self._moment
 
     def __exit__(self, kind: type[BaseException] | None, *problem: Any) -> None:
         if kind is None:

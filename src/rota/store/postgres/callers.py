@@ -119,7 +119,7 @@ class LentSession(Session):
                 answers += cursor.fetchall() if cursor.description else []
                 if not cursor.nextset():
                     break
-            self._kept, _, (number,), (self.began,) = answers
+            self._kept, _, (number,), (self._began,) = answers
             self._check(number)
             self._begin_pipeline()
             self.in_transaction = True

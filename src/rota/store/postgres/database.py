@@ -98,6 +98,13 @@ class PostgresDatabase:
                 return self.session.began, self.session.began
         return self.session.began, self.session.began
 
+    def clock(self) -> dict[str, Instant | None]:
+        """`now` and `wall` for a statement that has `$now` or `$wall`: None for the moment at which it runs."""
+        if self.is_far:
+            return {"now": None, "wall": None}
+        now, wall = self.moment()
+        return {"now": now, "wall": wall}
+
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """The rows of one statement; parameters by name."""
         return self.session.run(self.texts.text(name), params, name in KEPT)

@@ -57,12 +57,13 @@ class Session:
     def __init__(self, where: Address) -> None:
         self.is_direct = False
         self.in_transaction = False
-        self.began: Instant = 0
         self._where = where
         self._handle: Connection | None = None
         self._pipeline: AbstractContextManager[psycopg.Pipeline] | None = None
         self._sync: Callable[[], None]
         self._foreseen: dict[tuple[object, ...], Cursor] = {}
+        self._clock: Cursor | None = None
+        self._began: Instant = 0
         self._is_ringing = False
         self._is_spent = False
         self._keeps = False
@@ -73,15 +74,24 @@ class Session:
         self.reading = "REPEATABLE READ READ ONLY", "NULL"
 
     def begin(self, how: tuple[str, str]) -> None:
+        """Nothing is waited for: the answer comes with that to the first question, and so does an error."""
         level, gate = how
         with self._explained():
             connection = self.connection
-            first = f"BEGIN ISOLATION LEVEL {level}; SELECT {self._each_time}, {gate}, {CLOCK}"
-            cursor = connection.execute(first.encode())
-            cursor.nextset()
-            ((*_, self.began),) = cursor.fetchall()
             self._begin_pipeline()
+            connection.execute(f"BEGIN ISOLATION LEVEL {level}".encode())
+            first = f"SELECT {self._each_time}, {gate}, {CLOCK}"
+            self._clock = connection.execute(first.encode(), prepare=self.is_direct)
             self.in_transaction, self._keeps = True, self.is_direct
+
+    @property
+    def began(self) -> Instant:
+        """When the transaction began, by the server's clock."""
+        if self._clock is not None:
+            with self._explained():
+                ((*_, self._began),) = self._answer(self._clock)
+            self._clock = None
+        return self._began
 
     def commit(self) -> None:
         self.in_transaction = False
@@ -200,7 +210,7 @@ class Session:
 
     def forsake(self) -> None:
         """In a forked child: the connection is the parent's, not ours to use or close."""
-        self.in_transaction, self._pipeline = False, None
+        self.in_transaction, self._pipeline, self._clock = False, None, None
         self._foreseen.clear()
         if self._handle is not None:
             _forsaken.append(self._handle)
@@ -246,13 +256,14 @@ class Session:
 
     def _end_pipeline(self) -> None:
         self._foreseen.clear()
+        self._clock = None
         pipeline, self._pipeline = self._pipeline, None
         if pipeline is not None:
             pipeline.__exit__(None, None, None)
 
     def _give_up_link(self) -> None:
         """Close what is left of the connection; the next use opens another."""
-        self._pipeline = None
+        self._pipeline = self._clock = None
         self._foreseen.clear()
         if self._handle is not None:
             self._handle.close()

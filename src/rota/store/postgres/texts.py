@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
     from rota.store.rows import Row
 
+_CLOCK = "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)"
 GAPS = {
     "int64": "BIGINT",
     "identity": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     "for_update": "FOR UPDATE",
     "skip_locked": "FOR UPDATE SKIP LOCKED",
     "greatest": "greatest",
+    "now": f"coalesce(CAST(:now AS bigint), {_CLOCK})",
+    "wall": f"coalesce(CAST(:wall AS bigint), {_CLOCK})",
 }
 # A look at an index for each row, or an insert, whatever the values and however many rows there are: to plan them anew
 # took a third of an exchange's time. What has a limit, or joins, is planned anew: a plan made early would be wrong.

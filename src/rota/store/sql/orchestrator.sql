@@ -12,7 +12,7 @@ WHERE id = :id AND status <> 'stopped' RETURNING lease_expires_at
 -- name: advance
 -- Raise the running number of its exchanges, which also shows that it lives; no row means that this one is late, or that
 -- the orchestrator was given up.
-UPDATE orchestrator SET exchange = :number, lease_expires_at = $greatest(lease_expires_at, :lease_expires_at)
+UPDATE orchestrator SET exchange = :number, lease_expires_at = $greatest(lease_expires_at, $now + :lease)
 WHERE id = :id AND exchange = :number - 1 AND status <> 'stopped' RETURNING id
 
 -- name: end

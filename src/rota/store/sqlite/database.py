@@ -30,6 +30,8 @@ GAPS = {
     "for_update": "",
     "skip_locked": "",
     "greatest": "max",
+    "now": ":now",
+    "wall": ":wall",
 }
 CHECKPOINT_PAGES = 1000
 BUSY_MS = 30_000
@@ -140,6 +142,11 @@ class SqliteDatabase:
 
     def moment(self) -> tuple[Instant, Instant]:
         return self._clock.now(), self._clock.wall()
+
+    def clock(self) -> dict[str, Instant | None]:
+        """`now` and `wall` for a statement."""
+        now, wall = self.moment()
+        return {"now": now, "wall": wall}
 
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """The rows of one statement; parameters by name."""
