@@ -56,9 +56,9 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reques
     """One request on a connection that stays open; the answer must be good."""
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200"), head
     length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-    await reader.readexactly(length)
+    body = await reader.readexactly(length)
+    assert head.startswith(b"HTTP/1.1 200"), body
 
 
 class Load:

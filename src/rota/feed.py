@@ -7,7 +7,7 @@ is told is how they are now, once however often they changed since the last look
 from __future__ import annotations
 
 from rota.core import job as jobs
-from rota.core.errors import BadInput, NotFound
+from rota.core.errors import BadInput
 from rota.core.record import Record
 from rota.core.times import MILLISECOND, SECOND, format_instant
 from rota.core.topic import checked, first_match
@@ -85,6 +85,7 @@ class Feed:
         self.patterns = checked(patterns)
         self.is_behind = True
         self.last_at: Instant | None = None
+        self._jobs: dict[int, Job] = {}
         self._states = States(store, self.patterns)
         self._resumed = after is not None
         self.cursor, self._skip = _position(after) if after is not None else (store.events.last(), 0)
@@ -108,6 +109,7 @@ class Feed:
         page = self._store.events.after(self.cursor, PAGE)
         self.is_behind = len(page) == PAGE
         found: list[Change] = []
+        self._jobs = self._store.jobs.some(self._spoken_of(page)) if self._wants_jobs() else {}
         for event in page:
             found += self._moved(event) if event.number not in but else []
             self._states.note(event)
@@ -173,22 +175,29 @@ class Feed:
         """One for each job that a fact speaks of; None for what nobody wants."""
         _, verb, which, *rest = fact
         if len(rest) == 1:
-            job = self._job(int(which))
+            job = self._jobs.get(int(which))
             yield (_topics(job.queue), {**_body(job, job.status), "verb": verb, **rest[0]}) if job else ((), None)
             return
         was, status, ids, *more = rest
         facts, topics = more[0] if more else {}, _topics(which)
-        wanted = first_match(self.patterns, topics) is not None
+        wanted = self._wants(which)
         for id in ids:
-            job = self._job(id) if wanted else None
+            job = self._jobs.get(id) if wanted else None
             body = _body(job, status) if job else {**_UNKNOWN, "id": id, "status": status, "queue": which}
             yield topics, {**body, "verb": verb, "was": was, **facts} if wanted else None
 
-    def _job(self, id: int) -> Job | None:
-        try:
-            return self._store.jobs.get(id)
-        except NotFound:  # pruned since
-            return None
+    def _wants(self, queue: str) -> bool:
+        return first_match(self.patterns, _topics(queue)) is not None
+
+    def _spoken_of(self, events: Sequence[Event]) -> list[int]:
+        """The jobs that may have to be shown. Some of them may have been pruned since."""
+        found: list[int] = []
+        for fact in (fact for event in events for fact in event.facts if fact[0] == "job"):
+            if len(fact) == 4:
+                found.append(int(fact[2]))
+            elif self._wants(fact[2]) and not (self._most and len(fact[5]) > self._most):
+                found += fact[5]
+        return found
 
 
 _UNKNOWN: Document = {"id": None, "path": None, "status": None, "error": None, "results": None, "queue": None}

@@ -31,7 +31,7 @@ ON_BOTH = (
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[Server]:
     """A server that keeps streams alive every fifth of a second, and lets little wait."""
-    change = "from rota.http import feed, sse; sse.KEEP_ALIVE = 0.2; feed.MOST_WAITING = 20; feed.MOST_REPLAYED = 30"
+    change = "from rota.http import feed; feed.KEEP_ALIVE = 0.2; feed.MOST_WAITING = 20; feed.MOST_REPLAYED = 30"
     server = Server(tmp_path, change=change)
     yield server
     server.end()

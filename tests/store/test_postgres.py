@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 OVERRIDES = {
     "number.draw_many",
-    "dependency.of_jobs",
-    "job.children_of",
+    "job.some",
+    "job.relations",
     "claim.pick",
     "tally.add many",
     "tally.gather",

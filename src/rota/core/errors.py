@@ -29,6 +29,10 @@ class Contended(StoreError):
     """Others were in the way, so the database undid the change; it can be made again."""
 
 
+class TakesLong(StoreError):
+    """A look that was to be quick would have taken long: look again where nobody waits for it."""
+
+
 class NotAllowed(StoreError):
     """The role that opened the database may not do this."""
 

@@ -85,7 +85,7 @@ class Api:
         for route in site.routes:
             paths.setdefault(route.path, {})[route.method] = route
         every = {path: _Methods(site, path, table) for path, table in paths.items()}
-        self._app: ASGIApp = Guard(_Depths(every, self._lifespan), hosts)
+        self._app: ASGIApp = Guard(_Paths(every, self._lifespan), hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -109,20 +109,20 @@ class Api:
         await self.close()
 
 
-class _Depths:
-    """All paths, by how many parts they have: most are told apart by that alone, and the few left one by one."""
+class _Paths:
+    """All paths, by their noun and by how many parts they have: the few left are told apart one by one."""
 
     def __init__(self, paths: dict[str, _Methods], lifespan: Any) -> None:
         ranked = [Path(path, methods, methods=None) for path, methods in sorted(paths.items(), key=_by_rank)]
         self._none = Router(redirect_slashes=False, default=_not_found, lifespan=lifespan)
         self._routers = {
-            depth: Router([each for each in ranked if each.path.count("/") == depth], False, _not_found)
-            for depth in {each.path.count("/") for each in ranked}
+            kind: Router([each for each in ranked if _kind(each.path) == kind], False, _not_found)
+            for kind in {_kind(each.path) for each in ranked}
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        depth = own_path(scope).count("/") if scope["type"] == "http" else -1
-        await self._routers.get(depth, self._none)(scope, receive, send)
+        kind = _kind(own_path(scope)) if scope["type"] == "http" else (0, "")
+        await self._routers.get(kind, self._none)(scope, receive, send)
 
 
 class _Methods:
@@ -164,6 +164,12 @@ class _Methods:
         if isinstance(answer, Response | Stream | Ringing):
             return answer
         return Response(dump(answer), media_type=JSON)
+
+
+def _kind(path: str) -> tuple[int, str]:
+    """How deep it is, and below `/api/v1` its noun."""
+    parts = path.split("/")
+    return len(parts), parts[3] if path.startswith("/api/v1/") else ""
 
 
 def _by_rank(entry: tuple[str, _Methods]) -> tuple[bool, str]:

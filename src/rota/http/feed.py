@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from typing import TYPE_CHECKING
 
 from rota import feed
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
     from rota.store.store import Store
     from rota.wire import Document
 
-FLUSH_EVERY, READ_EVERY = 0.1, 0.05
+FLUSH_EVERY, READ_EVERY, READ_FOR_MANY_EVERY, KEEP_ALIVE = 0.1, 0.05, 0.08, 15.0
+MANY_READERS = 100
 MOST_READERS = 2000
 MOST_WAITING, MOST_BYTES = 256, 256 * 1024
 MOST_REPLAYED = 2000
@@ -41,36 +41,46 @@ class Reader:
         self.token_id = token_id
         self.is_lost = False
         self.is_over = False
-        self.something = asyncio.Event()
-        self._waiting: deque[bytes] = deque()
-        self._bytes = 0
+        self._waiting: list[bytes] = []
+        self._messages = self._bytes = 0
+        self._awaited: asyncio.Future[None] | None = None
 
-    def put(self, message: bytes) -> None:
+    def put(self, messages: bytes, count: int) -> None:
         if self.is_lost:
             return
-        self._waiting.append(message)
-        self._bytes += len(message)
-        if len(self._waiting) > MOST_WAITING or self._bytes > MOST_BYTES:
+        self._waiting.append(messages)
+        self._messages += count
+        self._bytes += len(messages)
+        if self._messages > MOST_WAITING or self._bytes > MOST_BYTES:
             self.lose()
-        self.something.set()
+        self.nudge()
 
     def lose(self) -> None:
         """Throw away what waits; a resync comes in its place."""
-        self._waiting.clear()
-        self._bytes = 0
+        self.take()
         self.is_lost = True
-        self.something.set()
+        self.nudge()
 
     def end(self) -> None:
         self.is_over = True
-        self.something.set()
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Whoever waits for something goes on, even if there is nothing."""
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(None)
+
+    async def wait(self) -> None:
+        """Until there is something to take, or a nudge."""
+        if not (self._waiting or self.is_lost or self.is_over):
+            self._awaited = asyncio.get_running_loop().create_future()
+            await self._awaited
 
     def take(self) -> bytes:
         """All that waits."""
-        self.something.clear()
-        taken = b"".join(self._waiting)
+        taken = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
         self._waiting.clear()
-        self._bytes = 0
+        self._messages = self._bytes = 0
         return taken
 
 
@@ -85,6 +95,7 @@ class Hub:
         self._readers: dict[tuple[str, ...], set[Reader]] = {}
         self._feed: Feed | None = None
         self._tail: asyncio.Task[None] | None = None
+        self._reminder: asyncio.Task[None] | None = None
         self._flushed = 0.0
         self._is_stale = False
         self._revoked: set[str] = set()
@@ -103,6 +114,8 @@ class Hub:
             self._readers.setdefault(patterns, set()).add(reader)
         if self._tail is None or self._tail.done():
             self._tail = asyncio.create_task(self._follow())
+        if self._reminder is None or self._reminder.done():
+            self._reminder = asyncio.create_task(self._remind())
         return reader, first
 
     def leave(self, reader: Reader) -> None:
@@ -125,8 +138,9 @@ class Hub:
     async def close(self) -> None:
         for reader in self._all():
             reader.end()
-        if self._tail is not None:
-            self._tail.cancel()
+        for task in (self._tail, self._reminder):
+            if task is not None:
+                task.cancel()
         self._bell.close()
 
     async def _follow(self) -> None:
@@ -145,20 +159,26 @@ class Hub:
                 continue
             wait = self._flushed + FLUSH_EVERY - time.monotonic() if self._is_stale else self._poll
             await self._bell.wait(seen, wait)
-            await asyncio.sleep(began + READ_EVERY - time.monotonic())
+            every = READ_EVERY if self.readers() < MANY_READERS else READ_FOR_MANY_EVERY
+            await asyncio.sleep(began + every - time.monotonic())
+
+    async def _remind(self) -> None:
+        """A word to everyone now and then, whatever the store does, so that nobody takes silence for an end."""
+        while self._readers:
+            await asyncio.sleep(KEEP_ALIVE)
+            for reader in self._all():
+                reader.nudge()
 
     async def _advance(self) -> None:
         """Hand out what happened since; states at most ten times a second."""
         found, moved, lag = await self._stores.ask(self._read)
-        for change in found:
-            self._hand_out(change)
+        self._hand_out(found)
         self._own.saw(lag)
         now = time.monotonic()
         self._is_stale |= moved or now - self._flushed >= self._poll
         if self._is_stale and self._readers and now - self._flushed >= FLUSH_EVERY:
             self._flushed, self._is_stale = now, False
-            for change in await self._stores.ask(lambda _: self._reading().states()):
-                self._hand_out(change)
+            self._hand_out(await self._stores.ask(lambda _: self._reading().states()))
         for reader in self._all():
             if reader.token_id in self._revoked:
                 reader.end()
@@ -214,16 +234,17 @@ class Hub:
             return [feed.lost(store.now(), hub.cursor), *hub.snapshot(patterns, hub.cursor), *whole.active()]
         return [*hub.snapshot(patterns, mine.begun), *missed]
 
-    def _hand_out(self, change: Change) -> None:
-        made: dict[str, bytes] = {}
+    def _hand_out(self, changes: Sequence[Change]) -> None:
+        """Each message is made once, and those who want the same get the same piece."""
+        made: dict[tuple[int, str], bytes] = {}
         for patterns, readers in self._readers.items():
-            topic = change.topic_for(patterns)
-            if topic is None:
-                continue
-            if topic not in made:
-                made[topic] = _message(change, topic)
-            for reader in readers:
-                reader.put(made[topic])
+            wanted = [(n, topic) for n, change in enumerate(changes) if (topic := change.topic_for(patterns))]
+            for n, topic in wanted:
+                if (n, topic) not in made:
+                    made[n, topic] = _message(changes[n], topic)
+            piece = b"".join([made[each] for each in wanted])
+            for reader in readers if wanted else ():
+                reader.put(piece, len(wanted))
 
     def _all(self) -> list[Reader]:
         return [reader for readers in self._readers.values() for reader in readers]

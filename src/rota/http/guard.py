@@ -36,6 +36,7 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+_ON_EVERY_ANSWER = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class Guard:
@@ -116,7 +117,7 @@ def _with_headers(send: Send) -> Send:
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = {name.lower() for name, _ in message.get("headers", [])}
-            more = [(n.encode(), v.encode()) for n, v in HEADERS.items() if n.encode() not in given]
+            more = [header for header in _ON_EVERY_ANSWER if header[0] not in given]
             message = {**message, "headers": [*message.get("headers", []), *more]}
         await send(message)
 

@@ -140,7 +140,16 @@ def _new(store: Store, wanted: asked.NewJob) -> NewJob:
 
 
 ROUTES = (
-    Route("GET", "/api/v1/jobs", list_jobs, READ, "jobs, newest first", list[shapes.Job], query=asked.JobFilter),
+    Route(
+        "GET",
+        "/api/v1/jobs",
+        list_jobs,
+        READ,
+        "jobs, newest first",
+        list[shapes.Job],
+        query=asked.JobFilter,
+        quick=True,
+    ),
     Route("POST", "/api/v1/jobs", add, ENQUEUE, "add a job", shapes.Job, asked.NewJob, asked.Details),
     Route("POST", "/api/v1/jobs/bulk", add_many, ENQUEUE, "add many jobs, all or none", replies.Ids, asked.NewJobs),
     Route(
@@ -153,7 +162,7 @@ ROUTES = (
         query=asked.ReadyFilter,
         tends=True,
     ),
-    Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", shapes.Job, query=asked.Details),
+    Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", shapes.Job, query=asked.Details, quick=True),
     Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", replies.Why),
     Route("GET", "/api/v1/jobs/{id}/graph", graph, READ, "what it waits for and what waits for it", views.Graph),
     Route("GET", "/api/v1/jobs/{id}/runs", runs, READ, "what each claim on it did, oldest first", list[shapes.Run]),

@@ -64,7 +64,15 @@ def _find(store: Store, name: str) -> Document:
 
 
 ROUTES = (
-    Route("GET", "/api/v1/queues", list_queues, READ, "queues with their counts and limits", list[shapes.Queue]),
+    Route(
+        "GET",
+        "/api/v1/queues",
+        list_queues,
+        READ,
+        "queues with their counts and limits",
+        list[shapes.Queue],
+        quick=True,
+    ),
     Route(
         "POST",
         "/api/v1/queues/pause",
@@ -76,7 +84,7 @@ ROUTES = (
         is_async=True,
     ),
     Route("POST", "/api/v1/queues/resume", resume, ADMIN, "the opposite of pause", replies.Resumed, asked.Resume),
-    Route("GET", "/api/v1/queues/{name}", show, READ, "one queue", shapes.Queue),
+    Route("GET", "/api/v1/queues/{name}", show, READ, "one queue", shapes.Queue, quick=True),
     Route("PATCH", "/api/v1/queues/{name}", set_limits, ADMIN, "set limits of a queue", shapes.Queue, asked.Limits),
     Route(
         "POST",

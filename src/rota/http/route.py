@@ -20,6 +20,7 @@ class Route(Record):
 
     `scope` OPEN: anyone on this machine may ask. `public`: anyone at all; the path itself proves enough.
     `tends`: it looks after what is due before it answers, so it may write though it only reads.
+    `quick`: mostly a glance; where the database is a file, a thread is asked only if it takes long.
     """
 
     method: str
@@ -34,6 +35,7 @@ class Route(Record):
     is_async: bool = False
     public: bool = False
     tends: bool = False
+    quick: bool = False
 
     @property
     def name(self) -> str:

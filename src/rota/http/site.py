@@ -13,6 +13,7 @@ from rota.http.bells import Bell
 from rota.http.feed import Hub
 from rota.http.metrics import Own
 from rota.http.stores import Stores
+from rota.store.open import POSTGRES
 
 if TYPE_CHECKING:
     from rota.core.access import AccessToken
@@ -31,8 +32,9 @@ class Site:
     ) -> None:
         self.settings = settings
         self.routes = routes
+        self.is_near = url is None or not url.startswith(POSTGRES)
         self.readers = Stores(url, settings, READERS, "read")
-        self.writers = Stores(url, settings, WRITERS, "write")
+        self.writers = Stores(url, settings, 1 if self.is_near else WRITERS, "write")
         self._feeder = Stores(url, settings, 1, "feed")
         self.sessions = Sessions(key)
         self.work = Bell(self.readers, events=False)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from rota.http.feed import Hub, Reader
 
-KEEP_ALIVE = 15.0
 RETRY = b"retry: 1000\n\n"
 
 
@@ -39,20 +38,11 @@ class Stream:
         self._first = b""
         while True:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-            if not self._reader.something.is_set():
-                await _set_within(self._reader.something, KEEP_ALIVE)
+            await self._reader.wait()
             if self._reader.is_over:
                 return
             piece = await self._hub.resync(self._reader) if self._reader.is_lost else self._reader.take()
             piece = piece or b": keep-alive\n\n"
-
-
-async def _set_within(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass
 
 
 async def _until_gone(receive: Receive, reader: Reader) -> None:

@@ -50,6 +50,8 @@ class Visit:
             if not self._is_open:
                 await self._threads.ask(self._prepare)
             answer = await self.route.run(self)
+        elif self.route.quick and self.site.is_near:
+            answer = await self._threads.glance(self._prepared_run)
         else:
             answer = await self._threads.ask(self._prepared_run)
         self.site.note_use(self.token)

@@ -98,7 +98,7 @@ ROUTES = (
         asked.NewWorker,
         asked.Details,
     ),
-    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", shapes.Worker, query=asked.Details),
+    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", shapes.Worker, query=asked.Details, quick=True),
     Route("GET", "/api/v1/workers/{id}/jobs", held, READ, "what it holds", list[shapes.Job], query=asked.Details),
     Route("DELETE", "/api/v1/workers/{id}", deregister, WORK, "end its life; what it holds goes back", replies.Left),
     Route("GET", "/api/v1/workers/{id}/certificate", certificate, READ, "how it died", shapes.Certificate),

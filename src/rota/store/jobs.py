@@ -234,6 +234,11 @@ class Jobs:
                     tx.something_to_claim = True
         return self.get_or(job.but(status=jobs.DONE, finished_at=tx.now, result_json=getattr(outcome, "result", None)))
 
+    def some(self, ids: Sequence[int]) -> dict[int, Job]:
+        """Those of these jobs that are there, without what they wait for and their children."""
+        rows = self._store.database.execute("job.some", {"ids": compact(ids)}) if ids else []
+        return {job.id: job for job in map(to_job, rows)}
+
     def get_or(self, done: Job) -> Job:
         """The job as it stands; one that came from a source and is gone since it is done, as given."""
         rows = self._store.database.execute("job.get", {"id": done.id})
@@ -248,13 +253,11 @@ class Jobs:
 
     def _all_with_relations(self, found: Sequence[Job]) -> list[Job]:
         """These jobs, with what each waits for and its children."""
-        database, asked = self._store.database, {"ids": compact([job.id for job in found])}
         after: dict[int, list[int]] = {}
         children: dict[int, list[int]] = {}
-        for id, needed in database.execute("dependency.of_jobs", asked):
-            after.setdefault(id, []).append(needed)
-        for id, child in database.execute("job.children_of", asked):
-            children.setdefault(id, []).append(child)
+        asked = {"ids": compact([job.id for job in found])}
+        for kind, id, other in self._store.database.execute("job.relations", asked):
+            (after if kind == "after" else children).setdefault(id, []).append(other)
         return [
             job.but(after=tuple(after.get(job.id, ())), children=tuple(children.get(job.id, ())))
             if job.id in after or job.id in children

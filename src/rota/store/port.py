@@ -74,6 +74,9 @@ if TYPE_CHECKING:
         def clock(self) -> dict[str, Instant | None]:
             """`now` and `wall` for a statement that has `$now` or `$wall`: None for the moment at which it runs."""
 
+        def hurry(self, seconds: float) -> None:
+            """From now on, a look that takes longer or would have to wait is given up, where it is at a file."""
+
         def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
 
         def change(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...

@@ -105,6 +105,9 @@ class PostgresDatabase:
         now, wall = self.moment()
         return {"now": now, "wall": wall}
 
+    def hurry(self, seconds: float) -> None:
+        """A server is waited for."""
+
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """The rows of one statement; parameters by name."""
         return self.session.run(self.texts.text(name), params, name in KEPT)

@@ -57,13 +57,14 @@ told AS (
 )
 SELECT id FROM made
 
--- name: dependency.of_jobs
-SELECT job, needs FROM dependency
-WHERE job = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json))) ORDER BY job, needs
+-- name: job.some
+SELECT $job_columns FROM job WHERE id = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json)))
 
--- name: job.children_of
-SELECT parent, id FROM job
-WHERE parent = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json))) ORDER BY parent, id
+-- name: job.relations
+SELECT 'after' AS kind, job, needs FROM dependency
+WHERE job = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json)))
+UNION ALL SELECT 'child', parent, id FROM job
+WHERE parent = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json))) ORDER BY 1, 2, 3
 
 -- name: job.make_ready many
 UPDATE job SET status = 'ready', blocked_on = NULL FROM (VALUES ('blocked'), ('scheduled')) AS was (status)

@@ -15,10 +15,6 @@ UPDATE job SET dependents = dependents + :change WHERE id = :needs
 SELECT dependency.needs, job.status FROM dependency JOIN job ON job.id = dependency.needs
 WHERE dependency.job = :job ORDER BY dependency.needs
 
--- name: of_jobs
--- What each of these jobs waits for.
-SELECT job, needs FROM dependency WHERE job IN (SELECT value FROM json_each(:ids)) ORDER BY job, needs
-
 -- name: waiting_for
 -- Jobs that wait for one, the first of them.
 SELECT job FROM dependency WHERE needs = :needs ORDER BY job LIMIT :most

@@ -26,9 +26,14 @@ SELECT $job_columns FROM job WHERE queue = :queue AND key = :key AND source IS N
 SELECT kind, count(*) FROM job WHERE status = 'ready' AND source IS NULL AND substr(queue, 1, 1) <> '~'
 GROUP BY kind ORDER BY kind
 
--- name: children_of
--- The jobs that name one of these as their parent.
-SELECT parent, id FROM job WHERE parent IN (SELECT value FROM json_each(:ids)) ORDER BY parent, id
+-- name: some
+-- These jobs, as far as they are there.
+SELECT $job_columns FROM job WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: relations
+-- What each of these jobs waits for, and the jobs that name it as their parent.
+SELECT 'after' AS kind, job, needs FROM dependency WHERE job IN (SELECT value FROM json_each(:ids))
+UNION ALL SELECT 'child', parent, id FROM job WHERE parent IN (SELECT value FROM json_each(:ids)) ORDER BY 1, 2, 3
 
 -- name: children
 -- The jobs that name this one as their parent.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 import weakref
 
 import apsw
 
-from rota.core.errors import BadInput, NotFound, StoreError, StoreFull
+from rota.core.errors import BadInput, NotFound, StoreError, StoreFull, TakesLong
 from rota.store.sqlite.bell import Bell, Listener
 from rota.store.sqlite.clock import BootClock, boot_id, since_boot, wall
 from rota.store.sqlite.lock import WriteLock
@@ -35,6 +37,7 @@ GAPS = {
 }
 CHECKPOINT_PAGES = 1000
 BUSY_MS = 30_000
+STEPS = 1000  # of SQLite's machine, some microseconds, between two looks at the clock by who is in a hurry
 STATEMENTS = 256
 _JOURNAL_LIMIT = 64 * 1024 * 1024
 
@@ -76,6 +79,7 @@ class SqliteDatabase:
         self._on_wait = on_wait
         self._statements = Statements(GAPS)
         self._handle: apsw.Connection | None = None
+        self._is_hurried, self._until = False, math.inf
         self._bell, self._events_bell = Bell(f"{path}.bell"), Bell(f"{path}.events")
         self._connect()
         _open_databases.add(self)
@@ -153,7 +157,7 @@ class SqliteDatabase:
         try:
             return self._connection.execute(self._statements.text(name), params).fetchall()
         except apsw.Error as problem:
-            raise _explain(problem, self.path) from problem
+            raise self._explained(problem) from problem
         except UnicodeEncodeError as problem:
             raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
 
@@ -203,6 +207,14 @@ class SqliteDatabase:
         self._lock.close()
         self._connection.close()
 
+    def hurry(self, seconds: float) -> None:
+        """For looks in a hurry: from now on one that would take longer, or would have to wait, is given up."""
+        if not self._is_hurried:
+            self._is_hurried = True
+            self._connection.set_busy_timeout(0)
+            self._connection.set_progress_handler(lambda: time.monotonic() > self._until, STEPS)
+        self._until = time.monotonic() + seconds
+
     def refresh_version(self) -> int:
         """The schema's number as it is now, which another program may have raised."""
         self.version = self._connection.pragma("user_version")
@@ -251,16 +263,25 @@ class SqliteDatabase:
             self._lock.release()
 
     def _say(self, text: str) -> None:
+        """Where a transaction begins and ends nothing is given up: it might have, all the same."""
+        until, self._until = self._until, math.inf
         try:
             self._connection.execute(text)
         except apsw.Error as problem:
-            raise _explain(problem, self.path) from problem
+            raise self._explained(problem) from problem
+        finally:
+            self._until = until
+
+    def _explained(self, problem: apsw.Error) -> StoreError:
+        if self._is_hurried and isinstance(problem, apsw.BusyError | apsw.InterruptError):
+            return TakesLong(f"{self.path}: this would take long")
+        return _explain(problem, self.path)
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             try:
-                self._connection.execute("ROLLBACK")
-            except apsw.Error:  # SQLite has rolled back by itself already
+                self._say("ROLLBACK")
+            except StoreError:  # SQLite has rolled back by itself already
                 pass
 
     def _count_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
