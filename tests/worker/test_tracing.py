@@ -95,6 +95,33 @@ def test_every_run_is_a_span_in_the_trace_of_whoever_added_its_job(crew: Crew) -
     assert (bad["status"], bad["attributes"]["rota.outcome"]) == ("ERROR", "failed")
 
 
+def test_run_worker_makes_a_span_of_each_run_too(crew: Crew) -> None:
+    crew.teach(SPANS)
+    first = crew.app.enqueue(NewJob("a", "own", trace=PARENT)).id
+    second = crew.app.enqueue(NewJob("b", "own", max_attempts=1)).id
+    code = """
+import rota, shop
+
+def execute(job, ctx):
+    with shop.trace.get_tracer("shop").start_as_current_span("inside"):
+        if job.title == "b":
+            raise ValueError(job.title)
+
+rota.run_worker(execute, queue="own", app=shop.app, limit=2)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=crew.folder, env=environment(ROTA_TRACING="otel"), check=True, timeout=60
+    )
+    assert ran.returncode == 0
+    mine = {span["attributes"]["rota.job"]: span for span in spans(crew) if "rota.job" in span["attributes"]}
+    told = {"queue": "own", "attempt": 1, "outcome": "done", "worker": str(crew.app.jobs.get(first).worker_id)}
+    assert mine[first]["attributes"].items() >= {f"rota.{name}": value for name, value in told.items()}.items()
+    assert (mine[first]["trace"], mine[first]["parent"]) == (PARENT[3:35], PARENT[36:52])
+    assert (mine[second]["status"], mine[second]["attributes"]["rota.outcome"]) == ("ERROR", "failed")
+    inside = {span["parent"] for span in spans(crew) if span["name"] == "inside"}
+    assert inside == {mine[first]["span"], mine[second]["span"]}
+
+
 def test_nothing_of_it_is_loaded_unless_asked_for(tmp_path: Path) -> None:
     crew = Crew(tmp_path)
     try:

@@ -23,6 +23,7 @@ from rota.store.exchange import RUNS_TOLD
 from rota.worker import byhand
 from rota.worker.context import Context, check_names
 from rota.worker.handler import run
+from rota.worker.tracing import Tracing
 
 if TYPE_CHECKING:
     import asyncio
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rota.core.claim import Claim, Outcome
     from rota.core.job import Job
     from rota.store.store import Store
+    from rota.worker.life import Handed
 
     Execute = Callable[[Job, Any], Any]
     CaptureIO = Callable[[str, Job], Any]
@@ -73,10 +75,11 @@ def run_worker(
 
 
 class InHand(Record):
-    """The job that the hooks get, and what they may ask."""
+    """The job that the hooks get, as it was handed out, and what they may ask."""
 
     held: Held
     job: Job
+    handed: Handed
     ctx: Context
 
 
@@ -102,6 +105,7 @@ class Work:
         self._in_hand: InHand | None = None
         self._failure: Failed | None = None
         self._coroutines: asyncio.Runner | None = None
+        self._tracing = Tracing(self._settings)
 
     def until_stopped(self, limit: int | None) -> int:
         """Claim and run, one job after another; how many."""
@@ -125,6 +129,7 @@ class Work:
         """Deregister; whatever is still held goes back."""
         if self._coroutines is not None:
             self._coroutines.close()
+        self._tracing.flush()
         try:
             with self._life.store() as store:
                 store.workers.deregister(self._life.worker_id)
@@ -202,13 +207,16 @@ class Work:
             runs = store.claims.runs(job.id)[-RUNS_TOLD:]
             left = None if job.deadline is None else (job.deadline - store.now()) / SECOND
         deadline = None if left is None else time.monotonic() + left
-        return InHand(held, job, Context(byhand.handed(job, held.claim, runs, deadline), held, self._values))
+        handed = byhand.handed(job, held.claim, runs, deadline)
+        return InHand(held, job, handed, Context(handed, held, self._values))
 
     def _outcome(self, in_hand: InHand) -> Outcome:
         self._in_hand = in_hand
-        outcome = run(self._attempt, None)
-        failure, self._failure, self._in_hand = self._failure, None, None
-        return failure or outcome
+        with self._tracing.run(in_hand.handed, in_hand.job.queue, self._life.worker_id) as traced:
+            outcome = run(self._attempt, None)
+            traced.outcome = outcome = self._failure or outcome
+        self._failure = self._in_hand = None
+        return outcome
 
     def _attempt(self) -> Any:
         """Both hooks for the job in hand; the job's result. What they raise is an outcome too."""

@@ -31,5 +31,6 @@ def handed(job: Job, claim: Claim, runs: Sequence[Run], deadline: float | None) 
         "checkpoint": job.checkpoint_json,
         "key": job.key,
         "scheduled_for": job.scheduled_for,
+        "trace": job.trace,
         "previous_runs": [{"run_id": run.id, **{name: getattr(run, name) for name in _RUN}} for run in runs],
     }

@@ -78,7 +78,7 @@ class _Otel:
         known = {
             "rota.job": job["id"],
             "rota.queue": job.get("queue") or queue,
-            "rota.kind": job["kind"],
+            "rota.kind": job["kind"] or "",
             "rota.attempt": job.get("attempt", 1),
             "rota.worker": worker,
         }
