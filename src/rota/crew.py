@@ -13,7 +13,7 @@ from rota.core.errors import BadInput, Conflict, NotFound, Refused, RotaError
 from rota.core.ids import queue_name
 from rota.orchestrator.daemon import start_daemon
 from rota.orchestrator.run import Start
-from rota.store.host import host_id
+from rota.store.host import host_id, log_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ class Crew:
         if self.is_running:
             raise Conflict(f"crew {self.name} is running already")
         database = self._app.store.database
-        log = self._log or os.path.join(os.path.dirname(database.beside), "crew.log")
+        log = self._log or log_of(database.beside, "crew.log")
         theirs, self._tie = os.pipe()
         try:
             address, folder = _address(self._app)

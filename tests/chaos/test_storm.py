@@ -49,8 +49,10 @@ def test_a_storm_loses_nothing_and_commits_nothing_twice(store: str, tmp_path: P
     assert list(tmp_path.iterdir()) == [] == schemas_of_storms()
 
 
-def test_a_storm_over_http_loses_nothing_though_the_api_is_killed_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", STORES)
+def test_a_storm_over_http_loses_nothing_though_the_api_is_killed_too(store: str, tmp_path: Path) -> None:
     words = ["--over", "http", "--seed", "11", "--jobs", "300", "--minutes", "0.25", "--workers", "3", "--kills", "12"]
+    words += ["--db", database_for_tests()] if store == "postgres" else []
     with start(tmp_path, *words, "--json") as process:
         out, err = process.communicate(timeout=150)
     assert process.returncode == 0, out + err

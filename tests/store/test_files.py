@@ -12,6 +12,7 @@ import pytest
 
 from rota.core.errors import BadInput, NotFound, StoreError, StoreFull
 from rota.settings import Settings
+from rota.store.host import log_of
 from rota.store.open import find, open_store, path_of
 from rota.store.sqlite.create import create
 from rota.store.sqlite.database import SqliteDatabase
@@ -174,3 +175,11 @@ def test_a_full_disk_is_told_nothing_is_acknowledged_and_it_works_again_with_roo
         assert told(store) == before and [each.id for each in store.jobs.list()] == [job]
         connection.pragma("max_page_count", 1 << 30)
         add(store, payload="x" * 200_000)
+
+
+def test_a_log_stands_beside_a_file_and_those_of_databases_elsewhere_are_told_apart(tmp_path: Path) -> None:
+    with make_store("sqlite", tmp_path) as store:
+        assert log_of(store.database.beside, "crew.log") == str(tmp_path / "crew.log")
+    with make_store("postgres", tmp_path) as one, make_store("postgres", tmp_path / "other") as other:
+        logs = {log_of(each.database.beside, "crew.log") for each in (one, other)}
+        assert len(logs) == 2 and all(log.endswith(".crew.log") for log in logs)

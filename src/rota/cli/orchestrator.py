@@ -12,7 +12,7 @@ from rota.cli.show import columns
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.queue import DEFAULT
 from rota.core.times import format_duration
-from rota.store.host import host_id
+from rota.store.host import host_id, log_of
 
 if TYPE_CHECKING:
     from rota.cli.call import Call
@@ -70,7 +70,7 @@ def _start_daemon(call: Call, wanted: Start) -> int:
 
     with call.store(make=True) as store:
         url, beside = store.database.url, store.database.beside
-    log = os.path.join(os.path.dirname(beside), "orchestrator.log")
+    log = log_of(beside, "orchestrator.log")
     started = start_daemon(call.settings().but(db=url), wanted, log)
     if started.problem is not None:
         if started.code == Conflict.exit_code:

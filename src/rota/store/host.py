@@ -30,6 +30,11 @@ def files_of(database: str, part: str) -> str:
     return os.path.join(folder, f"{zlib.crc32(database.encode()):08x}-{part}")
 
 
+def log_of(beside: str, name: str) -> str:
+    """Where the log of that name is: beside a database that is a file; elsewhere several databases share a folder."""
+    return os.path.join(os.path.dirname(beside), name) if os.path.isfile(beside) else f"{beside}.{name}"
+
+
 def process_start(pid: int) -> int | None:
     """When a process began, in ticks since boot: with its number it tells it from a later one. None: it is gone."""
     fields = _stat(pid)
