@@ -138,7 +138,7 @@ def serve():
         if code == 26:
             body = struct.pack("=IIIIHHIIHHI28x", 7, 31, 65536, 0, 12, 9, 65536, 1, 0, 0, 0)
         elif code == 3:
-            body = struct.pack("=QIIQQQQQQIIIIIIIIII", 60, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40700, 2, 0, 0, 0, 4096, 0)
+            body = struct.pack("=QIIQQQQQQIIIIIIIIII", 60, *[0] * 2, 1, *[0] * 8, 0o40700, 2, *[0] * 3, 4096, 0)
         else:
             error = -38
         os.write(device, struct.pack("=IiQ", 16 + len(body), error, unique) + body)

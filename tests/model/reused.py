@@ -1,4 +1,4 @@
-"""Databases that one program of the model after another finds as if just made: to make one costs more than many steps."""
+"""Databases that one program of the model after another finds as if just made: to make one costs many steps."""
 
 from __future__ import annotations
 
