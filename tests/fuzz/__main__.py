@@ -40,7 +40,7 @@ def main() -> int:
 
 def look(name: str, seconds: int) -> None:
     """Never returns: the fuzzer ends the process."""
-    import atheris  # type: ignore[import-not-found,unused-ignore]
+    import atheris
 
     with atheris.instrument_imports(include=["rota", "cronsim"]):
         import cronsim  # noqa: F401 - imported late by what uses it

@@ -170,7 +170,7 @@ RIGHT = {
     "job id": "17",
     "run id": "run-0000002s",
     "topic": "queue:*:status",
-    "template": "convert\n{path}\n{name}",
+    "template": "convert\n{payload.path}\n{title}",
     "database": "sqlite:///a/rota.db",
     "postgres url": "user:secret@host:5432/shop?schema=work&sslmode=require",
     "http url": "token@127.0.0.1:8356/rota",

@@ -79,10 +79,8 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
     max_leaves=6,
 )
-NAMES = st.sampled_from(
-    ["outcome", "result", "error", "note", "delay", "again", "tokens", "kinds", "concurrency", "recover_for_s", "done"]
-    + ["total", "checkpoint", "schedules", "sources", "vectorizers", "name", "cron", "title", "queue", "at", "jobs"]
-)
+FIELDS = "outcome result error note delay again tokens kinds concurrency recover_for_s done total checkpoint schedules"
+NAMES = st.sampled_from(f"{FIELDS} sources vectorizers name cron title queue at jobs".split())
 WORDS = st.sampled_from(["done", "failed", "snoozed", "released", "null", "[1]", "NaN"])
 
 
@@ -100,7 +98,7 @@ def some_bytes(draw: st.DrawFn) -> bytes:
 def test_any_bytes_are_read_or_refused(name: str) -> None:
     BYTES[name](RIGHT_BYTES[name])
 
-    @settings(max_examples=400)
+    @settings(max_examples=150)
     @given(some_bytes())
     def any_bytes(data: bytes) -> None:
         BYTES[name](data)

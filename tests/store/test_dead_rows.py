@@ -1,4 +1,4 @@
-"""An old snapshot on PostgreSQL keeps the rows of ended jobs: claims go on in order, and are as cheap again afterwards."""
+"""An old snapshot on PostgreSQL keeps the rows of ended jobs: claims go on in order, and are cheap again afterwards."""
 
 from __future__ import annotations
 
