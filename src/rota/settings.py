@@ -206,9 +206,10 @@ def _read(source: str, name: str, value: object) -> object:
 
 
 def _count(where: str, value: object) -> int:
-    if isinstance(value, bool) or not str(value).isascii() or not str(value).isdigit():
-        raise BadSetting(f"{where} must be a whole number, not {value!r}")
-    return int(str(value))
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise BadSetting(f"{where} must be a whole number, not {value!r:.80}")
+    return int(text)
 
 
 def _pools(where: str, value: object) -> tuple[tuple[str, int], ...]:
@@ -261,9 +262,15 @@ def _from_file(path: str, file: str) -> dict[str, object] | None:
     try:
         text = data.decode()
         values = _plain(text) or _toml(text)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise BadSetting(f"{path} is not TOML: {problem}") from None
-    return values if file == "rota.toml" else values.get("tool", {}).get("rota")
+    if file == "rota.toml":
+        return values
+    tool = values.get("tool")
+    found = tool.get("rota") if isinstance(tool, dict) else None
+    if found is not None and not isinstance(found, dict):
+        raise BadSetting(f"{path}: tool.rota must be a table, [tool.rota], not {found!r:.80}")
+    return found
 
 
 def _toml(text: str) -> dict[str, Any]:

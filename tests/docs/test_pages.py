@@ -164,23 +164,14 @@ def test_every_public_name_is_documented() -> None:
         assert re.search(rf"\b{public}\b", text) or public == "__version__", public
 
 
-def test_every_fault_of_the_crew_is_on_its_page_with_tests_that_exist() -> None:
-    page = ROOT / "docs/explanation/faults.md"
-    found = [
-        row for heading in ("Workers", "Orchestrator", "Frames", "PostgreSQL", "Clock") for row in rows(page, heading)
-    ]
-    numbers = [
-        *map(str, range(1, 27)),
-        "20a",
-        "20b",
-        "21a",
-        "26a",
-        "32",
-        *map(str, range(33, 39)),
-        *("35a", "35b", "35c"),
-    ]
-    assert sorted(row[0] for row in found) == sorted(numbers)
-    for number, _, tests in [*found, *rows(page, "HTTP API")]:
+def test_every_fault_is_on_its_page_once_with_tests_that_exist() -> None:
+    text = (ROOT / "docs/explanation/faults.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| (\S+) \| (.+) \| (.+) \|$", text, re.MULTILINE)
+    faults = [row for row in found if row[0] not in ("fault", "|---|---|---|")]
+    lettered = ("20a", "20b", "21a", "26a", "35a", "35b", "35c")
+    numbers = [number for number, *_ in faults if number != "–"]
+    assert sorted(numbers) == sorted([*map(str, range(1, 45)), *lettered])
+    for number, _, tests in faults:
         named = re.findall(r"`([\w/]+\.py)::(\w+)`", tests)
         assert named, number
         for file, test in named:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.support.crews import children, is_alive, states
 from tests.support.eventually import eventually
+from tests.support.stores import rows
 
 if TYPE_CHECKING:
     from tests.support.crews import Crew
@@ -144,3 +145,18 @@ def test_a_second_signal_means_now_and_the_job_goes_back(crew: Crew) -> None:
     assert not is_alive(pid)
     job = crew.app.jobs.get(id)
     assert (job.status, job.attempts) == ("ready", 0)
+
+
+def test_a_payload_that_the_handler_cannot_take_fails_that_job_and_the_worker_lives(crew: Crew) -> None:
+    """Fault 43: no JSON at all, which only another program could have written, and JSON that does not fit."""
+    ids = [crew.app.enqueue(crew.new("tag", n=1).but(max_attempts=1)).id for _ in range(4)]
+    for id, payload in zip(ids, ('{"n":', '{"m": 1}', '{"n": 1, "m": 2}'), strict=False):
+        rows(crew.app.store, "UPDATE job SET payload = :payload WHERE id = :id", payload=payload, id=id)
+    crew.start("tag=1")
+    last = crew.app.jobs.wait(ids[3:])
+    assert last[0].status == "done" and crew.ledger() == ["1"]
+    failed = [crew.app.jobs.get(id) for id in ids[:3]]
+    assert [job.status for job in failed] == ["failed"] * 3
+    assert "JSONDecodeError" in str(failed[0].error) and all("unexpected" in str(job.error) for job in failed[1:])
+    runs = [run for id in ids for run in crew.app.claims.runs(id)]
+    assert len({run.worker_id for run in runs}) == 1 and len(runs) == 4, "one worker, which lives"

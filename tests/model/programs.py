@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -18,8 +15,8 @@ from rota.core.times import MINUTE, SECOND
 from rota.store.adding import NewJob
 from tests.model.checks import Checks
 from tests.model.ledger import Ledger
+from tests.model.reused import reused
 from tests.support.clock import FakeClock
-from tests.support.stores import do_not_wait_for_the_disk, make_store, reader
 from tests.support.work import Crew
 
 if TYPE_CHECKING:
@@ -42,19 +39,18 @@ EVERY = 30 * SECOND
 class Programs(Checks):
     """Two registered workers, an orchestrator with two watched ones, two queues, and a clock that the machine moves."""
 
+    checked = "sqlite"  # whose tables are looked at
+
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
         self.clock = FakeClock()
         self.store = self.make_store()
-        self.read = reader(self.store)
+        self.read = reused(self.checked).reader
         self.ledger = Ledger(self.clock, EVERY)
         self.answered: list[Claim] = []
 
     def make_store(self) -> Store:
-        store = make_store("sqlite", self.folder, self.clock)
-        do_not_wait_for_the_disk(store)
-        return store
+        return reused(self.checked).store(self.clock)
 
     @initialize(after=st.booleans())
     def open(self, after: bool) -> None:
@@ -65,11 +61,6 @@ class Programs(Checks):
         self.join()
         self.add([NewJob("first", queue) for queue in "aabb"])
         self.add([NewJob("second", "b", after=[1, 2] if after else [], limit_key="l1")] * 2)
-
-    def teardown(self) -> None:
-        self.read.close()
-        self.store.close()
-        shutil.rmtree(self.folder)
 
     def sync(self, claims: Sequence[tuple[int, int, str, int | None]] = ()) -> None:
         """Read what the log tells of this step, with the claims that were answered, and look at the tables."""

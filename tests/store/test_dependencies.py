@@ -187,3 +187,22 @@ def test_a_job_done_by_force_lets_its_dependents_go(store: Store) -> None:
     job = add(store, after=[needed])
     store.jobs.done(needed, force=True)
     assert status(store, job) == READY
+
+
+@pytest.mark.parametrize("held_back_by", ["limit", "time"])
+def test_a_job_held_back_waits_again_for_one_that_is_tried_again_meanwhile(
+    store: Store, clock: FakeClock, held_back_by: str
+) -> None:
+    needed, first = add(store), add(store, queue="one", limit_key="k")
+    store.queues.set("one", per_key=1)
+    at = clock.wall() + HOUR if held_back_by == "time" else None
+    job = add(store, queue="one", limit_key="k", after=[needed], at=at)
+    finish(store, needed)
+    store.jobs.retry(needed)
+    finish(store, first)
+    clock.advance(HOUR)
+    store.tend()
+    assert status(store, job) == BLOCKED
+    assert f"Job {job} waits for job {needed}" in store.jobs.why(job)
+    finish(store, needed)
+    assert status(store, job) == READY

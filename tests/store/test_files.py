@@ -18,7 +18,7 @@ from rota.store.sqlite.create import create
 from rota.store.sqlite.database import SqliteDatabase
 from tests.support.processes import output, python
 from tests.support.stores import make_store
-from tests.support.work import add, told
+from tests.support.work import add, claim, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,6 +138,31 @@ def test_a_damaged_database_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(StoreError, match="is damaged"), open_store(str(path), Settings()) as store:
         add(store)
+
+
+def test_a_database_removed_while_it_is_open_is_written_no_more_and_put_back_it_works_again(tmp_path: Path) -> None:
+    with make_store("sqlite", tmp_path) as store:
+        job = add(store)
+        (tmp_path / "rota.db").rename(tmp_path / "kept")
+        for change in (lambda: add(store), lambda: claim(store, job), store.reconcile):
+            with pytest.raises(StoreError, match=r"rota\.db was removed or replaced while it was open"):
+                change()
+        with pytest.raises(NotFound, match="there is no database"):
+            open_store(str(tmp_path / "rota.db"), Settings())
+        assert not (tmp_path / "rota.db").exists(), "never a fresh empty one"
+        (tmp_path / "kept").rename(tmp_path / "rota.db")
+        assert add(store) > job and store.database.integrity() == "ok"
+
+
+def test_a_database_replaced_while_it_is_open_is_written_no_more_and_the_new_one_is_left_alone(tmp_path: Path) -> None:
+    create(str(tmp_path / "other.db"), str(tmp_path), None)
+    new = (tmp_path / "other.db").read_bytes()
+    with make_store("sqlite", tmp_path) as store:
+        add(store)
+        (tmp_path / "other.db").rename(tmp_path / "rota.db")
+        with pytest.raises(StoreError, match="put it back, or restart what uses it"):
+            add(store)
+        assert (tmp_path / "rota.db").read_bytes() == new
 
 
 def test_a_database_that_may_not_be_written_says_so(open_folder: Path) -> None:

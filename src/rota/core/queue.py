@@ -60,7 +60,7 @@ class Allowance(Record):
 def parse_rate(text: str) -> Duration:
     """`10/m` as the time between two claims: a rate is spread evenly, so that no window ever sees more than it."""
     count, slash, unit = text.partition("/")
-    if not (slash and count.isascii() and count.isdigit() and int(count) and unit in _PERIODS):
+    if not (slash and count.isascii() and count.isdigit() and len(count) < 19 and int(count) and unit in _PERIODS):
         raise BadInput(f"{text!r} is not a rate: write for example 10/m; per s, m, h or d")
     return max(1, _PERIODS[unit] // int(count))
 

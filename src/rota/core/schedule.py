@@ -136,10 +136,10 @@ def _ticks(cron: str, timezone: str, start: Instant, back: bool = False) -> Iter
     moment = (begin + timedelta(microseconds=start)).astimezone(zone(timezone))
     try:
         simulated = CronSim(cron, moment, reverse=back)
-    except CronSimError as problem:
+    except (CronSimError, ValueError) as problem:  # a number of thousands of digits is the latter
         raise BadInput(
-            f"{cron!r} is not a cron expression ({str(problem).lower()}): write five fields, minute, hour, day, month"
-            " and weekday, such as '*/5 * * * *' or '0 9 * * MON-FRI'"
+            f"{cron!r:.200} is not a cron expression ({str(problem).lower()}): write five fields, minute, hour, day,"
+            " month and weekday, such as '*/5 * * * *' or '0 9 * * MON-FRI'"
         ) from None
 
     def instant(found: datetime) -> Instant:

@@ -80,8 +80,21 @@ def admit_next(tx: Transaction, queue: str, limit_key: str) -> None:
         row = tx.one("job.next_crowded", queue=queue, limit_key=limit_key)
         if row is None:
             return
+        if waits_again(tx, jobs.UNBLOCK, row[0], queue, jobs.BLOCKED):
+            continue
         tx.many("job.make_ready", [row])
         tx.moved(jobs.UNBLOCK, queue, jobs.BLOCKED, jobs.READY, [row[0]])
+
+
+def waits_again(tx: Transaction, verb: str, id: int, queue: str, old: str) -> bool:
+    """Whether a job that was held back by its limit or time waits for others again, one of them tried again since."""
+    hold.all_jobs(tx, [id])
+    if tx.one("dependency.open", job=id) is None:
+        return False
+    tx.execute("job.rest", id=id, old=old, status=jobs.BLOCKED, blocked_on=jobs.DEPENDENCY)
+    if old != jobs.BLOCKED:
+        tx.moved(verb, queue, old, jobs.BLOCKED, [id])
+    return True
 
 
 def ripple(tx: Transaction, job_id: int, after: int = 0) -> int:

@@ -87,8 +87,12 @@ def _promote(tx: Transaction, most: int) -> int:
     count = 0
     for due_wall, now in ((0, tx.now), (1, tx.wall)):
         rows = tx.execute("job.due", due_wall=due_wall, now=now, most=most)
-        free = hold.free_scheduled(tx, rows)
-        flow.unblock(tx, jobs.DUE, ((id, queue, None, 0, limit_key) for id, queue, limit_key in free))
+        free = [
+            (id, queue, None, 0, limit_key)
+            for id, queue, limit_key, needs in hold.free_scheduled(tx, rows)
+            if not (needs and flow.waits_again(tx, jobs.DUE, id, queue, jobs.SCHEDULED))
+        ]
+        flow.unblock(tx, jobs.DUE, free)
         count += len(rows)
     return count
 

@@ -48,8 +48,11 @@ class Address(Record):
 
 def address(url: str, schema: str | None = None) -> Address:
     """Read a URL. `?schema=name` in it is stronger than `schema`. Messages never repeat it: it may hold a password."""
-    known = check_url(without_schema(url))
-    name = check_schema(_option(url) or schema or DEFAULT_SCHEMA)
+    try:
+        known = check_url(without_schema(url))
+        name = check_schema(_option(url) or schema or DEFAULT_SCHEMA)
+    except ValueError:  # what Python's own reader of URLs cannot take apart
+        raise BadInput(f"this is not a PostgreSQL URL: {EXAMPLE}") from None
     given = psycopg.conninfo.conninfo_to_dict(known)
     shown = "{user}{host}{port}/{dbname}".format(
         user=f"{quote(str(given['user']), safe='')}@" if given.get("user") else "",

@@ -56,7 +56,7 @@ def address_of(url: str, token: str | None = None) -> Address:
     right = "write for example http://127.0.0.1:8356 or https://rota.example.org"
     if not host or not all("!" <= letter <= "~" for letter in place + path) or "?" in path or "#" in path:
         raise BadInput(f"{shown!r} is not the address of an HTTP API: {right}")
-    if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+    if port and not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
         raise BadInput(f"{port!r} in {shown!r} is not a port: {right}")
     secret = user.partition(":")[0] or token
     if secret is not None and not all("!" <= letter <= "~" for letter in secret):

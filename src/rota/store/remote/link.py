@@ -118,11 +118,16 @@ class Link:
 
     def _answer(self, connection: Connection) -> Any:
         text = b"".join(connection.pieces()).decode("utf-8", "replace")
-        if connection.status == 200:
-            return decode(text)
-        if not connection.headers.get("content-type", "").startswith("application/problem+json"):
+        is_problem = connection.headers.get("content-type", "").startswith("application/problem+json")
+        if connection.status != 200 and not is_problem:
             raise self._strange(connection.status)
-        raise told_error(decode(text))
+        try:
+            document = decode(text)
+        except (ValueError, RecursionError):
+            raise self._strange(connection.status) from None
+        if connection.status == 200:
+            return document
+        raise told_error(document)
 
     def _strange(self, status: int) -> StoreError:
         if status in _GATEWAY:
@@ -147,15 +152,24 @@ def _text(value: object) -> str:
     return "true" if value is True else ",".join(map(quoted, value)) if isinstance(value, tuple) else quoted(str(value))
 
 
-def told_error(problem: dict[str, Any]) -> RotaError:
-    """The error that a problem document tells of."""
-    name = "".join(word.capitalize() for word in problem["type"].rpartition(":")[2].split("-"))
-    kind = getattr(errors, name, None)
-    if kind is None and problem["status"] == 401:
-        return errors.Refused(f"{problem['detail']}; set ROTA_TOKEN to its secret")
-    if problem["status"] == _TOO_SLOW:  # the link is slow; what it did not take was not done
-        return StoreAway(problem["detail"])
-    return (kind or _BY_CODE.get(problem["code"], StoreError))(problem["detail"])
+def told_error(problem: object) -> RotaError:
+    """The error that a problem document tells of; who stands in front of rota may tell of others, in another way."""
+    match problem:
+        case {"type": str(name), "status": int(status), "code": int(code), "detail": str(detail)} if detail.strip():
+            kind = _kind(name)
+        case _:
+            return StoreError(f"this is not an answer of rota's: is its address right? It says {problem!r:.200}")
+    if kind is None and status == 401:
+        return errors.Refused(f"{detail}; set ROTA_TOKEN to its secret")
+    if status == _TOO_SLOW:  # the link is slow; what it did not take was not done
+        return StoreAway(detail)
+    return (kind or _BY_CODE.get(code, StoreError))(detail)
+
+
+def _kind(name: str) -> type[RotaError] | None:
+    """The class that a name such as `urn:rota:not-found` means."""
+    found = getattr(errors, "".join(word.capitalize() for word in name.rpartition(":")[2].split("-")), None)
+    return found if isinstance(found, type) and issubclass(found, RotaError) else None
 
 
 def _told(problem: Exception) -> str:

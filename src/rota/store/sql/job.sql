@@ -148,8 +148,9 @@ WHERE queue = :queue AND limit_key = :limit_key AND (status = 'ready' OR status 
 ORDER BY priority + 0, id DESC LIMIT 1
 
 -- name: due
--- Scheduled jobs whose time has come, longest due first.
-SELECT id, queue, limit_key FROM job WHERE status = 'scheduled' AND due_wall = :due_wall AND due_at <= :now ORDER BY due_at LIMIT :most
+-- Scheduled jobs whose time has come, longest due first, with whether each waited for others before.
+SELECT id, queue, limit_key, EXISTS (SELECT 1 FROM dependency WHERE dependency.job = job.id) FROM job
+WHERE status = 'scheduled' AND due_wall = :due_wall AND due_at <= :now ORDER BY due_at LIMIT :most
 
 -- name: blocked_from
 -- Jobs that wait for others, from an id on, with whether any of those is still open.

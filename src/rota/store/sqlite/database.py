@@ -117,6 +117,7 @@ class SqliteDatabase:
         self._pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
         self._lock = WriteLock(f"{self.path}.lock", self._on_wait)
+        self._file = _identity(self.path)
         self.version: int = self._handle.pragma("user_version")
 
     def _refuse_foreign(self) -> None:
@@ -125,6 +126,14 @@ class SqliteDatabase:
             what = "an empty file" if os.path.getsize(self.path) == 0 else "another program's database"
             raise StoreError(
                 f"{self.path} is not a rota database but {what}: give another path with --db, or move it away"
+            )
+
+    def _refuse_replaced(self) -> None:
+        """What is written into a file that has lost its name is gone with the last program that has it open."""
+        if _identity(self.path) != self._file:
+            raise StoreError(
+                f"{self.path} was removed or replaced while it was open, and nothing was changed:"
+                " put it back, or restart what uses it"
             )
 
     def _boot_clock(self) -> BootClock:
@@ -240,6 +249,7 @@ class SqliteDatabase:
             self._connect()
         self._lock.acquire()
         try:
+            self._refuse_replaced()
             self._say("BEGIN IMMEDIATE")
         except BaseException:
             self._lock.release()
@@ -310,6 +320,15 @@ def _forget_connections() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_connections)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file has this name; None when none has."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _explain(problem: apsw.Error, path: str) -> StoreError:

@@ -1,0 +1,188 @@
+"""Everything that rota parses, as functions of one text or of bytes: each answers, or raises an error of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota import settings
+from rota.cli import parse
+from rota.cli.table import COMMANDS
+from rota.core import frame as frames
+from rota.core import ids, queue, report, schedule, source, template, times, topic
+from rota.core.errors import RotaError
+from rota.core.schedule import NewSchedule
+from rota.http import asked
+from rota.store import open as opening
+from rota.store.postgres import link as postgres_link
+from rota.store.postgres import log as postgres_log
+from rota.store.remote import connection, link
+from rota.store.sqlite import log as sqlite_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOW = 1_800_000_000_000_000
+REQUESTS = [
+    each
+    for each in vars(asked).values()
+    if isinstance(each, type) and issubclass(each, asked.Request) and each is not asked.Request
+]
+
+
+def refuses(call: Callable[[], object]) -> bool:
+    """Whether it was refused with an error of ours; any other error leaves."""
+    try:
+        call()
+    except RotaError as problem:
+        assert str(problem).strip(), "an error that says nothing"
+        return True
+    return False
+
+
+def environment(text: str) -> None:
+    """Each setting from a variable of the environment."""
+    for name in settings.MEANINGS:
+        refuses(lambda name=name: settings.load({}, {f"ROTA_{name.upper()}": text}, os.sep))  # type: ignore[misc]
+
+
+def settings_file(text: str) -> None:
+    """A file of settings; the plain reader takes nothing that TOML reads otherwise."""
+    for file in ("rota.toml", "pyproject.toml"):
+        path = Path(_folder()) / file
+        path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
+        refuses(lambda: settings.load({}, {}, _folder()))
+        path.unlink()
+    try:
+        plain = settings._plain(text)
+    except ValueError:
+        return
+    if plain:
+        assert plain == settings._toml(text), "the plain reader reads it otherwise"
+
+
+def command_line(text: str) -> None:
+    """The words of every command."""
+    words = [word for word in text.split("\n") if word != "-" and "\0" not in word and not word.startswith("@")]
+    for command in COMMANDS:
+        refuses(lambda command=command: parse.values(command, parse.split(command, words), {}))  # type: ignore[misc]
+
+
+def problem_document(text: str) -> None:
+    """What an API, or something in front of it, answers."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = {"type": text, "status": 400, "code": "x", "detail": text}
+    assert isinstance(link.told_error(document), RotaError)
+
+
+def frame_bytes(data: bytes) -> None:
+    """What a worker writes on its pipe, and all that is made of it."""
+    decoder = frames.Decoder()
+    found = [*decoder.feed(data[: len(data) // 2]), *decoder.feed(data[len(data) // 2 :]), *decoder.feed(b"\n")]
+    for each in found:
+        assert frames.parse(frames.encode(each.kind, each.body).rstrip(b"\n")) == each, "written, it reads otherwise"
+        body_of_a_frame(each.body)
+
+
+def body_of_a_frame(body: dict[str, Any]) -> None:
+    outcome = report.outcome(body)
+    told = frames.parse(report.done_frame(1, 2, outcome).rstrip(b"\n"))
+    assert told is not None and report.outcome(told.body) == outcome, "an outcome that is told otherwise"
+    for read in (report.concurrency, report.tokens, report.seconds, report.progress, report.metrics, report.checkpoint):
+        read(body)
+    report.kinds(body.get("kinds"))
+    for each in schedule.heard(body):
+        refuses(lambda each=each: schedule.checked(each, NOW))  # type: ignore[misc]
+    source.heard(body)
+    source.vectorizers(body)
+
+
+def request_bytes(data: bytes) -> None:
+    """A body that a caller of the API sends; what is read is written and read again alike."""
+    for kind in REQUESTS:
+        try:
+            value = msgspec.json.decode(data, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        assert msgspec.json.decode(msgspec.json.encode(value), type=kind) == value, "written, it reads otherwise"
+
+
+def instant(text: str) -> None:
+    found = times.parse_instant(text, NOW)
+    if 0 <= found < 253_402_300_800_000_000:
+        assert (
+            times.parse_instant(times.format_instant(found), 0)
+            == times.instant_of(times.format_instant(found))
+            == found
+        )
+
+
+def duration(text: str) -> None:
+    for bare in (None, times.MINUTE):
+        refuses(lambda bare=bare: times.format_duration(times.parse_duration(text, bare)))  # type: ignore[misc]
+
+
+def run_id(text: str) -> None:
+    assert ids.token_of(ids.run_id(ids.token_of(text))) == ids.token_of(text)
+
+
+@cache
+def _folder() -> str:
+    return tempfile.mkdtemp(prefix="rota-fuzz-")
+
+
+TEXTS: dict[str, Callable[[str], object]] = {
+    "duration": duration,
+    "instant": instant,
+    "rate": queue.parse_rate,
+    "cron": lambda text: schedule.checked(NewSchedule("nightly", text), NOW),
+    "time zone": lambda text: schedule.following("0 2 * * *", text, NOW),
+    "queue name": ids.queue_name,
+    "job id": ids.job_id,
+    "run id": run_id,
+    "topic": lambda text: topic.matches(topic.checked([text])[0], "queue:tag:status"),
+    "template": lambda text: template.parse(text.split("\n")),
+    "database": opening.path_of,
+    "postgres url": lambda text: postgres_link.address("postgresql://" + text),
+    "http url": lambda text: connection.address_of("http://" + text),
+    "sqlite cursor": sqlite_log._number,
+    "postgres cursor": postgres_log._parts,
+    "environment": environment,
+    "settings file": settings_file,
+    "command line": command_line,
+    "problem document": problem_document,
+}
+RIGHT = {
+    "duration": "1h30m",
+    "instant": "2026-12-01T09:00Z",
+    "rate": "10/m",
+    "cron": "*/5 9-17 * JAN-MAR MON#1",
+    "time zone": "UTC",
+    "queue name": "tag",
+    "job id": "17",
+    "run id": "run-0000002s",
+    "topic": "queue:*:status",
+    "template": "convert\n{payload.path}\n{title}",
+    "database": "sqlite:///a/rota.db",
+    "postgres url": "user:secret@host:5432/shop?schema=work&sslmode=require",
+    "http url": "token@127.0.0.1:8356/rota",
+    "sqlite cursor": "17",
+    "postgres cursor": "10:20:11,13",
+    "environment": "30m",
+    "settings file": 'lease = "30m"\nmax_attempts = 5\n\n[pools]\ntag = 2\n',
+    "command line": "title\n--priority\n5\n--json",
+    "problem document": '{"type": "urn:rota:not-found", "status": 404, "code": 3, "detail": "there is no job 5"}',
+}
+RIGHT_BYTES = {
+    "frame": b'DONE|{"job":1,"token":2,"outcome":"failed","error":"x","again":false}\n',
+    "request": b'{"title": "a job", "after": [1], "at": "+30m", "payload": {"a": [1.5, null]}}',
+}
+BYTES: dict[str, Callable[[bytes], object]] = {"frame": frame_bytes, "request": request_bytes}

@@ -1,0 +1,106 @@
+"""Whatever text or bytes come, what parses them answers or refuses in our words; `./dev fuzz` looks for longer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.targets import BYTES, RIGHT, RIGHT_BYTES, TEXTS, refuses
+
+# Texts of anything, and texts that look nearly right.
+NEARLY = {
+    "duration": "0123456789.smhd ",
+    "instant": "0123456789-:TZ+. smh",
+    "rate": "0123456789/smhd",
+    "cron": "0123456789*/,-LW# MONFRI@\u00b2",
+    "time zone": "EuropBlin/UTC._-",
+    "run id": "run-0123456789z",
+    "topic": "queue:*tagstatworkjb",
+    "template": "{}path.a!\n",
+    "database": "sqlite:///a.b",
+    "postgres url": "user@host:5432/[]%?schema=a&f",
+    "http url": "user:@host[]:8356/%?#",
+    "postgres cursor": "0123456789:,;.-",
+    "settings file": '[tol.ra]\n"=\\# _5lease{}',
+    "command line": "-=\n5abjson,tg",
+}
+# Long numbers, deep lists, digits that are none of ours; and what was found here once.
+ODD = ["9" * 5000, "9" * 5000 + "/m", "h:" + "9" * 5000, "9" * 400 + "h", "[" * 5000, "lease=" + "[" * 3000, "\u0663/m"]
+ODD += [
+    "]?schema=a",
+    "tool = 5 # [tool.rota]",
+    "tool = {rota = 5} # [tool.rota]",
+    "true",
+    '{"type": 5}',
+    "\u00b2 * * * *",
+]
+ODD += [
+    "9" * 5000 + " * * * *",
+    "@9" * 20,
+    "--lease=" + "9" * 5000,
+    "--limit\n" + "9" * 5000,
+    "max_attempts = " + "9" * 5000,
+]
+
+
+def texts(name: str) -> st.SearchStrategy[str]:
+    some = st.text(max_size=60) | st.sampled_from(ODD)
+    return st.text(NEARLY[name], max_size=40) | some if name in NEARLY else some
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_any_text_is_read_or_refused_in_our_words(name: str) -> None:
+    few = 40 if name in ("environment", "command line", "settings file") else 150
+
+    @settings(max_examples=few)
+    @given(texts(name))
+    def any_text(text: str) -> None:
+        refuses(lambda: TEXTS[name](text))
+
+    any_text()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_right_text_is_read(name: str) -> None:
+    assert not refuses(lambda: TEXTS[name](RIGHT[name]))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_odd_texts_are_read_or_refused_in_our_words(name: str) -> None:
+    for text in ODD:
+        refuses(lambda text=text: TEXTS[name](text))  # type: ignore[misc]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = "outcome result error note delay again tokens kinds concurrency recover_for_s done total checkpoint schedules"
+NAMES = st.sampled_from(f"{FIELDS} sources vectorizers name cron title queue at jobs".split())
+WORDS = st.sampled_from(["done", "failed", "snoozed", "released", "null", "[1]", "NaN"])
+
+
+@st.composite
+def some_bytes(draw: st.DrawFn) -> bytes:
+    if draw(st.booleans()):
+        return draw(st.binary(max_size=200))
+    body = draw(st.dictionaries(NAMES, VALUES | WORDS, max_size=6))
+    kind = draw(st.sampled_from(["DONE", "HELLO", "HEALTH", "PROGRESS", "CHECKPOINT", "RETURNED", "RUN", ""]))
+    text = json.dumps(body).encode()
+    return kind.encode() + b"|" * bool(kind) + text + b"\n" * bool(kind)
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_any_bytes_are_read_or_refused(name: str) -> None:
+    BYTES[name](RIGHT_BYTES[name])
+
+    @settings(max_examples=150)
+    @given(some_bytes())
+    def any_bytes(data: bytes) -> None:
+        BYTES[name](data)
+
+    any_bytes()

@@ -1,0 +1,63 @@
+"""SQLite, PostgreSQL and the model driven in step: both databases answer, tell and hold the same after every program.
+
+`./dev model --programs 2000` runs as many as one likes; `ROTA_MODEL_SEED` draws others.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.model.instep import in_step
+from tests.model.machine import StoreMachine
+from tests.model.reused import reused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.errors import RotaError
+    from rota.store.store import Store
+
+PROGRAMS = int(os.environ.get("ROTA_MODEL_PROGRAMS", "300"))
+SEED = os.environ.get("ROTA_MODEL_SEED", "0")
+STEPS, BATCH = 100, 25
+HELD = (
+    "SELECT id, queue, status, blocked_on, priority, attempts, generation, deaths, lapses, dependents, due_at, token,"
+    " worker, lease_expires_at, renewed_count, finished_at, result, error, note FROM job ORDER BY id",
+    "SELECT token, job, worker, attempt, generation, verb, reason, error FROM run ORDER BY token",
+    "SELECT name, paused_at, failures FROM queue ORDER BY name",
+    "SELECT id, status, current_job, success_count, error_count FROM worker ORDER BY id",
+    "SELECT queue, status, sum(n) FROM tally GROUP BY queue, status HAVING sum(n) <> 0 ORDER BY queue, status",
+)
+
+
+class BothMachine(StoreMachine):
+    """Everything on both; the tables that are checked at each step are SQLite's, the answers both's."""
+
+    def make_store(self) -> Store:
+        return in_step(super().make_store(), reused("postgres").store(self.clock))
+
+    def unchanged_when_refused(self, call: Callable[[], object], *errors: type[RotaError]) -> bool:
+        refused = super().unchanged_when_refused(call, *errors)
+        if refused:
+            reused("postgres").draw_on_from(reused("sqlite"))
+        return refused
+
+    def teardown(self) -> None:
+        for text in HELD:
+            file, server = (reused(kind).reader.rows(text) for kind in ("sqlite", "postgres"))
+            assert file == server, f"{text}: {file}, and the other {server}"
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("batch", range(-(-PROGRAMS // BATCH)))
+def test_both_databases_answer_tell_and_hold_the_same(batch: int) -> None:
+    many = min(BATCH, PROGRAMS - batch * BATCH)
+    # To look for the shortest failure would take many minutes here.
+    how = settings(max_examples=many, stateful_step_count=STEPS, phases=[Phase.generate], database=None)
+    machine = type("BothMachine", (BothMachine,), {})
+    run_state_machine_as_test(seed(f"{SEED} {batch}")(machine), settings=how)
