@@ -37,6 +37,8 @@ html_static_path = ["rota.css"]
 html_css_files = ["rota.css"]
 html_extra_path = ["begin"]
 html_copy_source = False
+# An excerpt is fetched from the page that was found, which a browser refuses for files.
+html_show_search_summary = False
 html_theme_options = {
     "navigation_with_keys": True,
     "light_css_variables": {

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
-FRONT = "# Front\n\n[One](one.md)\n"
+# A build is CPU time alone, and a busy machine has little of it.
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
@@ -64,38 +65,34 @@ def test_the_states_are_drawn_without_a_script(site: Path, page: Page) -> None:
     page.goto((site / "docs/reference/states.html").as_uri())
     drawn = page.locator("figure.states svg")
     assert drawn.count() == (ROOT / "docs/reference/states.md").read_text(encoding="utf-8").count("```mermaid")
-    assert "quarantine" not in drawn.first.inner_text() and "scheduled" in drawn.first.inner_text()
+    assert {"scheduled", "active", "cancelled"} <= set(drawn.first.locator("text").all_text_contents())
 
 
-@pytest.mark.parametrize(
-    ("front", "told"),
-    [
-        (FRONT + "[Gone](gone.md)\n", "gone"),
-        (FRONT + "[Part](one.md#no-such-part)\n", "no-such-part"),
-        ("# Front\n", "one.md: WARNING: document isn't included in any toctree"),
-        (FRONT + "```nolanguage\nx\n```\n", "nolanguage"),
-    ],
-    ids=["a page", "a part of a page", "a page that nobody links to", "a language"],
-)
-def test_what_is_wrong_with_a_page_is_told(front: str, told: str, tmp_path: Path) -> None:
-    sources = small(tmp_path, front)
-    assert told in " ".join(build(tmp_path / "built", sources))
+def test_what_is_wrong_with_a_page_is_told(tmp_path: Path) -> None:
+    front = "# Front\n\n[Gone](gone.md) [Part](one.md#no-such-part)\n\n```nolanguage\nx\n```\n"
+    told = "\n".join(build(tmp_path / "built", small(tmp_path, front)))
+    assert "docs/index.md:3: WARNING: 'myst' cross-reference target not found: 'gone.md'" in told
+    assert "no-such-part" in told and "nolanguage" in told
+    assert "docs/two.md: WARNING: document isn't included in any toctree" in told
 
 
-def test_a_picture_from_another_host_is_told(tmp_path: Path) -> None:
-    sources = small(tmp_path, FRONT + "![x](https://example.org/x.png)\n")
-    assert build(tmp_path / "built", sources) == []
-    assert stumbles(tmp_path / "built") == [
+def test_a_picture_from_another_host_and_a_link_to_nowhere_are_told(tmp_path: Path) -> None:
+    front = '# Front\n\n[One](one.md) [Two](two.md) <a href="gone.html">x</a>\n\n![x](https://example.org/x.png)\n'
+    built = tmp_path / "built"
+    assert build(built, small(tmp_path, front)) == []
+    assert stumbles(built) == [
+        "docs/index.html: gone.html leads nowhere",
         "docs/index.html: fetches https://example.org/x.png from another host",
     ]
 
 
 def small(folder: Path, front: str) -> Path:
-    """A project of two pages that is built as ours is."""
+    """A project of three pages that is built as ours is."""
     sources = folder / "sources"
     shutil.copytree(ROOT / "docs/site", sources / "docs/site")
     (sources / "web/src").mkdir(parents=True)
     shutil.copy(ROOT / "web/src/icon.svg", sources / "web/src")
     (sources / "docs/index.md").write_text(front)
-    (sources / "docs/one.md").write_text("# One\n")
+    for other in ("one", "two"):
+        (sources / f"docs/{other}.md").write_text(f"# {other}\n")
     return sources
