@@ -21,7 +21,8 @@ def build(site: Path, sources: Path = ROOT) -> list[str]:
     """What Sphinx complains of while it makes the site anew; nothing when all is well."""
     words = ["-m", "sphinx", "--fail-on-warning", "--fresh-env", "--quiet", "--builder", "html"]
     places = ["--conf-dir", f"{sources}/docs/site", str(sources), str(site)]
-    environment = {**os.environ, "PYTHONPATH": str(sources), "NO_COLOR": "1"}
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment = {**kept, "PYTHONPATH": str(sources), "NO_COLOR": "1"}
     ran = subprocess.run([sys.executable, *words, *places], env=environment, capture_output=True, text=True, check=False)
     said = [line.replace(f"{sources}/", "") for line in ran.stderr.splitlines() if line.strip()]
     return said or ([f"Sphinx ended with {ran.returncode}"] if ran.returncode else [])

@@ -77,5 +77,6 @@ def plain(_: Sphinx, page: nodes.document) -> None:
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", navigation.plant)
+    app.connect("html-page-context", navigation.sidebar, priority=100)
     app.connect("doctree-read", pictures.draw)
     app.connect("doctree-read", plain)
