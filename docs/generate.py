@@ -11,7 +11,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from docs.pages import cli, errors, http, openapi, performance, schema, settings, states  # noqa: E402
+from docs.pages import cli, errors, http, openapi, performance, requests, schema, settings, states  # noqa: E402
 
 PAGES = {
     "images/performance.svg": performance.picture,
@@ -20,6 +20,7 @@ PAGES = {
     "reference/errors.md": errors.page,
     "reference/http.md": http.page,
     "reference/openapi.json": openapi.page,
+    "reference/openapi.md": requests.page,
     "reference/schema.md": schema.page,
     "reference/settings.md": settings.page,
     "reference/states.md": states.page,

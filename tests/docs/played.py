@@ -1,0 +1,86 @@
+"""A page's commands, played as a reader would type them: one shell, in a folder with a fresh database."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.demo.server import free_port
+from tests.docs.pages import ROOT, blocks
+from tests.support.shell import ROTA, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What stays in the foreground until it is told to stop, and what it says once it is ready.
+STAYS = {"rota orchestrator start": "is up", "rota worker exec": "is up", "rota serve": "answers at"}
+_COMMAND = re.compile(r"^\$ (.*(?:\\\n.*)*)$", re.MULTILINE)
+BEGIN = """\
+rota init . > made
+stays=()
+await() { until grep -q "$2" "$1"; do kill -0 $! || { cat "$1"; exit 1; }; sleep 0.05; done; }
+"""
+END = """
+for each in "${stays[@]}"; do kill "$each"; wait "$each"; done
+"""
+
+
+class Scene(NamedTuple):
+    """What a page takes for granted, what in it stands for something else, and how one sees that it worked."""
+
+    files: Mapping[str, str] = {}
+    before: str = ""
+    instead: Mapping[str, str] = {}
+    after: str = ""
+
+
+def commands(page: Path) -> list[str]:
+    return [command for block in blocks(page, "console") for command in _COMMAND.findall(block)]
+
+
+def shown(page: Path) -> list[str]:
+    """What the page says that its commands print."""
+    text = "".join(_COMMAND.sub("", block) for block in blocks(page, "console"))
+    return [line for line in text.splitlines() if line.strip("… ")]
+
+
+def play(name: str, scene: Scene, folder: Path) -> str:
+    """Everything that the commands of a how-to page print. One that fails fails the play."""
+    for file, text in scene.files.items():
+        (folder / file).write_text(text)
+        (folder / file).chmod(0o755)
+    port = str(free_port())
+    lines = [_line(command, count) for count, command in enumerate(commands(ROOT / f"docs/howto/{name}.md"))]
+    script = "\n".join(lines)
+    for said, meant in {**scene.instead, "8356": port}.items():
+        assert said in script or said == "8356", f"the page no longer says {said}"
+        script = script.replace(said, meant)
+    return bash("\n".join([BEGIN, scene.before, script, scene.after, END]), folder, ROTA_HTTP_PORT=port)
+
+
+def _line(command: str, count: int) -> str:
+    for start, ready in STAYS.items():
+        if start in command:
+            place = f"said-{count}"
+            return f'{command} > {place} 2>&1 &\nstays+=($!); await {place} "{ready}"; cat {place}'
+    return command
+
+
+def bash(script: str, folder: Path, **env: str) -> str:
+    path = f"{Path(ROTA).parent}:{os.environ['PATH']}"
+    ran = subprocess.run(
+        [str(shutil.which("bash")), "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env=environment(PATH=path, **env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.returncode == 0, f"{script}\n\n{ran.stdout}{ran.stderr}"
+    return ran.stdout
