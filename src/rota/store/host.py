@@ -11,6 +11,8 @@ import stat
 from rota.core.errors import StoreError
 from rota.store.sqlite.clock import boot_id
 
+SHARED = "/tmp/rota-"  # noqa: S108 - looked at before it is used
+
 
 def host_id() -> str:
     try:
@@ -25,7 +27,7 @@ def files_of(database: str, part: str) -> str:
     import zlib
 
     given = os.environ.get("XDG_RUNTIME_DIR")
-    own = given or f"/tmp/rota-{os.getuid()}"  # noqa: S108 - looked at before it is used
+    own = given or f"{SHARED}{os.getuid()}"
     if not given:
         _make_own(own)
     elif os.path.isdir(own) and os.stat(own).st_uid != os.getuid():
