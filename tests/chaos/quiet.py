@@ -89,7 +89,7 @@ def quiet() -> Snapshot:
         ),
         remains=Remains(),
         policy=RestartPolicy(),
-        jobs={job.id: job for job in (a_job(ONE, 0, 1), a_job(TWO, 1, 3, deaths=1), a_job(THREE, 2, 5), four())},
+        jobs={job.id: job for job in (a_job(ONE, 0, 1), two(), a_job(THREE, 2, 5, attempts=2), four())},
         runs=(
             a_run(1, ONE, A, "finish"),
             a_run(2, TWO, A, "die"),
@@ -136,7 +136,22 @@ def events(facts: list[tuple[int, list[list[Any]]]]) -> list[Event]:
 
 def a_job(id: int, number: int, token: int, **changes: Any) -> Job:
     known = {"id": id, "title": f"job {number}", "queue": "storm", "kind": "work", "status": "done", "priority": 0}
-    return Job(**{**blank(Job), **known, "key": str(number), "token": token, "deaths": 0, "after": (), **changes})
+    return Job(
+        **{
+            **blank(Job),
+            **known,
+            "key": str(number),
+            "token": token,
+            "attempts": 1,
+            "deaths": 0,
+            "after": (),
+            **changes,
+        }
+    )
+
+
+def two() -> Job:
+    return a_job(TWO, 1, 3, deaths=1, attempts=2)
 
 
 def four() -> Job:
@@ -154,7 +169,7 @@ def a_worker(id: str, n: int, status: str) -> Worker:
     return Worker(**{**blank(Worker), **known})
 
 
-def a_certificate(died_at: int, reason: str, job: int) -> Certificate:
+def a_certificate(died_at: int, reason: str, job: int | None) -> Certificate:
     return Certificate(**{**blank(Certificate), "died_at": died_at, "reason": reason, "job": job})
 
 

@@ -49,6 +49,19 @@ def with_watch(**changes: Any) -> Plant:
     return lambda all: all.but(watch=all.watch.but(**changes))
 
 
+def with_more(line: dict[str, Any]) -> Plant:
+    return with_lines(lambda lines: sorted([*lines, line], key=lambda line: line["at"]))
+
+
+def at_once(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Job 14 begins while job 13 has not ended."""
+    earlier = {"start": 50, "end": 52}
+    return sorted(
+        ({**line, "at": earlier[line["what"]]} if line.get("job") == q.FOUR else line for line in lines),
+        key=lambda line: line["at"],
+    )
+
+
 def without_job(id: int) -> Plant:
     return lambda all: all.but(jobs={other: job for other, job in all.jobs.items() if other != id})
 
@@ -107,6 +120,17 @@ PLANTED: dict[str, Plant] = {
     "I3 an active job of a worker that is gone": with_watch(samples=(Sample(q.ONE, 1, q.A, None),)),
     "I3 an active job without a token": with_watch(samples=(Sample(q.ONE, None, q.B, "busy"),)),
     "I4 a move out of a final state": with_facts(lambda facts: [*facts, facts[8]]),
+    "I2 a settlement of one that had lost its claim": with_more({"what": "late", "job": q.ONE, "token": 1, "at": 90}),
+    "I4 a job that begins after it was called off": with_more({"what": "cancelled", "job": q.THREE, "at": 45}),
+    "I4 a job that begins before the one it waits for": with_job(q.ONE, after=(q.TWO,)),
+    "I5 two jobs with one key": with_job(q.TWO, key="0"),
+    "I8 restarts that are not counted": lambda all: all.but(
+        certificates={q.A: q.a_certificate(1_023_000, "signaled", None)}, slots=(q.a_slot(0, History()), all.slots[1])
+    ),
+    "I10 a job that begins while its queue is paused": with_more({"what": "paused", "queue": "storm", "at": 45}),
+    "I14 a death that spent nothing": with_job(q.TWO, attempts=1),
+    "I14 an attempt that nothing spent": with_job(q.ONE, attempts=2),
+    "I29 more at once than the queue allows": lambda all: with_lines(at_once)(all).but(limits={"storm": 1}),
     "I5 a job that is not over": with_job(q.TWO, status="ready"),
     "I5 a job that waits for one that is done": with_job(q.FOUR, status="blocked"),
     "I5 a job that failed for no reason of ours": with_job(q.TWO, status="failed", error="no idea"),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from inspect import isfunction, signature
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
@@ -18,13 +23,16 @@ from rota.chaos.snapshot import take
 from rota.chaos.storm import Storm
 from rota.settings import Settings
 from rota.store.open import open_store
+from tests.chaos import bugs
+from tests.chaos.planted import BUG, SITE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+    from concurrent.futures import Future
 
     from rota.chaos.snapshot import Snapshot
 
+ROOT = Path(__file__).parents[2]
 OPTIONS = Options(seed=3, jobs=60, minutes=0.04, workers=2, faults=2)
 
 DOUBLED = """
@@ -46,13 +54,27 @@ from rota.chaos import app as storm
 app = storm.app
 storm.begin = lambda ctx: None
 """
-KEEPS_THE_CLAIMS_OF_THE_DEAD = """
-from rota.core.claim import Died
-from rota.store import ending
-
-end_claim = ending.end_claim
-ending.end_claim = lambda tx, job, why, *rest: isinstance(why, Died) or end_claim(tx, job, why, *rest)
-"""
+# What is planted in rota's own code, in all programs of a small storm, and which invariant that must violate.
+BUGS = {
+    "settles_with_any_token": "I2",
+    "claims_again_with_the_same_token": "I2",
+    "keeps_the_claims_of_the_dead": "I3",
+    "lets_dependents_go_too_early": "I4",
+    "runs_what_was_called_off": "I4",
+    "adds_a_key_twice": "I5",
+    "counts_a_restart_after_deciding": "I7",
+    "ignores_the_restart_limit": "I7",
+    "forgets_restarts": "I8",
+    "writes_no_certificate": "I9",
+    "claims_from_a_paused_queue": "I10",
+    "spends_no_attempt_at_death": "I14",
+    "leaks_descriptors": "I16",
+    "leaves_events_out": "I23",
+    "claims_the_newest_first": "I25",
+    "ignores_a_queues_limit": "I29",
+}
+NONE = ""
+AT_A_TIME = 3
 
 BEHIND_ITS_BACK = {
     "I6 a second commit": """INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb)
@@ -120,12 +142,42 @@ def test_a_commit_of_a_handler_that_never_began_is_found(tmp_path: Path) -> None
     assert "I6" in found(with_app(tmp_path, NEVER_BEGINS))
 
 
-def test_claims_that_stay_with_the_dead_are_found(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(KEEPS_THE_CLAIMS_OF_THE_DEAD)
-    with storm(Crew(str(tmp_path), OPTIONS.pools, keys=OPTIONS.keys, PYTHONPATH=str(tmp_path)), within=3.0) as blowing:
-        snapshot = blowing.run()
-    assert not snapshot.watch.worked_off
-    assert {"I3", "I5"} <= found(snapshot)
+@pytest.fixture(scope="module")
+def storms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[list[str]]]]:
+    """The same small storm with each bug, and with none, a few at a time: they wait more than they work."""
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        yield {bug: pool.submit(blown_with, bug, tmp_path_factory.mktemp(bug or "right")) for bug in (NONE, *BUGS)}
+
+
+def blown_with(bug: str, folder: Path) -> list[str]:
+    """The invariants that a storm names when its programs have this bug."""
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(SITE)
+    planted = {BUG: bug, "PYTHONPATH": f"{folder / 'site'}:{ROOT}"} if bug else {}
+    words = [sys.executable, "-m", "tests.chaos.planted", str(folder)]
+    pipe = subprocess.PIPE
+    ran = subprocess.run(
+        words, cwd=ROOT, env={**os.environ, **planted}, stdout=pipe, stderr=pipe, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    found: list[str] = json.loads(ran.stdout)
+    return found
+
+
+def test_on_a_right_rota_the_small_storm_finds_nothing(storms: dict[str, Future[list[str]]]) -> None:
+    assert storms[NONE].result() == []
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_bug_of_rota_is_found(bug: str, storms: dict[str, Future[list[str]]]) -> None:
+    assert BUGS[bug] in storms[bug].result()
+
+
+def test_every_bug_there_is_is_planted_and_none_is_in_the_package() -> None:
+    known = {name for name, each in vars(bugs).items() if isfunction(each) and not signature(each).parameters}
+    assert {name for name in known if not name.startswith("_")} == BUGS.keys()
+    for file in (ROOT / "src").rglob("*.py"):
+        assert BUG not in file.read_text(encoding="utf-8")
 
 
 def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path) -> None:

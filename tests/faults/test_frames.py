@@ -16,9 +16,18 @@ if TYPE_CHECKING:
 
 QUICK = {"ROTA_FRAME_INTERVAL": "50ms", "ROTA_SILENT_INTERVAL": "200ms"}
 BABBLE = r'''
-import random, socket, threading
+import pickle, random, socket, threading
 
 PIPE = int(os.environ["ROTA_FRAME_FD"])
+
+
+class Evil:
+    """Whoever unpickles it leaves a mark."""
+
+    def __reduce__(self):
+        return open, (str(here / "unpickled"), "w")
+
+
 RUBBISH = {
     "random": [random.Random(n).randbytes(4096) + b"\n" for n in range(200)],
     "length": [b"1073741824\n", b"1073741824|", b"x" * 3_000_000, b"\n"],
@@ -28,6 +37,8 @@ RUBBISH = {
     + [b'HELLO|{"protocol":' + b"[" * depth + b"]" * depth + b"}\n" for depth in (30_000, 300_000)],
     "nan": [b'PROGRESS|{"done":NaN,"total":Infinity}\n', b'HEALTH|{"recover_for_s":-Infinity}\n'],
     "utf8": [b'LOG|{"message":"\xff\xfe"}\n', b"\xc3|{}\n", b'LOG|{"message":"\\ud800"}\n'],
+    "pickle": [pickle.dumps(Evil(), protocol) + b"\n" for protocol in range(6)]
+    + [b"DONE|" + pickle.dumps(Evil(), 0).replace(b"\n", b" ") + b"\n"],
     "list": [b"HEALTH|[1,2]\n", b"DONE|7\n", b'DONE|{"token":[1]}\n', b'RETURNED|{"tokens":"x"}\n', b"\n" * 999],
 }
 
@@ -86,7 +97,7 @@ def talk(megabytes: int, ctx) -> None:
         ctx.progress(n, megabytes * 250)
     note("talked")
 '''
-KINDS = ("random", "length", "half", "tiny", "deep", "nan", "utf8", "list")
+KINDS = ("random", "length", "half", "tiny", "deep", "nan", "utf8", "pickle", "list")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,6 +116,7 @@ def test_what_is_no_frame_is_ignored_and_the_other_workers_are_unaffected(crew: 
     crew.let_go("babble")
     assert crew.done(rubbish)[0].result in workers
     assert set(children(crew.pid)) == workers, "nobody died of it"
+    assert not (crew.folder / "unpickled").exists()
     assert crew.stop() == 0
 
 

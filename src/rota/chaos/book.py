@@ -64,6 +64,15 @@ class Life:
 
 
 @dataclass
+class Pause:
+    """A time in which nothing of a queue may start: from when its pause was answered until it was to be resumed."""
+
+    queue: str
+    began_at: Instant
+    over_at: Instant | None = None
+
+
+@dataclass
 class Book:
     """What the lines so far tell."""
 
@@ -73,6 +82,11 @@ class Book:
     offered: set[int] = field(default_factory=set)
     accepted: dict[int, int] = field(default_factory=dict)
     living: dict[str, Life] = field(default_factory=dict)
+    pauses: list[Pause] = field(default_factory=list)
+    called_off: set[int] = field(default_factory=set)
+    cancelled: dict[int, Instant] = field(default_factory=dict)
+    visitors: set[str] = field(default_factory=set)
+    settled_late: list[tuple[int, int]] = field(default_factory=list)
 
     def take(self, line: dict[str, Any]) -> None:
         """Read on by one line."""
@@ -105,6 +119,25 @@ class Book:
                 self.offered.update(line["numbers"])
             case "accepted":
                 self.accepted.update(zip(line["numbers"], line["jobs"], strict=True))
+            case _:
+                self._take_word_of_people(line, at)
+
+    def _take_word_of_people(self, line: dict[str, Any], at: Instant) -> None:
+        match line["what"]:
+            case "paused":
+                self.pauses.append(Pause(line["queue"], at))
+            case "resumed":
+                for pause in self.pauses:
+                    if pause.queue == line["queue"] and pause.over_at is None:
+                        pause.over_at = at
+            case "called off":
+                self.called_off.add(line["job"])
+            case "cancelled":
+                self.cancelled[line["job"]] = at
+            case "visitor":
+                self.visitors.add(line["worker"])
+            case "late":
+                self.settled_late.append((line["job"], line["token"]))
             case other:
                 raise ValueError(f"the ledger has a line that nobody writes: {other!r}")
 

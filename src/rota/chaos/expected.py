@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def blocked_for_good(job: Job, others: Mapping[int, Job]) -> bool:
-    """Whether a job waits for one that has failed, or for one that itself waits for good."""
+    """Whether a job waits for one that has failed or was called off, or for one that itself waits for good."""
     needs = [others[id] for id in job.after if id in others]
-    return any(need.status == jobs.FAILED for need in needs) or any(
+    return any(need.status in (jobs.FAILED, jobs.CANCELLED) for need in needs) or any(
         need.status == jobs.BLOCKED and blocked_for_good(need, others) for need in needs
     )
 
@@ -35,7 +35,9 @@ def lost(all: Snapshot) -> list[str]:
 
 
 def is_expected_to_fail(all: Snapshot, id: int) -> bool:
-    """Whether a job was poison, or the storm itself killed three workers that had it."""
+    """Whether a job was poison or called off, or the storm itself killed three workers that had it."""
+    if all.jobs[id].status == jobs.CANCELLED:
+        return id in all.book.called_off
     return all.kinds.get(id) == POISON or all.jobs[id].deaths >= jobs.DEATHS_TO_QUARANTINE
 
 

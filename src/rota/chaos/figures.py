@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.chaos.expected import planned_starts
 from rota.chaos.plan import FATAL, KILL_ORCHESTRATOR, POISON
+from rota.core.death import OPERATOR
 from rota.core.record import Record
 from rota.core.times import MILLISECOND, SECOND
 from rota.core.worker import DEAD
@@ -78,7 +79,7 @@ def false_deaths(all: Snapshot) -> list[str]:
     kinds, found = all.kinds, []
     for id, certificate in all.certificates.items():
         life, born = lives.get(id), all.workers[id].registered_at
-        if all.workers[id].status != DEAD:
+        if all.workers[id].status != DEAD or certificate.reason == OPERATOR:
             continue
         orphaned = any(born <= kill.store_at <= certificate.died_at for kill in all.book.orchestrator_kills)
         if orphaned or (life is not None and _was_ended(life, kinds)):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rota.chaos.expected import blocked_for_good, is_expected_to_fail, lost
 from rota.chaos.plan import KILL_BUSY, KILL_IDLE, PLANNED, POISON
 from rota.chaos.replay import Replay
+from rota.chaos.wishes import attempts_are_spent, limits_hold, paused_means_paused
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
+from rota.core.death import SETUP_FAILED, SIGNALED
 from rota.core.record import Record
 from rota.core.times import SECOND, format_duration
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from rota.chaos.snapshot import Snapshot
     from rota.core.times import Instant
+    from rota.store.slots import Slot
 
     Check = Callable[[Snapshot, Replay], Iterator[str]]
 
@@ -47,6 +51,8 @@ def tokens_grow(all: Snapshot, _: Replay) -> Iterator[str]:
         for first, second in pairwise(executions):
             if second.token <= first.token:
                 yield f"job {id} began with token {second.token} after token {first.token}"
+    for id, token in all.book.settled_late:
+        yield f"job {id} was settled with token {token}, which somebody else's had taken the place of"
     for earlier, later in pairwise(all.runs):
         if later.claimed_at < earlier.claimed_at:
             yield f"token {later.token} was drawn before token {earlier.token}"
@@ -63,15 +69,29 @@ def active_means_held(all: Snapshot, _: Replay) -> Iterator[str]:
             yield f"job {sample.job} was active with {sample.worker} and token {sample.token}, which nobody living has"
 
 
-def only_known_moves(_: Snapshot, replay: Replay) -> Iterator[str]:
-    """Only moves of the table, and final states absorb."""
+def only_known_moves(all: Snapshot, replay: Replay) -> Iterator[str]:
+    """Only moves of the table, final states absorb, and nothing begins before what it waits for is done."""
     yield from replay.wrong_moves
+    done: dict[int, Instant] = {}
+    for each in all.book.executions:
+        if each.outcome == "done" and each.over_at is not None:
+            done.setdefault(each.job, each.over_at)
+    for each in all.book.executions:
+        called_off = all.book.cancelled.get(each.job)
+        if called_off is not None and each.started_at > called_off:
+            yield f"job {each.job} began with token {each.token} after it was called off"
+        for needed in all.jobs[each.job].after if each.job in all.jobs else ():
+            if done.get(needed, each.started_at) >= each.started_at:
+                yield f"job {each.job} began with token {each.token} before job {needed}, which it waits for, was done"
 
 
 def every_job_is_over(all: Snapshot, _: Replay) -> Iterator[str]:
     """Accepted jobs are all there, each in one final state that the plan explains, and counted right."""
     yield from lost(all)
     offered = {str(number) for number in all.book.offered}
+    for key, times in Counter(job.key for job in all.jobs.values()).items():
+        if times > 1:
+            yield f"{times} jobs have the key {key}"
     for job in all.jobs.values():
         if job.key not in offered:
             yield f"job {job.id} was never offered"
@@ -119,12 +139,19 @@ def one_commit(all: Snapshot, replay: Replay) -> Iterator[str]:
             yield f"job {job.id} is {job.status}, with {told[0]} commits by its runs and {told[1]} by the log"
 
 
+def _restarted(all: Snapshot, slot: Slot) -> list[Instant]:
+    """The deaths in a slot that surely count as restarts: with no job in hand; the last one was not, if it gave up."""
+    dead = [id for id, worker in all.workers.items() if worker.slot == slot.name and worker.status == workers.DEAD]
+    found = [all.certificates[id] for id in dead if id in all.certificates]
+    times = sorted(each.died_at for each in found if each.job is None and each.reason in (SIGNALED, SETUP_FAILED))
+    return times if slot.history.failed_at is None else times[:-1]
+
+
 def restarts_within_limits(all: Snapshot, _: Replay) -> Iterator[str]:
-    """No slot is restarted more often than its limit in any window, and none after it was given up."""
+    """No slot is restarted more often than its limit in any window, by its count or by its deaths, or once given up."""
     for slot in all.slots:
-        times = slot.history.restarts
-        for at in times:
-            recent = sum(at - all.policy.window < other <= at for other in times)
+        for times in (slot.history.restarts, _restarted(all, slot)):
+            recent = max((sum(at - all.policy.window < other <= at for other in times) for at in times), default=0)
             if recent > all.policy.most_in_window:
                 yield f"{slot.name} was restarted {recent} times within {format_duration(all.policy.window)}"
     given_up: set[str] = set()
@@ -145,6 +172,9 @@ def restarts_are_counted(all: Snapshot, _: Replay) -> Iterator[str]:
         deaths = sum(all.workers[id].slot == slot.name for id in all.certificates)
         if slot.history.lifetime > min(deaths, all.policy.most_in_lifetime):
             yield f"{slot.name} counts {slot.history.lifetime} restarts for {deaths} deaths"
+        surely = 0 if all.book.orchestrator_kills else len(_restarted(all, slot))  # an orphan's death costs no slot
+        if slot.history.lifetime < surely:
+            yield f"{slot.name} counts {slot.history.lifetime} restarts, and was restarted {surely} times"
 
 
 def one_certificate_per_death(all: Snapshot, _: Replay) -> Iterator[str]:
@@ -279,7 +309,9 @@ CHECKS: dict[str, Check] = {
     "I7": restarts_within_limits,
     "I8": restarts_are_counted,
     "I9": one_certificate_per_death,
+    "I10": paused_means_paused,
     "I13": nothing_is_left,
+    "I14": attempts_are_spent,
     "I15": three_deaths_quarantine,
     "I16": nothing_leaks,
     "I17": worker_ids_are_unique,
@@ -288,6 +320,7 @@ CHECKS: dict[str, Check] = {
     "I23": the_log_is_whole,
     "I25": claimed_in_order,
     "I26": idle_workers_get_work,
+    "I29": limits_hold,
 }
 
 
@@ -303,7 +336,7 @@ def replay_of(all: Snapshot) -> Replay:
     touched = _given_dependents(all)
     whole = Replay(priorities)
     for queue in PLANNED:
-        whole.add(Replay(priorities, queue, at_once, touched).play(all.events, all.book.faults))
+        whole.add(Replay(priorities, queue, at_once, touched, all.book.visitors).play(all.events, all.book.faults))
     return whole
 
 

@@ -23,7 +23,11 @@ LENGTHS = {0: 4, 5: 4, 50: 2, 300: 1}
 # What is done to a worker: SIGKILL with a job in hand or without, SIGTERM, SIGSTOP with SIGCONT after a while or never.
 KILL_BUSY, KILL_IDLE, TERMINATE = "kill busy", "kill idle", "terminate"
 FREEZE, HANG, KILL_ORCHESTRATOR, KILL_API = "freeze", "hang", "kill orchestrator", "kill API"
+# What people do meanwhile: pause a queue, call a job off, settle a claim that they have lost.
+PAUSE, CANCEL, SETTLE_LATE = "pause", "cancel", "settle late"
+PEOPLE = (PAUSE, CANCEL, SETTLE_LATE)
 WEIGHTS = {KILL_BUSY: 8, KILL_IDLE: 3, TERMINATE: 3, FREEZE: 3, HANG: 1, KILL_ORCHESTRATOR: 2, KILL_API: 2}
+WEIGHTS |= dict.fromkeys(PEOPLE, 1)
 FATAL = (KILL_BUSY, KILL_IDLE, TERMINATE, HANG)
 KINDS = tuple(WEIGHTS)
 
@@ -163,7 +167,7 @@ def _faults(random: Random, options: Options, kinds: Sequence[str]) -> tuple[Fau
 def _lasts(random: Random, kind: str) -> Duration:
     if kind == FREEZE:
         return random.randint(SHORTEST_FREEZE, LONGEST_FREEZE)
-    return random.randint(0, LONGEST_AWAY) if kind in (KILL_ORCHESTRATOR, KILL_API) else 0
+    return random.randint(0, LONGEST_AWAY) if kind in (KILL_ORCHESTRATOR, KILL_API, PAUSE) else 0
 
 
 def kind_of(kind: str, queue: str) -> str:

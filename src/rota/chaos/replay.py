@@ -9,14 +9,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rota.chaos.book import Injected
-from rota.chaos.plan import KILL_API
+from rota.chaos.plan import KILL_API, PEOPLE
 from rota.core import job as jobs
+from rota.core import queue as queues
 from rota.core import slot as slots
 from rota.core import worker as workers
 from rota.core.machine import allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rota.core.times import Duration, Instant
     from rota.store.events import Event
@@ -29,7 +30,7 @@ class Replay:
 
     Those are injected ones, by the store's clock. `at_once`: for how long a change may be under way beside others, and
     so not know of what they made ready. `touched`: when a job was given others that wait for it, which keeps claims
-    off it for as long as that change is under way.
+    off it for as long as that change is under way. `visitors` choose their job themselves.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Replay:
         queue: str = "",
         at_once: Duration = 0,
         touched: Mapping[int, Sequence[Instant]] = MappingProxyType({}),
+        visitors: Collection[str] = (),
     ) -> None:
         self._queue = queue
         self.states: dict[int, str] = {}
@@ -49,6 +51,8 @@ class Replay:
         self._priorities = priorities
         self._at_once = at_once
         self._touched = touched
+        self._visitors = visitors
+        self._is_paused = False
         self._ready: list[tuple[int, int]] = []
         self._ready_since: dict[int, Instant] = {}
         self._holders: dict[int, str] = {}
@@ -96,6 +100,8 @@ class Replay:
                     self._up.pop(name, None)
                     if status == slots.UP:
                         self._up[name] = worker
+                case ["queue", "pause" | "resume" as wish, str(name), *_] if name in (self._queue, queues.ALL):
+                    self._is_paused = wish == "pause"
                 case ["worker", workers.DIE | workers.LEAVE, str(id), *_]:
                     self._forget(id)
         if claimed:
@@ -110,6 +116,8 @@ class Replay:
         Without its API a crew waits, and nobody may say for how long until it gets on again.
         """
         self._look(at)
+        if fault.kind in PEOPLE:
+            return
         if fault.kind == KILL_API:
             self._is_away = True
         elif fault.worker is None:
@@ -151,7 +159,9 @@ class Replay:
 
     def _check_order(self, event: Event, facts: Sequence[list[Any]]) -> None:
         """Nothing better was left when these were claimed."""
-        claimed = [id for fact in facts if _claims([fact]) for id in fact[5]]
+        claimed = [id for fact in facts if _claims([fact]) and not self._is_chosen(fact) for id in fact[5]]
+        if not claimed:
+            return
         worst = max(map(self._rank, claimed))
         for rank in self._ready:
             if rank >= worst:
@@ -159,6 +169,9 @@ class Replay:
             if not self._is_out_of_sight(rank[1], event.at):
                 self.out_of_order.append(f"job {worst[1]} was claimed before job {rank[1]} (event {event.cursor})")
                 return
+
+    def _is_chosen(self, fact: list[Any]) -> bool:
+        return bool(fact[6:]) and fact[6].get("worker") in self._visitors
 
     def _is_out_of_sight(self, id: int, at: Instant) -> bool:
         """Whether a change under way beside a claim of that moment may have hidden this job from it."""
@@ -169,11 +182,11 @@ class Replay:
 
     def _begin_to_wait(self, at: Instant) -> None:
         idle = set(self._up.values()) - set(self._holders.values())
-        if self._is_away or not (self._ready and idle):
+        if self._is_away or self._is_paused or not (self._ready and idle):
             self._waiting_since = None
         elif self._waiting_since is None:
             self._waiting_since = at
-        if not (self._ready or self._holders):
+        if self._is_paused or not (self._ready or self._holders):
             self._still_since = None
         elif self._still_since is None:
             self._still_since = at

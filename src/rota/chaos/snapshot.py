@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rota.chaos.app import MARKS, SOURCE
@@ -83,6 +84,7 @@ class Snapshot(Record):
     counts: Mapping[str, int]
     refused_outcomes: int = 0
     sourced: Sourced = Sourced()
+    limits: Mapping[str, int] = MappingProxyType({})
 
     @property
     def kinds(self) -> dict[int, str]:
@@ -112,6 +114,7 @@ def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, l
         counts=count(store),
         refused_outcomes=_refused_outcomes(log),
         sourced=sourced(store, plan, os.path.dirname(log)),
+        limits={each.queue.name: most for each in store.queues.list() if (most := each.queue.concurrency) is not None},
     )
 
 

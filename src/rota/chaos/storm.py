@@ -11,6 +11,7 @@ from rota.chaos import system
 from rota.chaos.book import Reader
 from rota.chaos.crew import LEDGER_SOCKET
 from rota.chaos.expected import blocked_for_good
+from rota.chaos.people import People
 from rota.chaos.plan import (
     FREEZE,
     HANG,
@@ -18,6 +19,7 @@ from rota.chaos.plan import (
     KILL_BUSY,
     KILL_IDLE,
     KILL_ORCHESTRATOR,
+    PEOPLE,
     TERMINATE,
     Offer,
     kind_of,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 MANY_ATTEMPTS = 1000
 SAMPLE_EVERY, TELL_EVERY = 0.25, 5.0
 VICTIM_WITHIN = 2.0
+LOOK_AGAIN = 0.02
 WORK_OFF_WITHIN = 120.0
 IDLE_FOR = 20 * MILLISECOND
 UP_WITHIN = 30.0
@@ -67,8 +70,9 @@ class Storm:
         self._say = say
         self._patience = work_off_within
         self._store = crew.open()
+        self._people = People(self._store, crew.pen, self._do_later)
         self._reader: Reader | None = None
-        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._later: list[tuple[float, int, Callable[[], object]]] = []
         self._samples: list[Sample] = []
         self._followed: list[Event] = []
         self._missed: list[str] = []
@@ -153,7 +157,7 @@ class Storm:
                 return
             time.sleep(max(0.0, due - now))
 
-    def _do_later(self, after: float, what: Callable[[], None]) -> None:
+    def _do_later(self, after: float, what: Callable[[], object]) -> None:
         heappush(self._later, (time.monotonic() + after, len(self._later) + time.monotonic_ns(), what))
 
     def _sample(self) -> None:
@@ -187,8 +191,10 @@ class Storm:
         accepted = self._reader.read_on().accepted
         numbers = [job.number for job in offer.jobs]
         self._crew.pen.write("offered", numbers=numbers)
+        again = [self._plan.jobs[number] for number in sorted(accepted)[-1:]]  # its key must bring the same job again
+        numbers += [job.number for job in again]
         try:
-            ids = self._store.jobs.add_many([new_job(job, accepted) for job in offer.jobs])
+            ids = self._store.jobs.add_many([new_job(job, accepted) for job in (*offer.jobs, *again)])
         except RotaError as problem:
             self._refused.append(str(problem))
             return
@@ -216,11 +222,24 @@ class Storm:
         if fault.kind == KILL_API:
             self._kill_api(fault)
             return
+        if fault.kind in PEOPLE:
+            self._act(fault)
+            return
         life = self._struck(fault)
         if life is None:
             self._missed.append(fault.kind)
         elif fault.kind == FREEZE:
             self._do_later(seconds(fault.lasts), lambda: self._thaw(life))
+
+    def _act(self, fault: Fault) -> None:
+        """Do what people do, once there is something to do it to."""
+        deadline = time.monotonic() + VICTIM_WITHIN
+        while not self._people.act(fault):
+            if time.monotonic() > deadline:
+                self._missed.append(fault.kind)
+                return
+            self._pass_time(time.monotonic() + LOOK_AGAIN)
+        self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now())
 
     def _thaw(self, life: Life) -> None:
         system.send(life.pid, self._crew.mark, signal.SIGCONT)

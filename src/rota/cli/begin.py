@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota.cli.call import aside
 from rota.core.errors import BadInput, NotFound, RotaError, StoreError
+from rota.core.ids import printable
 from rota.core.queue import DEFAULT
 from rota.settings import folder_of
 
@@ -87,7 +88,7 @@ def init(call: Call) -> int:
     for text in kept:
         call.say(text)
     if made:
-        call.lines(["", "next:", *([f"  cd {folder}"] if folder not in (None, ".") else []), *_NEXT])
+        call.lines(["", "next:", *([printable(f"  cd {folder}")] if folder not in (None, ".") else []), *_NEXT])
     return 0
 
 

@@ -39,7 +39,9 @@ def list_schedules(call: Call) -> int:
         call.document([wire.schedule(schedule) for schedule in found])
     elif found:
         call.lines(_table(call, found, wall))
-        call.lines([f"{each.name}: {remark}" for each in found if (remark := each.error or each.pause_reason)])
+        for each in found:
+            if remark := each.error or each.pause_reason:
+                call.say(f"{each.name}: {remark}")
     else:
         call.say("no schedules; add one with: rota schedule add NAME --cron '0 2 * * *' --kind KIND")
     return 0

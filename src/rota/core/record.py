@@ -76,5 +76,5 @@ def _own_init(kind: type[Record]) -> Any:
     params = ", ".join(f"{name}=defaults[{name!r}]" if name in defaults else name for name in kind._fields)
     body = "".join(f"\n    values[{name!r}] = {name}" for name in kind._fields)
     made: dict[str, Any] = {"defaults": defaults}
-    exec(f"def __init__(self, {params}):\n    values = self.__dict__{body}", made)
+    exec(f"def __init__(self, {params}):\n    values = self.__dict__{body}", made)  # noqa: S102 - made of field names alone
     return made["__init__"]

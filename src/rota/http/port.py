@@ -49,7 +49,7 @@ def _name(host: str, port: int) -> str:
     from urllib.request import urlopen
 
     where = (
-        "127.0.0.1" if host in ("", "0.0.0.0") else "[::1]" if host == "::" else f"[{host}]" if ":" in host else host
+        "127.0.0.1" if host in ("", "0.0.0.0") else "[::1]" if host == "::" else f"[{host}]" if ":" in host else host  # noqa: S104 - compared, not bound
     )
     try:
         with urlopen(f"http://{where}:{port}/api/v1/info", timeout=PATIENCE) as answer:

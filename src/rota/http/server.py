@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE, GRACE = 15, 3
 MOST_AT_ONCE, BACKLOG = 4000, 1024
-_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # and where this machine finds it
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # and where this machine finds it  # noqa: S104 - refused without a token
 
 
 def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -79,10 +80,15 @@ class Output:
     def __init__(self, path: str) -> None:
         self._descriptor = -1
         self.size: int | None = None
-        try:  # a pipe that stands in its place is not waited for
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:  # a pipe that stands in its place is not waited for, and a link is not followed
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._descriptor = os.open(path, flags)
         except FileNotFoundError:
             return
+        except OSError as problem:
+            if problem.errno != errno.ELOOP:
+                raise
+            raise RotaError(f"{path} is a link, so it is not what a run wrote") from None
         found = os.fstat(self._descriptor)
         if not stat.S_ISREG(found.st_mode):
             os.close(self._descriptor)

@@ -6,9 +6,12 @@ And what tells its processes apart.
 from __future__ import annotations
 
 import os
+import stat
 
 from rota.core.errors import StoreError
 from rota.store.sqlite.clock import boot_id
+
+SHARED = "/tmp/rota-"  # noqa: S108 - looked at before it is used
 
 
 def host_id() -> str:
@@ -23,16 +26,35 @@ def files_of(database: str, part: str) -> str:
     """How paths of this host's files for a database elsewhere begin: in a folder of the user's own."""
     import zlib
 
-    folder = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/rota-{os.getuid()}", "rota")
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    own = given or f"{SHARED}{os.getuid()}"
+    if not given:
+        _make_own(own)
+    elif os.path.isdir(own) and os.stat(own).st_uid != os.getuid():
+        raise _anothers(own)
+    folder = os.path.join(own, "rota")
     os.makedirs(folder, 0o700, exist_ok=True)
-    if os.stat(os.path.dirname(folder)).st_uid != os.getuid():
-        raise StoreError(f"{os.path.dirname(folder)} is another user's: set XDG_RUNTIME_DIR to a folder of yours")
     return os.path.join(folder, f"{zlib.crc32(database.encode()):08x}-{part}")
 
 
 def log_of(beside: str, name: str) -> str:
     """Where the log of that name is: beside a database that is a file; elsewhere several databases share a folder."""
     return os.path.join(os.path.dirname(beside), name) if os.path.isfile(beside) else f"{beside}.{name}"
+
+
+def _make_own(folder: str) -> None:
+    """Where everyone may write, only a folder that is ours will do, and no link of anyone's to one."""
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    found = os.lstat(folder)
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+        raise _anothers(folder)
+
+
+def _anothers(folder: str) -> StoreError:
+    return StoreError(f"{folder} is another user's, or a link: set XDG_RUNTIME_DIR to a folder of yours")
 
 
 def process_start(pid: int) -> int | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FOLDER, FILE = ".rota", "rota.db"
 _SCHEME = "sqlite:///"
+_SCHEMES = ("sqlite", "postgresql", "postgres", "http", "https")
 POSTGRES = ("postgresql://", "postgres://")
 REMOTE = ("http://", "https://")
 
@@ -57,9 +58,10 @@ def path_of(url: str) -> str:
     if url.startswith(_SCHEME):
         path = url.removeprefix(_SCHEME)
         return os.path.abspath(path if not url.startswith(_SCHEME + "/") else "/" + path.lstrip("/"))
-    if "://" in url:
+    scheme, colon, _ = url.partition(":")
+    if "://" in url or (colon and scheme.lower() in _SCHEMES):  # what follows is not repeated: it may hold a password
         raise BadInput(
-            f"{url!r} is not a database that this rota can open:"
+            f"{scheme}:… is not a database that this rota can open:"
             " write sqlite:///path/to/rota.db, postgresql://user@host/database or http://host:8356"
         )
     if not url or url.endswith("/") or os.path.isdir(url):

@@ -36,7 +36,7 @@ _SOURCE = """name, queue, task, every, low, batch, repeats, filler, more, fill_c
 _SCHEDULE = """name, cron, timezone, missed, queue, kind, payload, priority, max_attempts, timeout, declared,
     next_at, last_at, fired_at, fired_count, last_job, error, paused_at, pause_reason,
     (SELECT job.status FROM job WHERE job.id = schedule.last_job)"""
-_TOKEN = "id, name, scopes, created_by, created_at, last_used_at, revoked_at"
+_TOKEN = "id, name, scopes, created_by, created_at, last_used_at, revoked_at"  # noqa: S105 - columns
 _RUN = """token, job, worker, attempt, claimed_at, ended_at, verb, reason, error, note, renewed_count, transcript_path,
     stderr_path"""
 

@@ -105,13 +105,13 @@ class Beating:
         while self._closing is None:
             self._wake.clear()
             began = time.monotonic()
-            delay = self.tick(random.random(), began >= due)
+            delay = self.tick(random.random(), began >= due)  # noqa: S311 - jitter
             if began >= due or not self._is_well:
                 due = time.monotonic() + delay / SECOND
             self._wait(due, began + self._gap)
         # The final beat, tried again while there is time.
         while True:
-            self.tick(random.random())
+            self.tick(random.random())  # noqa: S311 - jitter
             if not self._pace.failures or time.monotonic() + _RETRY_AT_CLOSE > self._closing:
                 return
             time.sleep(_RETRY_AT_CLOSE)

@@ -1,0 +1,139 @@
+"""One small storm with everything in it, in a process of its own, so that a bug can be planted in all of its programs.
+
+`python -m tests.chaos.planted FOLDER` blows it there and prints the numbers of the invariants that did not hold. The
+variable `ROTA_TEST_BUG` names a function of `tests.chaos.bugs` that plants one: only what a test starts with `SITE` on
+its path ever does so, and nothing of it is in the package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from rota.chaos.crew import SETTINGS, START_WITHIN, Crew
+from rota.chaos.invariants import check, replay_of
+from rota.chaos.plan import (
+    CANCEL,
+    COMMANDS,
+    COROUTINES,
+    FLAKY,
+    FUNCTIONS,
+    KILL_BUSY,
+    KILL_IDLE,
+    PAUSE,
+    POISON,
+    SETTLE_LATE,
+    WORK,
+    Fault,
+    Offer,
+    Options,
+    Plan,
+    PlannedJob,
+)
+from rota.chaos.storm import Storm
+from rota.core import slot as slots
+from rota.core.times import MILLISECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.store.store import Store
+
+BUG = "ROTA_TEST_BUG"
+AT_ONCE, RESTARTS = 2, 2
+PATIENCE, WHOLE_AGAIN_WITHIN = 5.0, 3.0
+POOLS = {FUNCTIONS: 2, COROUTINES: 1, COMMANDS: 1}
+# Nobody works off the queue of commands: its worker never comes up again once it was killed, and its slot is given up.
+APP = """
+import os
+from rota.chaos.app import app
+from rota.chaos.plan import COMMANDS
+
+
+@app.setup(queue=COMMANDS)
+def only_once():
+    if os.path.exists("up-before"):
+        os.kill(os.getpid(), 9)
+    open("up-before", "w").close()
+"""
+# Python imports it at every start; only rota's own programs that use the store have anything to plant.
+SITE = """
+import os, sys
+if any(word in ("orchestrator", "tests.chaos.planted") for word in sys.orig_argv):
+    from tests.chaos import bugs
+    getattr(bugs, os.environ["ROTA_TEST_BUG"])()
+"""
+
+
+class FragileCrew(Crew):
+    """A crew that is whole too when slots are given up; that it is so again is not waited for long."""
+
+    _was_whole = False
+
+    def wait_until_whole(self, store: Store, within: float = START_WITHIN) -> bool:
+        again = self._was_whole
+        deadline = time.monotonic() + (WHOLE_AGAIN_WITHIN if again else within)
+        while time.monotonic() < deadline:
+            states = [slot.status for slot in store.slots.all()]
+            up = states.count(slots.UP)
+            if up + states.count(slots.FAILED) == self.workers and up == len(store.workers.list()):
+                self._was_whole = True
+                return True
+            time.sleep(0.02)
+        return False
+
+
+def plan() -> Plan:
+    offers = (Offer(0, tuple(_first())), Offer(900 * MILLISECOND, tuple(_while_paused())))
+    faults = (
+        Fault(20 * MILLISECOND, SETTLE_LATE, 0.0),
+        Fault(200 * MILLISECOND, KILL_BUSY, 0.9),
+        Fault(300 * MILLISECOND, KILL_IDLE, 0.0),
+        Fault(500 * MILLISECOND, PAUSE, 0.0, 700 * MILLISECOND),
+        Fault(1000 * MILLISECOND, CANCEL, 0.99),
+    )
+    return Plan(Options(seed=0, jobs=0, minutes=0.02), offers, faults)
+
+
+def _first() -> Iterator[PlannedJob]:
+    """Short ones of two priorities, one that fails once, and long ones."""
+    yield from (PlannedJob(number, WORK, 20, number % 2) for number in range(12))
+    yield PlannedJob(12, FLAKY, 5, 1)
+    yield PlannedJob(13, WORK, 5, 1)
+    yield from (PlannedJob(number, WORK, 300, 0) for number in (14, 15))
+    yield from (PlannedJob(number, WORK, 60, 0, queue=COROUTINES) for number in range(16, 26))
+
+
+def _while_paused() -> Iterator[PlannedJob]:
+    """More of them, one that waits for the long ones, and last of all one that kills its workers."""
+    yield from (PlannedJob(number, WORK, 100, number % 2) for number in range(26, 36))
+    yield PlannedJob(36, WORK, 5, 5, (14, 15))
+    yield PlannedJob(37, POISON, 5, -1)
+
+
+def blow(folder: str, **more: str) -> list[str]:
+    """The invariants that did not hold."""
+    with open(os.path.join(folder, "planted.py"), "w") as file:
+        file.write(APP)
+    limits = {"ROTA_RESTART_LIMIT": str(RESTARTS), "ROTA_RESTART_WINDOW": "1m"}
+    crew = FragileCrew(folder, POOLS, "planted:app", {**SETTINGS, **limits, **more})
+    try:
+        with crew.open() as store:
+            store.queues.set(COROUTINES, concurrency=AT_ONCE)
+        storm = Storm(crew, plan(), lambda text: None, PATIENCE)
+        try:
+            snapshot = storm.run()
+        finally:
+            storm.close()
+    finally:
+        crew.close()
+    found = check(snapshot, replay_of(snapshot))
+    print(*(f"{each.invariant} {each.text}" for each in found), *snapshot.watch.missed, sep="\n", file=sys.stderr)
+    return sorted({each.invariant for each in found})
+
+
+if __name__ == "__main__":
+    print(json.dumps(blow(sys.argv[1], PYTHONPATH=os.environ.get("PYTHONPATH", ""), **{BUG: os.environ.get(BUG, "")})))

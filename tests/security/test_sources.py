@@ -1,0 +1,103 @@
+"""What the program's own text must not have: anything that unpickles, and statements made of data."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rota.core.errors import BadInput
+from rota.core.ids import queue_name
+from rota.store.postgres.link import address
+
+ROOT = Path(__file__).parents[2]
+# They read pickles, or start programs that do: multiprocessing and concurrent.futures send pickles over pipes.
+UNPICKLING = {"pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "multiprocessing"}
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    files = sorted((ROOT / "src").rglob("*.py"))
+    return {str(file.relative_to(ROOT)): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Every module that is imported, at whatever depth, by `import` or by name."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            found |= {
+                word.value for word in node.args if isinstance(word, ast.Constant) and isinstance(word.value, str)
+            }
+    return found
+
+
+def test_nothing_imports_what_unpickles() -> None:
+    for file, tree in modules().items():
+        names = imported(tree)
+        assert not UNPICKLING & {name.partition(".")[0] for name in names}, file
+        assert "concurrent.futures.process" not in names and "concurrent.futures.ProcessPoolExecutor" not in names, file
+
+
+def test_the_search_finds_what_it_looks_for() -> None:
+    text = "def f():\n    from pickle import loads\nimport multiprocessing.pool\nimportlib.import_module('shelve')"
+    assert {"pickle", "multiprocessing.pool", "shelve"} <= imported(ast.parse(text))
+
+
+@pytest.mark.parametrize("module", ["rota.orchestrator.run", "rota.worker.runtime"])
+def test_an_orchestrator_and_a_worker_load_nothing_that_unpickles(module: str) -> None:
+    code = f"import sys, {module}; print([name for name in ('pickle', 'multiprocessing') if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == "[]\n"
+
+
+def test_no_statement_is_made_of_data() -> None:
+    """SQL stands in files; a text that Python puts together never has a verb of SQL and a value in it.
+
+    The exceptions name what they put in, and all of that is checked by pattern or comes from the database's catalogue.
+    """
+    made = {
+        file: found
+        for file, tree in modules().items()
+        if (found := [ast.unparse(node) for node in ast.walk(tree) if _is_made_statement(node)])
+    }
+    assert sorted(made) == sorted(MAY_MAKE), {file: made[file] for file in set(made) ^ set(MAY_MAKE)}
+
+
+VERBS = ("SELECT ", "INSERT ", "UPDATE ", "DELETE FROM ", "CREATE ", "DROP ", "ALTER ", "GRANT ", "SET search_path")
+MAY_MAKE = (
+    "src/rota/bench/raw_postgres.py",  # a schema's name, checked
+    "src/rota/source/plan.py",  # an index for a person to make, of quoted names
+    "src/rota/store/postgres/callers.py",  # settings of our own
+    "src/rota/store/postgres/session.py",  # the same
+    "src/rota/tracking/presence.py",  # a grant for a person to give, of quoted names
+)
+
+
+def _is_made_statement(node: ast.AST) -> bool:
+    if not isinstance(node, ast.JoinedStr):
+        return False
+    text = "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant)).lstrip()
+    return text.startswith(VERBS) and any(isinstance(part, ast.FormattedValue) for part in node.values)
+
+
+@pytest.mark.parametrize(
+    "name", ["a'; DROP TABLE job; --", 'a"b', "a b", "..", "-a", ".a", "a\0", "ä", "", "a" * 65, "a/b", "a\n"]
+)
+def test_a_queues_name_is_refused_that_could_be_more_than_a_name(name: str) -> None:
+    with pytest.raises(BadInput):
+        queue_name(name)
+
+
+@pytest.mark.parametrize("schema", ["a'; DROP SCHEMA public", 'a"b', "a b", "a,pg_catalog", "a;b"])
+def test_a_schemas_name_is_refused_that_could_be_more_than_a_name(schema: str) -> None:
+    with pytest.raises(BadInput):
+        address("postgresql://localhost/rota", schema)
