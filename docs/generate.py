@@ -11,7 +11,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from docs.pages import cli, errors, http, openapi, performance, schema, settings, states  # noqa: E402
+from docs.pages import cli, errors, http, openapi, performance, reliability, schema, settings, states  # noqa: E402
 
 PAGES = {
     "images/performance.svg": performance.picture,
@@ -23,6 +23,7 @@ PAGES = {
     "reference/schema.md": schema.page,
     "reference/settings.md": settings.page,
     "reference/states.md": states.page,
+    "reliability.md": reliability.page,
 }
 
 

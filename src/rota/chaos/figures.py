@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Spread(Record):
-    """How long something took, in milliseconds."""
+    """How long something took, in milliseconds; `each` in order, so that storms can be put together."""
 
-    count: int
+    each: tuple[float, ...]
     p50: float
     p99: float
     most: float
@@ -39,12 +39,12 @@ def spread(durations: Sequence[Duration]) -> Spread | None:
     """None when nothing was measured."""
     if not durations:
         return None
-    ordered = sorted(each / MILLISECOND for each in durations)
+    ordered = sorted(round(each / MILLISECOND, 1) for each in durations)
 
     def at(share: float) -> float:
-        return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 1)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
-    return Spread(len(ordered), at(0.5), at(0.99), round(ordered[-1], 1))
+    return Spread(tuple(ordered), at(0.5), at(0.99), ordered[-1])
 
 
 def mendings(all: Snapshot) -> dict[str, Mending]:

@@ -124,10 +124,10 @@ def _jobs(all: Snapshot) -> dict[str, int]:
     }
 
 
-def _plain(spread: Spread | None) -> dict[str, float] | None:
+def _plain(spread: Spread | None) -> dict[str, Any] | None:
     if spread is None:
         return None
-    return {"count": spread.count, "p50": spread.p50, "p99": spread.p99, "max": spread.most}
+    return {"p50": spread.p50, "p99": spread.p99, "max": spread.most, "each": list(spread.each)}
 
 
 def _mending_lines(mending: dict[str, Any]) -> Iterator[str]:

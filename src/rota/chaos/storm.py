@@ -46,7 +46,7 @@ SAMPLE_EVERY, TELL_EVERY = 0.25, 5.0
 VICTIM_WITHIN = 2.0
 WORK_OFF_WITHIN = 120.0
 IDLE_FOR = 20 * MILLISECOND
-UP_WITHIN = 30.0
+UP_WITHIN, SETTLE_WITHIN = 30.0, 3.0
 SIGNALS = {
     KILL_BUSY: signal.SIGKILL,
     KILL_IDLE: signal.SIGKILL,
@@ -109,7 +109,7 @@ class Storm:
         crew = self._crew
         worked_off = self._work_off()
         whole = crew.wait_until_whole(self._store)
-        after = system.vitals(crew.pid) if whole and crew.pid else None
+        after = system.settled(crew.pid, before, SETTLE_WITHIN) if whole and crew.pid else None
         stop_seconds, stop_code = crew.stop()
         if crew.api is not None:
             crew.api.stop()
