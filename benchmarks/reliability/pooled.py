@@ -76,6 +76,10 @@ def _column(storms: Sequence[dict[str, Any]], kinds: Sequence[str]) -> dict[str,
         "waiting for one of those": total("jobs", "waiting_for_a_failed_one"),
         "done from the source, besides": total("jobs", "done_from_the_source"),
         **{f"fault: {kind}": f"{faults[kind]:,}" for kind in kinds},
+        **{
+            f"handlers begun / faults hit: {name}": _worker(whole, name)
+            for name in dict.fromkeys(name for storm in storms for name in storm.get("by_kind_of_worker", ()))
+        },
         "**lost**": total("lost"),
         "**committed more than once**": total("committed_more_than_once"),
         "**false deaths**": f"{sum(len(storm['false_deaths']) for storm in whole):,}",
@@ -89,6 +93,11 @@ def _column(storms: Sequence[dict[str, Any]], kinds: Sequence[str]) -> dict[str,
         "longest wait of ready work beside an idle worker": longest("longest_wait_ms"),
         "stop of the crew, p50 / longest": f"{percentile(stops, 0.5):.2f} / {max(stops):.2f} s" if stops else "–",
     }
+
+
+def _worker(storms: Sequence[dict[str, Any]], name: str) -> str:
+    found = [storm["by_kind_of_worker"].get(name, {"begun": 0, "faults": 0}) for storm in storms]
+    return f"{sum(each['begun'] for each in found):,} / {sum(each['faults'] for each in found):,}"
 
 
 def _at(storm: dict[str, Any], *path: str) -> int:

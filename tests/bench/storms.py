@@ -20,6 +20,7 @@ def storm(seed: int = 1, store: str = "sqlite", **changes: Any) -> dict[str, Any
             "done_from_the_source": 10,
         },
         "faults": {"kill busy": 8, "kill orchestrator": 1},
+        "by_kind_of_worker": {"function": {"begun": 90, "faults": 7}, "bash loop": {"begun": 18, "faults": 1}},
         "faults_without_a_victim": 0,
         "started_more_often_than_planned": 8,
         "run_through_more_than_once": 1,

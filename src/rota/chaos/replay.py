@@ -29,7 +29,8 @@ class Replay:
 
     Those are injected ones, by the store's clock. `at_once`: for how long a change may be under way beside others, and
     so not know of what they made ready. `touched`: when a job was given others that wait for it, which keeps claims
-    off it for as long as that change is under way.
+    off it for as long as that change is under way. `crews`: the crew of each slot. `behind_api`: this queue's workers
+    reach only an API.
     """
 
     def __init__(
@@ -38,8 +39,12 @@ class Replay:
         queue: str = "",
         at_once: Duration = 0,
         touched: Mapping[int, Sequence[Instant]] = MappingProxyType({}),
+        crews: Mapping[str, str] = MappingProxyType({}),
+        behind_api: bool = False,
     ) -> None:
         self._queue = queue
+        self._crews = crews
+        self._behind_api = behind_api
         self.states: dict[int, str] = {}
         self.finishes: dict[int, int] = {}
         self.wrong_moves: list[str] = []
@@ -105,15 +110,15 @@ class Replay:
         self._begin_to_wait(at)
 
     def _fault(self, fault: Injected, at: Instant) -> None:
-        """Whoever was hit is not healthy from now on; without an orchestrator nobody is.
+        """Whoever was hit is not healthy from now on; without its orchestrator nobody of a crew is.
 
         Without its API a crew waits, and nobody may say for how long until it gets on again.
         """
         self._look(at)
         if fault.kind == KILL_API:
-            self._is_away = True
+            self._is_away = self._is_away or self._behind_api
         elif fault.worker is None:
-            self._up.clear()
+            self._up = {slot: who for slot, who in self._up.items() if self._crews.get(slot) != fault.crew}
         else:
             self._forget(fault.worker)
         self._begin_to_wait(at)
