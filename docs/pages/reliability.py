@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reliability import pooled
-from docs.pages.markdown import table
+from benchmarks._report import cell_text
+from benchmarks.reliability import flat, pooled
+from docs.pages.markdown import join, table
 from docs.pages.performance import GAP
 
 HERE = Path(__file__).resolve().parent
@@ -70,4 +71,11 @@ def _mended(storms: list[dict[str, Any]], store: str) -> str:
 
 
 def _soak(run: dict[str, Any]) -> str:
-    return NOT_YET
+    where = pooled.LABELS[run["store"]]
+    told = (
+        f"**Taken on {run['taken']}** with rota {run['rota']}, on {where}, for {run['minutes']:g} minutes, on a shared"
+        f" machine with {_machine(run)}:\n{run['rate']:g} jobs a second, {run['jobs']:,} in all, {run['lost']} lost;"
+        f" {run['kills']} workers killed, one every {run['churn']:g} s; stopped in {run['stop_seconds']:g} s."
+    )
+    rows = [[cell_text(cell) for cell in row.values()] for row in run["rows"]]
+    return join(told, table(list(run["rows"][0]), rows), flat.RULE).rstrip()

@@ -52,6 +52,10 @@ class Api:
             )
 
     @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    @property
     def is_up(self) -> bool:
         """Whether it answers."""
         if self._process is None:

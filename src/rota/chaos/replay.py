@@ -48,7 +48,8 @@ class Replay:
         self.states: dict[int, str] = {}
         self.finishes: dict[int, int] = {}
         self.wrong_moves: list[str] = []
-        self.out_of_order: list[str] = []
+        self._out_of_order: list[str] = []
+        self._passed_over: dict[int, tuple[Instant, str]] = {}
         self.longest_wait: Duration = 0
         self.longest_stall: Duration = 0
         self._priorities = priorities
@@ -75,12 +76,17 @@ class Replay:
                 self._event(moment, at)
         return self
 
+    @property
+    def out_of_order(self) -> list[str]:
+        """Claims that passed over a better job."""
+        return [*self._out_of_order, *(text for _, text in self._passed_over.values())]
+
     def add(self, other: Replay) -> None:
         """Take in what the replay of another queue came to."""
         self.states |= other.states
         self.finishes |= other.finishes
         self.wrong_moves += other.wrong_moves
-        self.out_of_order += other.out_of_order
+        self._out_of_order += other.out_of_order
         self.longest_wait = max(self.longest_wait, other.longest_wait)
         self.longest_stall = max(self.longest_stall, other.longest_stall)
 
@@ -138,6 +144,9 @@ class Replay:
             self._ready_since[id] = at
         if verb == jobs.CLAIM:
             self._holders[id] = told.get("worker", "")
+            passed_at, text = self._passed_over.pop(id, (at, ""))
+            if at - passed_at >= self._at_once and text:
+                self._out_of_order.append(text)
         elif old == jobs.ACTIVE:
             self._holders.pop(id, None)
         if verb == jobs.FINISH:
@@ -155,15 +164,15 @@ class Replay:
         return fact[0] != "slot" or bool(fact[2].rpartition(":")[0] == f"worker:{self._queue}")
 
     def _check_order(self, event: Event, facts: Sequence[list[Any]]) -> None:
-        """Nothing better was left when these were claimed."""
+        """Nothing better was left when these were claimed, but what another claim, under way beside it, has taken."""
         claimed = [id for fact in facts if _claims([fact]) for id in fact[5]]
         worst = max(map(self._rank, claimed))
         for rank in self._ready:
             if rank >= worst:
                 return
             if not self._is_out_of_sight(rank[1], event.at):
-                self.out_of_order.append(f"job {worst[1]} was claimed before job {rank[1]} (event {event.cursor})")
-                return
+                told = f"job {worst[1]} was claimed before job {rank[1]} (event {event.cursor})"
+                self._passed_over.setdefault(rank[1], (event.at, told))
 
     def _is_out_of_sight(self, id: int, at: Instant) -> bool:
         """Whether a change under way beside a claim of that moment may have hidden this job from it."""
