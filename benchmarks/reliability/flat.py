@@ -38,6 +38,14 @@ def judged(samples: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
     return [_row(name, [sample[name] for sample in samples if name in sample]) for name in MEASURES]
 
 
+def loads(samples: Sequence[Mapping[str, float]]) -> list[float]:
+    """The load of the whole machine in the three thirds of a run: what latency is to be read beside."""
+    series = [sample["load"] for sample in samples]
+    third = len(series) // 3
+    parts = (series[:third], series[third : len(series) - third], series[len(series) - third :])
+    return [round(median(part), 1) for part in parts if part]
+
+
 def _row(name: str, series: Sequence[float]) -> dict[str, Any]:
     unit, step, share = MEASURES[name]
     label = f"{name}, {unit}" if unit else name

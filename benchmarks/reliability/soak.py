@@ -112,7 +112,7 @@ class Soak:
         waits = [each.started_at - self._offered[each.job] for each in book.executions[self._looked :]]
         self._looked = len(book.executions)
         database, wal = self._sizes()
-        sample = {"database": database, "write-ahead log": wal}
+        sample = {"database": database, "write-ahead log": wal, "load": os.getloadavg()[0]}
         watched: dict[str, list[int | None]] = {
             "the orchestrator": [self._crew.main.pid],
             "the remote orchestrator": [self._crew.orchestrators[FAR].pid],
@@ -194,7 +194,8 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
         lost = soaking.run()
         took, code = crew.stop()
         run |= {"jobs": soaking.jobs, "kills": soaking.kills, "lost": lost, "stop_seconds": round(took, 2)}
-        run |= {"stop_code": code, "rows": flat.judged(soaking.samples), "samples": soaking.samples}
+        run |= {"stop_code": code, "rows": flat.judged(soaking.samples), "loads": flat.loads(soaking.samples)}
+        run |= {"samples": soaking.samples}
     return run
 
 
@@ -226,6 +227,7 @@ def main() -> int:
     print(
         f"{run['jobs']:,} jobs, {run['lost']} lost; {run['kills']} workers killed; stopped in {run['stop_seconds']} s"
     )
+    print(f"load of the machine in the three thirds: {', '.join(f'{load:g}' for load in run['loads'])}")
     print("flat, and nothing lost" if is_good(run) else "NOT all is flat, or something was lost")
     if options.docs:
         publish("soak", run)

@@ -78,4 +78,6 @@ def _soak(run: dict[str, Any]) -> str:
         f" {run['kills']} workers killed, one every {run['churn']:g} s; stopped in {run['stop_seconds']:g} s."
     )
     rows = [[cell_text(cell) for cell in row.values()] for row in run["rows"]]
-    return join(told, table(list(run["rows"][0]), rows), flat.RULE).rstrip()
+    loads = " / ".join(f"{load:g}" for load in run["loads"])
+    beside = f"The load of the whole machine in the three thirds was {loads}: read the latency beside that."
+    return join(told, table(list(run["rows"][0]), rows), flat.RULE, beside).rstrip()
