@@ -85,8 +85,8 @@ def memory(kind: str) -> tuple[float, float]:
     """Resident megabytes of the orchestrator, and of its largest worker, after a few thousand jobs."""
     with crew(kind, 4, [new_job("noop", n=n) for n in range(4000)]) as (made, store):
         wait_until_done(store, 4000)
-        rest = [_resident(pid) for pid in system.marked(made.mark) if pid != made.pid]
-        return _resident(made.pid or 0), max(rest)
+        rest = [_resident(pid) for pid in system.marked(made.mark) if pid != made.main.pid]
+        return _resident(made.main.pid or 0), max(rest)
 
 
 def idle_cpu(kind: str, workers: int, seconds: float) -> float:

@@ -19,6 +19,7 @@ from benchmarks import _report
 from rota.bench.crew import APP
 from rota.chaos.app import QUEUE
 from rota.chaos.crew import Crew
+from rota.chaos.plan import alone
 from rota.core.job import NewJob
 from rota.demo.server import own_server
 
@@ -69,7 +70,7 @@ class Load:
 
 def measure() -> Iterator[Row]:
     with own_server({"max_connections": "50"}) as server, tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        crew = Crew(folder, {QUEUE: WORKERS}, APP, {}, url=server.url, PGAPPNAME=NAME)
+        crew = Crew(folder, alone(**{QUEUE: WORKERS}), APP, {}, url=server.url, PGAPPNAME=NAME)
         store = crew.open()
         try:
             store.jobs.add_many([NewJob("sleep", QUEUE, "sleep", {"ms": MS})] * JOBS)

@@ -15,6 +15,7 @@ from benchmarks import _report
 from rota.bench.crew import APP, MINUTE, new_job
 from rota.chaos.app import QUEUE
 from rota.chaos.crew import Crew
+from rota.chaos.plan import alone
 from rota.core.times import SECOND
 
 TARGETS = {5: 12.0, 30: 62.0}
@@ -23,7 +24,7 @@ TARGETS = {5: 12.0, 30: 62.0}
 def measure(every: int) -> float:
     """Seconds from the last beat to the job's start in a worker of a crew."""
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        crew = Crew(folder, {QUEUE: 1}, APP, {})
+        crew = Crew(folder, alone(**{QUEUE: 1}), APP, {})
         store = crew.open()
         try:
             (id,) = store.jobs.add_many([new_job("moment")])

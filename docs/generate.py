@@ -11,7 +11,18 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from docs.pages import cli, errors, http, openapi, performance, requests, schema, settings, states  # noqa: E402
+from docs.pages import (  # noqa: E402
+    cli,
+    errors,
+    http,
+    openapi,
+    performance,
+    reliability,
+    requests,
+    schema,
+    settings,
+    states,
+)
 
 PAGES = {
     "images/performance.svg": performance.picture,
@@ -24,6 +35,7 @@ PAGES = {
     "reference/schema.md": schema.page,
     "reference/settings.md": settings.page,
     "reference/states.md": states.page,
+    "reliability.md": reliability.page,
 }
 
 

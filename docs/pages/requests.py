@@ -45,7 +45,12 @@ def _request(line: str, request: Mapping[str, Any]) -> Iterator[str]:
     yield f"{sentence(request['summary'])} {request['description']}"
     if request["parameters"]:
         rows = [
-            (code(each["name"]), each["in"], kind(each["schema"]), _default(each["schema"], each.get("required", False)))
+            (
+                code(each["name"]),
+                each["in"],
+                kind(each["schema"]),
+                _default(each["schema"], each.get("required", False)),
+            )
             for each in request["parameters"]
         ]
         yield table(("parameter", "in", "type", "default"), rows)

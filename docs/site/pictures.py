@@ -34,7 +34,9 @@ def picture(diagram: str) -> str:
     """The moves of a diagram as a drawing whose colours are the page's."""
     drawn = subprocess.run(["dot", "-Tsvg"], input=graph(diagram), capture_output=True, text=True, check=True).stdout
     svg = drawn[drawn.index("<svg") :]
-    svg = re.sub(r'<svg width="(\d+)pt" height="\d+pt"', lambda size: f'<svg width="{int(size[1]) * 3 // 4}"', svg, count=1)
+    svg = re.sub(
+        r'<svg width="(\d+)pt" height="\d+pt"', lambda size: f'<svg width="{int(size[1]) * 3 // 4}"', svg, count=1
+    )
     for colour, ours in _COLOURS.items():
         svg = svg.replace(f'"{colour}"', f'"{ours}"')
     return f'<figure class="states">{re.sub("<title>.*?</title>", "", svg)}</figure>'

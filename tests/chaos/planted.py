@@ -32,6 +32,7 @@ from rota.chaos.plan import (
     Options,
     Plan,
     PlannedJob,
+    alone,
 )
 from rota.chaos.storm import Storm
 from rota.core import slot as slots
@@ -95,7 +96,7 @@ def plan() -> Plan:
         Fault(500 * MILLISECOND, PAUSE, 0.0, 700 * MILLISECOND),
         Fault(1000 * MILLISECOND, CANCEL, 0.99),
     )
-    return Plan(Options(seed=0, jobs=0, minutes=0.02), offers, faults)
+    return Plan(Options(seed=0, jobs=0, minutes=0.02, others=False), offers, faults)
 
 
 def _first() -> Iterator[PlannedJob]:
@@ -119,7 +120,7 @@ def blow(folder: str, **more: str) -> list[str]:
     with open(os.path.join(folder, "planted.py"), "w") as file:
         file.write(APP)
     limits = {"ROTA_RESTART_LIMIT": str(RESTARTS), "ROTA_RESTART_WINDOW": "1m"}
-    crew = FragileCrew(folder, POOLS, "planted:app", {**SETTINGS, **limits, **more})
+    crew = FragileCrew(folder, alone(**POOLS), "planted:app", {**SETTINGS, **limits, **more})
     try:
         with crew.open() as store:
             store.queues.set(COROUTINES, concurrency=AT_ONCE)

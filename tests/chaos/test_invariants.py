@@ -290,3 +290,17 @@ def test_mending_is_measured_from_the_fault_to_the_certificate_and_to_the_next_s
 def test_a_fault_whose_victim_had_gone_is_no_fault() -> None:
     book = q.book([{**line, "what": "spared"} if line["what"] == "struck" else line for line in q.LINES])
     assert book.faults == [] and all(life.faults == [] for life in book.lives)
+
+
+@pytest.mark.parametrize(
+    ("store", "claimed_at", "is_excused"),
+    [("postgres", 9500, True), ("postgres", 11000, False), ("sqlite", 9001, False)],
+)
+def test_a_job_may_be_passed_over_that_another_crew_claims_beside(
+    store: str, claimed_at: int, is_excused: bool
+) -> None:
+    """The other's change was under way: it had the job, and ended a moment later."""
+    other = (claimed_at, [q.moved("claim", "ready", "active", q.TWO, worker=q.B)])
+    plan = q.plan().but(options=q.plan().options.but(store=store))
+    passed = with_facts(lambda _: [*passing_over(3000), other])(q.quiet().but(plan=plan))
+    assert ("I25" not in violated(passed)) == is_excused

@@ -12,10 +12,16 @@ from rota.chaos.plan import (
     COROUTINES,
     FREEZE,
     FUNCTIONS,
+    HANG,
+    HTTP,
+    KILL_BUSY,
     KINDS,
     LONGEST_FREEZE,
+    LOOPS,
     POISON,
+    REMOTE,
     SOURCED,
+    WORKERS,
     Options,
     draw,
 )
@@ -52,12 +58,30 @@ def test_as_many_faults_are_drawn_as_asked_for() -> None:
     assert len(draw(Options(1, minutes=2)).faults) == 80
 
 
-def test_functions_coroutines_and_commands_are_drawn_and_each_has_a_pool() -> None:
+def test_jobs_are_drawn_for_every_kind_of_worker_and_each_is_served() -> None:
     options = Options(1, jobs=600)
     queues = Counter(job.queue for job in draw(options).jobs.values())
-    assert queues[FUNCTIONS] > queues[COROUTINES] > queues[COMMANDS] > 20
-    assert {*queues, SOURCED} == set(options.pools)
-    assert options.pools == {FUNCTIONS: 4, COROUTINES: 2, COMMANDS: 2, SOURCED: 1}
+    assert queues[FUNCTIONS] > queues[COROUTINES] > queues[COMMANDS] > 20 < queues[REMOTE]
+    assert queues[LOOPS] > 5 and options.loops == 1
+    assert options.crews == {
+        "main": {FUNCTIONS: 4, COROUTINES: 2, COMMANDS: 2, SOURCED: 1},
+        "beside": {FUNCTIONS: 1},
+        "far": {REMOTE: 1},
+    }
+    assert set(queues) | {SOURCED} == {LOOPS, *(queue for pools in options.crews.values() for queue in pools)}
+
+
+def test_over_http_all_crews_are_behind_the_api_and_alone_there_is_one() -> None:
+    assert Options(1, over=HTTP).behind_api == ("main", "far") and Options(1).behind_api == ("far",)
+    alone = Options(1, others=False)
+    assert list(alone.crews) == ["main"] and alone.loops == 0 and alone.behind_api == ()
+    assert {job.queue for job in draw(alone).jobs.values()} == {FUNCTIONS, COROUTINES, COMMANDS}
+
+
+def test_faults_are_drawn_for_every_kind_of_worker_but_no_loop_hangs() -> None:
+    faults = draw(Options(1, minutes=60)).faults
+    assert {fault.queue for fault in faults if fault.kind == KILL_BUSY} == set(WORKERS)
+    assert {fault.queue for fault in faults if fault.kind == HANG} == {*WORKERS} - {LOOPS}
 
 
 def test_one_job_is_a_plan_too() -> None:

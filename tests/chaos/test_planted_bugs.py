@@ -27,13 +27,13 @@ from tests.chaos import bugs
 from tests.chaos.planted import BUG, SITE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from rota.chaos.snapshot import Snapshot
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = Options(seed=3, jobs=60, minutes=0.04, workers=2, faults=2)
+OPTIONS = Options(seed=3, jobs=60, minutes=0.04, workers=2, faults=2, others=False)
 
 DOUBLED = """
 from rota.chaos import app as storm
@@ -97,8 +97,10 @@ BEHIND_ITS_BACK = {
 
 
 @contextmanager
-def storm(crew: Crew, options: Options = OPTIONS, within: float = 30.0) -> Iterator[Storm]:
-    made = Storm(crew, draw(options, (KILL_BUSY, TERMINATE)), lambda text: None, within)
+def storm(
+    crew: Crew, options: Options = OPTIONS, within: float = 30.0, say: Callable[[str], None] = lambda text: None
+) -> Iterator[Storm]:
+    made = Storm(crew, draw(options, (KILL_BUSY, TERMINATE)), say, within)
     try:
         yield made
     finally:
@@ -114,7 +116,7 @@ def found(snapshot: Snapshot) -> set[str]:
 def blown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Snapshot]:
     """A real storm that is over, and on which everything holds."""
     folder = tmp_path_factory.mktemp("storm")
-    with storm(Crew(str(folder), OPTIONS.pools, keys=OPTIONS.keys)) as blowing:
+    with storm(Crew(str(folder), OPTIONS.shape)) as blowing:
         snapshot = blowing.run()
     assert found(snapshot) == set()
     return folder, snapshot
@@ -130,12 +132,18 @@ def test_what_is_changed_behind_rotas_back_is_found(bug: str, blown: tuple[Path,
     assert connection.changes() > 0, f"nothing to change any more: plant {bug!r} anew"
     connection.close()
     with open_store(str(tmp_path / "rota.db"), Settings()) as store:
-        changed = take(store, snapshot.plan, snapshot.book, snapshot.watch, snapshot.remains, "")
+        changed = take(store, snapshot.plan, snapshot.book, snapshot.watch, snapshot.remains, str(tmp_path))
     assert bug.split()[0] in found(changed)
 
 
-def test_a_handler_that_begins_twice_is_found(tmp_path: Path) -> None:
-    assert {"I1", "I2"} <= found(with_app(tmp_path, DOUBLED))
+def test_a_handler_that_begins_twice_is_found_and_told_while_the_storm_blows(tmp_path: Path) -> None:
+    said: list[str] = []
+    snapshot = with_app(tmp_path, DOUBLED, said.append)
+    assert {"I1", "I2"} <= found(snapshot)
+    at = [each.at for each in snapshot.watch.violations if each.invariant == "I1"]
+    assert at and at == sorted(at, key=lambda moment: moment or 0.0)
+    told = next(n for n, text in enumerate(said) if text.startswith("violated after ") and ": I1: job " in text)
+    assert told < said.index("the storm is over: working off the queue")
 
 
 def test_a_commit_of_a_handler_that_never_began_is_found(tmp_path: Path) -> None:
@@ -181,7 +189,7 @@ def test_every_bug_there_is_is_planted_and_none_is_in_the_package() -> None:
 
 
 def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path) -> None:
-    crew = Crew(str(tmp_path), OPTIONS.pools)
+    crew = Crew(str(tmp_path), OPTIONS.but(jobs=5).shape)
     words = [sys.executable, "-c", "import time; time.sleep(600)"]
     with subprocess.Popen(words, env=crew.environment) as left:
         with storm(crew, OPTIONS.but(jobs=5, faults=0, minutes=0.005)) as blowing:
@@ -191,8 +199,8 @@ def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path)
     assert found(snapshot) == {"I13"}
 
 
-def with_app(folder: Path, text: str) -> Snapshot:
+def with_app(folder: Path, text: str, say: Callable[[str], None] = lambda text: None) -> Snapshot:
     """A storm with another application, found from the crew's folder."""
     (folder / "planted.py").write_text(text)
-    with storm(Crew(str(folder), OPTIONS.pools, "planted:app", keys=OPTIONS.keys)) as blowing:
+    with storm(Crew(str(folder), OPTIONS.shape, "planted:app"), say=say) as blowing:
         return blowing.run()

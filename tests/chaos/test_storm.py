@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from rota.chaos.plan import Options, draw
+from rota.chaos.plan import WORKERS, Options, draw
 from rota.chaos.run import kinds
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
@@ -41,9 +41,12 @@ def test_a_storm_loses_nothing_and_commits_nothing_twice(store: str, tmp_path: P
     assert (told["lost"], told["committed_more_than_once"], told["claims_left"]) == (0, 0, 0)
     assert told["jobs"]["offered"] == told["jobs"]["accepted"] == 400
     assert told["jobs"]["failed_as_planned"] == 2 and told["jobs"]["failed_unexpectedly"] == 0
-    planned = draw(Options(11, jobs=400, minutes=0.2, faults=10), kinds())
+    options = Options(11, jobs=400, minutes=0.2, faults=10)
+    planned = draw(options, kinds(options))
     assert sum(told["faults"].values()) + told["faults_without_a_victim"] == len(planned.faults) == 10
     assert told["jobs"]["done_from_the_source"] == 40
+    assert set(told["by_kind_of_worker"]) == set(WORKERS.values())
+    assert all(each["begun"] for each in told["by_kind_of_worker"].values()), told["by_kind_of_worker"]
     assert told["faults"]["kill busy"] >= 1 and told["faults"]["kill orchestrator"] >= 1
     assert not any(told["left_behind"].values())
     assert list(tmp_path.iterdir()) == [] == schemas_of_storms()

@@ -44,7 +44,9 @@ SCENES = {
     ),
     "dashboard": Scene(
         files={"shop.py": python("crew")},
-        instead={"rota token create wall-screen --scope read": "WALL=$(rota token create wall-screen --scope read --json | jq -r .secret)"},
+        instead={
+            "rota token create wall-screen --scope read": "WALL=$(rota token create wall-screen --scope read --json | jq -r .secret)"
+        },
     ),
     "from-tag-workers": Scene(files={"music.py": python("from-tag-workers")}, after=TAG),
 }

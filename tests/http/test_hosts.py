@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rota.store.host import host_id
 from tests.support.work import add_many
 
 if TYPE_CHECKING:
@@ -51,6 +53,16 @@ class Host:
         answer = self.ask("exchange", number=self.number, idle=idle, **body)
         self.number = answer["number"]
         return answer
+
+
+def test_an_orchestrator_is_told_to_watch_only_processes_whose_end_it_may_record(server: Server) -> None:
+    home = {"host": host_id(), "hostname": "here", "pid": os.getpid(), "version": "1"}
+    with server.store() as store:
+        other = store.workers.register("a loop beside", None, os.getpid(), None).id
+    for client, told in ((server.client(server.token("one", "work")), []), (server.client(), [other])):
+        id = client.post("/api/v1/orchestrators", crew="main" if told else "far", home=home)["id"]
+        found = client.post(f"/api/v1/orchestrators/{id}/look", polls=True)["processes"]
+        assert [process["worker_id"] for process in found] == told
 
 
 def test_a_host_works_with_the_scope_work_alone(server: Server) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota.chaos.app import QUEUE
 from rota.chaos.crew import Crew
+from rota.chaos.plan import alone
 from rota.core.job import NewJob
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _EDGE = 1000  # more than the windows of a crew hold
 @contextmanager
 def crew(folder: str, url: str | None, workers: int, jobs: Sequence[NewJob] = ()) -> Iterator[tuple[Crew, Store]]:
     """A crew that is up, over a queue that was filled before it was started."""
-    made = Crew(folder, {QUEUE: workers}, APP, {}, url=url)
+    made = Crew(folder, alone(**{QUEUE: workers}), APP, {}, url=url)
     try:
         with made.open() as store:
             if jobs:

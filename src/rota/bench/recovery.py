@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rota.chaos.app import QUEUE
 from rota.chaos.book import Reader
 from rota.chaos.crew import Crew
-from rota.chaos.plan import KILL_BUSY
+from rota.chaos.plan import KILL_BUSY, alone
 from rota.chaos.storm import strike
 from rota.core.job import NewJob
 
@@ -89,7 +89,7 @@ class Killer:
 
 def kill_workers(folder: str, url: str | None, kills: int, jobs: int, ms: int) -> tuple[list[float], list[float], bool]:
     """Milliseconds to the next start and to the next life, and whether every job was settled once."""
-    crew = Crew(folder, {QUEUE: WORKERS}, url=url)
+    crew = Crew(folder, alone(**{QUEUE: WORKERS}), url=url)
     try:
         with crew.open() as store:
             crew.start()

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from rota.core.access import WORK
+from rota.core.access import READ, WORK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,10 +32,10 @@ class Api:
         self._secret: str | None = None
 
     def reach(self, open_store: Callable[[], Store]) -> dict[str, str]:
-        """What an orchestrator is told in the place of the database; the token lets it work, and no more."""
+        """What a crew or a loop is told in the place of the database; the token lets it work, and no more."""
         if self._secret is None:
             with open_store() as store:
-                self._secret = store.tokens.create("storm", [WORK])[1]
+                self._secret = store.tokens.create("storm", [READ, WORK])[1]
         return {"ROTA_DB": f"http://127.0.0.1:{self._port}", "ROTA_TOKEN": self._secret}
 
     def start(self) -> None:
@@ -50,6 +50,10 @@ class Api:
                 stderr=log,
                 start_new_session=True,
             )
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
 
     @property
     def is_up(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rota.app import App
 from rota.chaos.pen import LEDGER, Pen
-from rota.chaos.plan import COMMANDS, COROUTINES, FLAKY, FUNCTIONS, POISON, SOURCED, WORK, kind_of
+from rota.chaos.plan import COMMANDS, COROUTINES, FLAKY, FUNCTIONS, POISON, REMOTE, SOURCED, WORK, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def introduce() -> None:
     pen().write("up", pid=os.getpid(), worker=os.environ["ROTA_WORKER_ID"], slot=os.environ["ROTA_SLOT"])
 
 
-for queue in (FUNCTIONS, COROUTINES, COMMANDS, SOURCED):
+for queue in (FUNCTIONS, COROUTINES, COMMANDS, SOURCED, REMOTE):
     app.setup(queue=queue)(introduce)
 
 

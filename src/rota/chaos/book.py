@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rota.chaos.plan import FREEZE, HANG, KILL_ORCHESTRATOR
+from rota.chaos.plan import FREEZE, HANG, KILL_ORCHESTRATOR, LOOPS
 
 if TYPE_CHECKING:
     from rota.core.times import Instant
@@ -36,11 +36,12 @@ class Injected:
     at: Instant
     store_at: Instant
     worker: str | None = None
+    crew: str | None = None
 
 
 @dataclass
 class Life:
-    """One worker life, from its first word to the end of its connection."""
+    """One worker life, from its first word to the end of its connection. `cut` is what was cut short in it."""
 
     worker: str
     slot: str
@@ -48,6 +49,7 @@ class Life:
     up_at: Instant
     gone_at: Instant | None = None
     held: dict[int, Execution] = field(default_factory=dict)
+    cut: list[Execution] = field(default_factory=list)
     idle_since: Instant = 0
     frozen: bool = False
     faults: list[Injected] = field(default_factory=list)
@@ -56,6 +58,20 @@ class Life:
     def in_hand(self) -> Execution | None:
         """What it runs; the oldest where it runs several."""
         return next(iter(self.held.values()), None)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether an orchestrator started it: it has a slot. A bash loop has not."""
+        return self.slot.startswith("worker:")
+
+    @property
+    def queue(self) -> str:
+        return self.slot.split(":")[1] if self.is_seen else LOOPS
+
+    @property
+    def ended_with(self) -> list[Execution]:
+        """What it had when it ended."""
+        return [*self.held.values(), *self.cut]
 
     def put_down(self, token: int, at: Instant) -> None:
         self.held.pop(token, None)
@@ -106,7 +122,7 @@ class Book:
             case "gone":
                 self._gone(line["worker"], at)
             case "fault":
-                self._break(Injected(line["kind"], at, line["store_at"], line.get("worker")))
+                self._break(Injected(line["kind"], at, line["store_at"], line.get("worker"), line.get("crew")))
             case "struck":
                 fault = self.faults[-1]
                 fault.at, fault.store_at = line["moment"], line["store_at"]
@@ -165,12 +181,15 @@ class Book:
         self._over(line["worker"], line["token"], at, line["outcome"])
 
     def _over(self, worker: str, token: int, at: Instant, outcome: str | None = None) -> None:
+        life = self.living.get(worker)
         for execution in reversed(self.executions):
             if execution.token == token and execution.over_at is None:
                 execution.over_at, execution.outcome = at, outcome
+                if outcome is None and life is not None:
+                    life.cut.append(execution)
                 break
-        if worker in self.living:
-            self.living[worker].put_down(token, at)
+        if life is not None:
+            life.put_down(token, at)
 
     def _gone(self, worker: str, at: Instant) -> None:
         life = self.living.pop(worker, None)

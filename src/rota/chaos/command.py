@@ -1,8 +1,10 @@
 """The command of a storm: one process for each job, which tells the ledger itself what it does.
 
     python -m rota.chaos.command work|flaky|poison < JOB
+    python -m rota.chaos.command loop < CLAIMED
 
-Its connection ends with it, so the ledger knows when it was over, however that came.
+In a bash loop it is given what `rota ready --claim --json` prints, and finds its role there. Its connection ends with
+it, so the ledger knows when it was over, however that came.
 """
 
 from __future__ import annotations
@@ -16,16 +18,24 @@ import time
 from rota.chaos.pen import LEDGER, Pen
 from rota.chaos.plan import FLAKY, POISON
 
+LOOP = "loop"
+
 
 def main() -> int:
     (role,) = sys.argv[1:]
     job = json.load(sys.stdin)
+    in_loop = role == LOOP
+    if in_loop:
+        (job,) = job
+        role = job["kind"]
     worker, token = os.environ["ROTA_WORKER_ID"], int(os.environ["ROTA_CLAIM_TOKEN"])
     pen = Pen.connect(os.environ[LEDGER])
     who = {"pid": os.getpid(), "worker": worker, "job": job["id"], "token": token}
     pen.write("start", own=True, **who)
     time.sleep(job["payload"]["ms"] / 1000)
-    if role == POISON:
+    if role == POISON and in_loop:
+        os.killpg(0, signal.SIGKILL)
+    elif role == POISON:
         _kill(worker)
     outcome = "failed" if role == FLAKY and job["attempts"] == 0 else "done"
     pen.write("end", outcome=outcome, **who)

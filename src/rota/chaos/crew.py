@@ -1,31 +1,37 @@
-"""The crew under test, as a person runs it: `rota orchestrator start` as a process, in a folder of its own."""
+"""The crews under test, as a person runs them, in a folder of their own, with bash loops and an API beside them."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rota.chaos import system
 from rota.chaos.api import Api
 from rota.chaos.app import KEYS, MARKS
+from rota.chaos.loops import Loops
+from rota.chaos.orchestrator import Orchestrator
 from rota.chaos.pen import LEDGER, Pen
+from rota.chaos.plan import LOOPS, MAIN
 from rota.settings import load
 from rota.store.open import open_store, within_schema
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Mapping
 
+    from rota.chaos.book import Life
+    from rota.chaos.plan import Shape
     from rota.store.store import Store
 
 APP = "rota.chaos.app:app"
-DATABASE, LOG, LEDGER_FILE, LEDGER_SOCKET = "rota.db", "orchestrator.log", "ledger", "ledger.sock"
-START_WITHIN, STOP_WITHIN = 60.0, 60.0
+DATABASE, LEDGER_FILE, LEDGER_SOCKET = "rota.db", "ledger", "ledger.sock"
+START_WITHIN = 60.0
 
 # A storm kills more than the defaults allow; what is tested is that work survives it.
 SETTINGS = {
@@ -41,103 +47,101 @@ SETTINGS = {
 
 
 class Crew:
-    """An orchestrator over its own database, and the ledger beside it."""
+    """Orchestrators over one database of their own, loops, an API, and the ledger beside them."""
 
     def __init__(
         self,
         folder: str,
-        pools: Mapping[str, int],
+        shape: Shape,
         app: str = APP,
         settings: Mapping[str, str] = SETTINGS,
-        keys: int = 0,
         url: str | None = None,
-        over_http: bool = False,
         **more: str,
     ) -> None:
         self.folder = folder
-        self.pools = pools
-        self.workers = sum(pools.values())
+        self.workers = sum(sum(pools.values()) for pools in shape.crews.values())
         self.mark = secrets.token_hex(8)
         self.schema = f"rota_chaos_{self.mark}" if url else None
         self.database = within_schema(url, self.schema) if url and self.schema else os.path.join(folder, DATABASE)
-        self.unasked_exits: list[int] = []
-        self._app = app
         self._plain = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
-        own = {"ROTA_DB": self.database, "XDG_RUNTIME_DIR": folder, LEDGER: LEDGER_SOCKET, KEYS: str(keys)}
+        own = {"ROTA_DB": self.database, "XDG_RUNTIME_DIR": folder, LEDGER: LEDGER_SOCKET, KEYS: str(shape.keys)}
         own[system.MARK] = self.mark
         self.environment = {**self._plain, **settings, **own, **more}
         self.settings = load(environment=self.environment, start=folder)
-        self._process: subprocess.Popen[bytes] | None = None
-        self.api = Api(folder, self.environment) if over_http else None
+        self.api = Api(folder, self.environment) if shape.behind_api else None
+        self.orchestrators = {
+            crew: Orchestrator(crew, app, pools, folder, partial(self._reach, crew in shape.behind_api))
+            for crew, pools in shape.crews.items()
+        }
+        self.loops = Loops(shape.loops, folder, partial(self._reach, LOOPS in shape.behind_api))
+        self._shape = shape
         os.makedirs(os.path.join(folder, MARKS), exist_ok=True)
         self._ledger = self._start_ledger()
         assert self._ledger.stdout is not None and self._ledger.stdin is not None
         self.pen = Pen(self._ledger.stdout, self._ledger.stdin)
 
     @property
-    def log(self) -> str:
-        return os.path.join(self.folder, LOG)
-
-    @property
     def ledger(self) -> str:
         return os.path.join(self.folder, LEDGER_FILE)
 
     @property
-    def pid(self) -> int | None:
-        """The orchestrator's process; None while there is none."""
-        return self._process.pid if self._process is not None else None
+    def main(self) -> Orchestrator:
+        return self.orchestrators[MAIN]
+
+    @property
+    def behind_api(self) -> list[Orchestrator]:
+        return [each for crew, each in self.orchestrators.items() if crew in self._shape.behind_api]
+
+    @property
+    def unasked_exits(self) -> list[int]:
+        return [code for each in self.orchestrators.values() for code in each.unasked_exits]
 
     def open(self) -> Store:
         return open_store(self.database, self.settings, make=True)
 
     def start(self) -> None:
-        """Start an orchestrator; it is not waited for."""
-        reach = self.api.reach(self.open) if self.api else {}
-        words = [sys.executable, "-m", "rota", "orchestrator", "start", "--app", self._app, "--no-http"]
-        words += [word for queue, workers in self.pools.items() for word in ("--pool", f"{queue}={workers}")]
-        with open(self.log, "ab") as log:
-            self._process = subprocess.Popen(
-                words,
-                cwd=self.folder,
-                env={**self.environment, **reach},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        """Start everything; of the API it is waited for, because without it those behind it would not begin."""
+        if self.api is not None:
+            self.open().close()
+            self.api.start()
+            self.api.wait_until_up(START_WITHIN)
+        for each in self.orchestrators.values():
+            each.start()
+        self.loops.start()
 
     def look(self) -> None:
-        """An orchestrator that left by itself is noted and started again."""
-        if self._process is not None and (code := self._process.poll()) is not None:
-            self.unasked_exits.append(code)
-            self.start()
+        """An orchestrator that left by itself is noted and started again; a loop is started again."""
+        for each in self.orchestrators.values():
+            each.look()
+        self.loops.look()
 
-    def kill(self) -> None:
-        """End the orchestrator with SIGKILL, and no other process with it."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+    def send(self, life: Life, number: signal.Signals) -> bool:
+        """Signal a worker; false when it had gone."""
+        if life.is_seen:
+            return system.send(life.pid, self.mark, number)
+        return self.loops.send(life.pid, number)
 
     def stop(self) -> tuple[float, int | None]:
-        """Ask the orchestrator to stop, and wait: how many seconds it took, and its exit code, None if it did not."""
-        assert self._process is not None
+        """Ask the loops, then all orchestrators to stop: how many seconds these took, and the first bad exit code."""
+        left = self.loops.stop()
         asked = time.monotonic()
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            code: int | None = self._process.wait(STOP_WITHIN)
-            self._process = None
-        except subprocess.TimeoutExpired:
-            code = None
-        return time.monotonic() - asked, code
+        for each in self.orchestrators.values():
+            each.ask_to_stop()
+        codes = [each.wait() for each in self.orchestrators.values()]
+        took = time.monotonic() - asked
+        if self.api is not None:
+            self.api.stop()
+        bad = [code for code in codes if code != 0]
+        return took, bad[0] if bad else 0 if left else None
 
     def wait_until_whole(self, store: Store, within: float = START_WITHIN) -> bool:
-        """Wait until every slot has a worker that is up, and there are no others."""
+        """Wait until every slot has a worker that is up, every loop has registered, and there are no others."""
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
             up = sum(slot.status == "up" for slot in store.slots.all())
-            if up == len(store.workers.list()) == self.workers:
+            if up == self.workers and len(store.workers.list()) == self.workers + self._shape.loops:
                 return True
+            self.loops.look()
             time.sleep(0.02)
         return False
 
@@ -151,7 +155,9 @@ class Crew:
 
     def close(self) -> None:
         """Leave no process behind, whatever happened; a second time changes nothing."""
-        self.kill()
+        self.loops.kill()
+        for each in self.orchestrators.values():
+            each.kill()
         if self.api is not None:
             self.api.kill()
         system.end_all(self.mark)
@@ -162,6 +168,10 @@ class Crew:
             pass
         self._ledger.wait()
         self._ledger.stdout.close()
+
+    def _reach(self, over_http: bool) -> dict[str, str]:
+        """The environment of a process; over HTTP the API is its database."""
+        return {**self.environment, **(self.api.reach(self.open) if over_http and self.api is not None else {})}
 
     def _start_ledger(self) -> subprocess.Popen[bytes]:
         """The socket's name is relative to the folder, which is every process's current one: such names are short."""

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Spread(Record):
-    """How long something took, in milliseconds."""
+    """How long something took, in milliseconds; `each` in order, so that storms can be put together."""
 
-    count: int
+    each: tuple[float, ...]
     p50: float
     p99: float
     most: float
@@ -40,23 +40,24 @@ def spread(durations: Sequence[Duration]) -> Spread | None:
     """None when nothing was measured."""
     if not durations:
         return None
-    ordered = sorted(each / MILLISECOND for each in durations)
+    ordered = sorted(round(each / MILLISECOND, 1) for each in durations)
 
     def at(share: float) -> float:
-        return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 1)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
-    return Spread(len(ordered), at(0.5), at(0.99), round(ordered[-1], 1))
+    return Spread(tuple(ordered), at(0.5), at(0.99), ordered[-1])
 
 
 def mendings(all: Snapshot) -> dict[str, Mending]:
-    """For each kind of fault that ends a worker or the orchestrator, how it was mended; orphans apart."""
-    kills = all.book.orchestrator_kills
+    """For each kind of fault that ends a worker or an orchestrator, how it was mended; orphans and loops apart."""
+    kills, crews = all.book.orchestrator_kills, all.crews
     found: dict[str, Mending] = {}
     for kind in FATAL:
         hit: dict[str, list[tuple[Life, Injected]]] = {}
         for life, fault in all.book.lives_of(kind):
-            orphan = any(life.up_at < kill.at < fault.at for kill in kills)
-            hit.setdefault(f"{kind} (orphan)" if orphan else kind, []).append((life, fault))
+            orphan = any(kill.crew == crews.get(life.slot) and life.up_at < kill.at < fault.at for kill in kills)
+            name = f"{kind} (loop)" if not life.is_seen else f"{kind} (orphan)" if orphan else kind
+            hit.setdefault(name, []).append((life, fault))
         found.update({name: _mending(all, lives) for name, lives in sorted(hit.items())})
     if kills:
         back = [_first_up(all, kill) - kill.at for kill in kills if _first_up(all, kill)]
@@ -69,7 +70,7 @@ def _mending(all: Snapshot, hit: Sequence[tuple[Life, Injected]]) -> Mending:
     again, died = all.book.of_job(), all.certificates
     seen = [died[life.worker].died_at - fault.store_at for life, fault in hit if life.worker in died]
     rerun = [_next_start(again, life) - fault.at for life, fault in hit if _next_start(again, life)]
-    refilled = [_next_life(all, life) - fault.at for life, fault in hit if _next_life(all, life)]
+    refilled = [_next_life(all, life) - fault.at for life, fault in hit if life.is_seen and _next_life(all, life)]
     return Mending(spread(seen), spread(rerun), spread(refilled))
 
 
@@ -78,10 +79,11 @@ def false_deaths(all: Snapshot) -> list[str]:
     lives = {life.worker: life for life in all.book.lives}
     kinds, found = all.kinds, []
     for id, certificate in all.certificates.items():
-        life, born = lives.get(id), all.workers[id].registered_at
-        if all.workers[id].status != DEAD or certificate.reason == OPERATOR:
+        life, born, slot = lives.get(id), all.workers[id].registered_at, all.workers[id].slot
+        if certificate.reason == OPERATOR or (all.workers[id].status != DEAD and slot is not None):
             continue
-        orphaned = any(born <= kill.store_at <= certificate.died_at for kill in all.book.orchestrator_kills)
+        kills = [kill for kill in all.book.orchestrator_kills if slot is not None and kill.crew == all.crews.get(slot)]
+        orphaned = any(born <= kill.store_at <= certificate.died_at for kill in kills)
         if orphaned or (life is not None and _was_ended(life, kinds)):
             continue
         found.append(f"{id} ({certificate.reason}: {certificate.text})")
@@ -109,13 +111,13 @@ def throughput(all: Snapshot) -> float:
 
 
 def _was_ended(life: Life, kinds: dict[int, str]) -> bool:
-    poisoned = any(kinds.get(each.job) == POISON for each in life.held.values())
+    poisoned = any(kinds.get(each.job) == POISON for each in life.ended_with)
     return poisoned or any(fault.kind in FATAL for fault in life.faults)
 
 
 def _next_start(again: dict[int, list[Execution]], life: Life) -> Instant:
     """When the job that a life ended with began again; 0 when it did not, or there was none."""
-    cut = life.in_hand
+    cut = next(iter(life.ended_with), None)
     if cut is None:
         return 0
     return next((each.started_at for each in again[cut.job] if each.token > cut.token), 0)
@@ -127,10 +129,16 @@ def _next_life(all: Snapshot, life: Life) -> Instant:
 
 
 def _first_up(all: Snapshot, kill: Injected) -> Instant:
-    return next((life.up_at for life in all.book.lives if life.up_at > kill.at), 0)
+    return next((life.up_at for life in _lives_after(all, kill)), 0)
 
 
 def _first_start(all: Snapshot, kill: Injected) -> Instant:
     """When a worker that came after an orchestrator's death first began a job; 0 when none did."""
-    new = {life.worker for life in all.book.lives if life.up_at > kill.at}
+    new = {life.worker for life in _lives_after(all, kill)}
     return next((each.started_at for each in all.book.executions if each.worker in new), 0)
+
+
+def _lives_after(all: Snapshot, kill: Injected) -> list[Life]:
+    """The lives in the crew of a killed orchestrator that began after it."""
+    crews = all.crews
+    return [life for life in all.book.lives if life.up_at > kill.at and crews.get(life.slot) == kill.crew]

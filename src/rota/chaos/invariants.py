@@ -7,34 +7,27 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rota.chaos.expected import blocked_for_good, is_expected_to_fail, lost
-from rota.chaos.plan import KILL_BUSY, KILL_IDLE, PLANNED, POISON
+from rota.chaos.plan import HTTP, KILL_BUSY, KILL_IDLE, LOOPS, PLANNED, POISON, REMOTE
 from rota.chaos.replay import Replay
+from rota.chaos.violation import Violation
 from rota.chaos.wishes import attempts_are_spent, limits_hold, paused_means_paused
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
 from rota.core.death import SETUP_FAILED, SIGNALED
-from rota.core.record import Record
 from rota.core.times import SECOND, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rota.chaos.snapshot import Snapshot
-    from rota.core.times import Instant
+    from rota.core.times import Duration, Instant
     from rota.store.slots import Slot
 
     Check = Callable[[Snapshot, Replay], Iterator[str]]
 
 LONGEST_WAIT = 3 * SECOND
 SLACK = 4
-
-
-class Violation(Record):
-    """One thing that should not be."""
-
-    invariant: str
-    text: str
 
 
 def one_at_a_time(all: Snapshot, _: Replay) -> Iterator[str]:
@@ -54,7 +47,7 @@ def tokens_grow(all: Snapshot, _: Replay) -> Iterator[str]:
     for id, token in all.book.settled_late:
         yield f"job {id} was settled with token {token}, which somebody else's had taken the place of"
     for earlier, later in pairwise(all.runs):
-        if later.claimed_at < earlier.claimed_at:
+        if later.claimed_at < earlier.claimed_at - _at_once(all):
             yield f"token {later.token} was drawn before token {earlier.token}"
     for run in all.runs:
         job = all.jobs.get(run.job_id)
@@ -186,6 +179,8 @@ def one_certificate_per_death(all: Snapshot, _: Replay) -> Iterator[str]:
                 died[fact[2]] = died.get(fact[2], 0) + 1
     for id, worker in all.workers.items():
         certified, dead = id in all.certificates, worker.status == workers.DEAD
+        if worker.slot is None and not dead:  # one that registered may be thought dead, and come back
+            continue
         if (dead and not certified) or (certified and worker.status in workers.LIVE) or died.get(id, 0) != int(dead):
             yield f"{id} is {worker.status}, died {died.get(id, 0)} times, certificate: {certified}"
     for kind in (KILL_BUSY, KILL_IDLE):
@@ -325,18 +320,30 @@ CHECKS: dict[str, Check] = {
 
 
 def check(all: Snapshot, replay: Replay) -> list[Violation]:
-    """Every violation of every invariant."""
-    return [Violation(name, text) for name, function in CHECKS.items() for text in function(all, replay)]
+    """Every violation of every invariant: those seen on the way, with their moment, then what else is found."""
+    seen = {(each.invariant, each.text) for each in all.watch.violations}
+    now = [Violation(name, text) for name, function in CHECKS.items() for text in function(all, replay)]
+    return [*all.watch.violations, *(each for each in now if (each.invariant, each.text) not in seen)]
+
+
+def _at_once(all: Snapshot) -> Duration:
+    """For how long changes may be under way beside one another; in a file there is always one at a time."""
+    return SECOND if all.plan.options.store == "postgres" else 0
 
 
 def replay_of(all: Snapshot) -> Replay:
     """The log, played against what was broken, for each queue by itself: each has its own pool and its own order."""
     priorities = {id: job.priority for id, job in all.jobs.items()}
-    at_once = SECOND if all.plan.options.store == "postgres" else 0
+    at_once = _at_once(all)
     touched = _given_dependents(all)
-    whole = Replay(priorities)
+    whole, options = Replay(priorities), all.plan.options
     for queue in PLANNED:
-        whole.add(Replay(priorities, queue, at_once, touched, all.book.visitors).play(all.events, all.book.faults))
+        behind, visitors = options.over == HTTP or queue == REMOTE, all.book.visitors
+        one = Replay(priorities, queue, at_once, touched, visitors, all.crews, behind)
+        one.play(all.events, all.book.faults)
+        if queue == LOOPS:  # how fast a loop turns is its own affair
+            one.longest_stall = 0
+        whole.add(one)
     return whole
 
 

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
     from rota.core.times import Duration
 
-# The queues of a storm, each with a pool of its own: jobs of the first three are planned, a source fills the fourth.
+# The queues of a storm, one for each kind of worker: jobs of all are planned, but those that a source finds.
 FUNCTIONS, COROUTINES, COMMANDS, SOURCED = "storm", "storm-coroutines", "storm-commands", "storm-source"
-PLANNED = {FUNCTIONS: 7, COROUTINES: 2, COMMANDS: 1}
+REMOTE, LOOPS = "storm-remote", "storm-loops"
+PLANNED = {FUNCTIONS: 27, COROUTINES: 8, COMMANDS: 4, REMOTE: 4, LOOPS: 1}
+
+# The crews of a storm: the main one, one beside it on the same database, and one that reaches only an HTTP API.
+MAIN, BESIDE, FAR = "main", "beside", "far"
 WORK, FLAKY, POISON = "work", "flaky", "poison"
 LENGTHS = {0: 4, 5: 4, 50: 2, 300: 1}
 
@@ -39,8 +43,25 @@ SHORTEST_FREEZE, LONGEST_FREEZE = 50 * MILLISECOND, 1800 * MILLISECOND
 LONGEST_AWAY = 500 * MILLISECOND
 
 
+class Shape(Record):
+    """What runs: the pools of each crew, bash loops, who of these reaches only an HTTP API, and keys of a source."""
+
+    crews: dict[str, dict[str, int]]
+    loops: int = 0
+    behind_api: tuple[str, ...] = ()
+    keys: int = 0
+
+
+def alone(**pools: int) -> Shape:
+    """The main crew and nothing beside it."""
+    return Shape({MAIN: pools})
+
+
 class Options(Record):
-    """What a person asks for. `faults` None: one in every second and a half. `over`: what the crew reaches."""
+    """What a person asks for. `faults` None: one in every second and a half. `over`: what the main crew reaches.
+
+    `others`: there are more crews beside the main one, and bash loops.
+    """
 
     seed: int
     store: str = "sqlite"
@@ -49,6 +70,7 @@ class Options(Record):
     workers: int = 4
     faults: int | None = None
     over: str = DATABASE
+    others: bool = True
 
     @property
     def span(self) -> Duration:
@@ -63,6 +85,35 @@ class Options(Record):
         half = max(1, self.workers // 2)
         pools = {FUNCTIONS: self.workers, COROUTINES: half, COMMANDS: half}
         return pools if self.over == HTTP else {**pools, SOURCED: 1}
+
+    @property
+    def crews(self) -> dict[str, dict[str, int]]:
+        """The pools of each crew. One more works on functions beside the main one, unless that reaches only an API."""
+        few = max(1, self.workers // 4)
+        crews = {MAIN: self.pools}
+        if self.others and self.over == DATABASE:
+            crews[BESIDE] = {FUNCTIONS: few}
+        return {**crews, FAR: {REMOTE: few}} if self.others else crews
+
+    @property
+    def behind_api(self) -> tuple[str, ...]:
+        """The crews that reach only an HTTP API."""
+        return tuple(crew for crew in self.crews if crew == FAR or self.over == HTTP)
+
+    @property
+    def shape(self) -> Shape:
+        loops = (LOOPS,) if self.loops and self.over == HTTP else ()
+        return Shape(self.crews, self.loops, (*self.behind_api, *loops), self.keys)
+
+    @property
+    def loops(self) -> int:
+        """How many bash loops there are."""
+        return max(1, self.workers // 4) if self.others else 0
+
+    @property
+    def queues(self) -> dict[str, int]:
+        """The queues that jobs are planned for, with their weights."""
+        return {queue: n for queue, n in PLANNED.items() if self.others or queue not in (REMOTE, LOOPS)}
 
     @property
     def keys(self) -> int:
@@ -89,12 +140,13 @@ class Offer(Record):
 
 
 class Fault(Record):
-    """Something that is broken. `choice`, from 0 up to 1, says which worker; `lasts` how long it stays so."""
+    """Something that is broken. `queue` and `choice`, from 0 up to 1, say which worker; `lasts` for how long."""
 
     at: Duration
     kind: str
     choice: float
     lasts: Duration = 0
+    queue: str | None = None
 
 
 class Plan(Record):
@@ -129,7 +181,7 @@ def _offers(random: Random, options: Options) -> tuple[Offer, ...]:
     drawn: list[Offer] = []
     for at, group in zip(times, groups, strict=True):
         before = group[0] if group else 0
-        drawn.append(Offer(at, tuple(_job(random, number, before, poison) for number in group)))
+        drawn.append(Offer(at, tuple(_job(random, options, number, before, poison) for number in group)))
     return tuple(drawn)
 
 
@@ -143,13 +195,13 @@ def _poison(random: Random, groups: Sequence[Sequence[int]]) -> dict[int, int | 
     return found
 
 
-def _job(random: Random, number: int, before: int, poison: dict[int, int | None]) -> PlannedJob:
+def _job(random: Random, options: Options, number: int, before: int, poison: dict[int, int | None]) -> PlannedJob:
     kind = POISON if number in poison else FLAKY if random.random() < 0.05 else WORK
     (length,) = random.choices(list(LENGTHS), list(LENGTHS.values()))
     priority = random.choice((0, 0, 0, 1, 5))
     after = {random.randrange(before)} if before and random.random() < 0.1 else set()
     after |= {poisoned for poisoned, waiting in poison.items() if waiting == number}
-    (queue,) = random.choices(list(PLANNED), list(PLANNED.values()))
+    (queue,) = random.choices(list(options.queues), list(options.queues.values()))
     return PlannedJob(number, kind, length, priority, tuple(sorted(after)), queue)
 
 
@@ -161,7 +213,19 @@ def _faults(random: Random, options: Options, kinds: Sequence[str]) -> tuple[Fau
     random.shuffle(drawn)
     first, last = options.span // 20, options.span * 9 // 10
     times = sorted(random.randrange(first, max(first + 1, last)) for _ in drawn)
-    return tuple(Fault(at, kind, random.random(), _lasts(random, kind)) for at, kind in zip(times, drawn, strict=True))
+    return tuple(
+        Fault(at, kind, random.random(), _lasts(random, kind), _queue(random, options, kind))
+        for at, kind in zip(times, drawn, strict=True)
+    )
+
+
+def _queue(random: Random, options: Options, kind: str) -> str | None:
+    """Whose worker is hit: every kind of worker as often as any other, however many there are of it."""
+    if kind in (KILL_ORCHESTRATOR, KILL_API):
+        return None
+    served = sorted({queue for pools in options.crews.values() for queue in pools})
+    # Of a loop nobody ends what stands still: its lease lets another begin.
+    return random.choice([*served, LOOPS] if options.loops and kind != HANG else served)
 
 
 def _lasts(random: Random, kind: str) -> Duration:
@@ -170,9 +234,20 @@ def _lasts(random: Random, kind: str) -> Duration:
     return random.randint(0, LONGEST_AWAY) if kind in (KILL_ORCHESTRATOR, KILL_API, PAUSE) else 0
 
 
+# What people call the workers of each queue.
+WORKERS = {
+    FUNCTIONS: "function",
+    COROUTINES: "coroutine",
+    COMMANDS: "command",
+    SOURCED: "source",
+    REMOTE: "remote",
+    LOOPS: "bash loop",
+}
+
+
 def kind_of(kind: str, queue: str) -> str:
     """The task that a planned kind means in a queue."""
-    return kind if queue == FUNCTIONS else f"{kind}-{queue}"
+    return kind if queue in (FUNCTIONS, REMOTE, LOOPS) else f"{kind}-{queue}"
 
 
 def seconds(duration: Duration) -> float:

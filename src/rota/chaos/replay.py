@@ -30,7 +30,8 @@ class Replay:
 
     Those are injected ones, by the store's clock. `at_once`: for how long a change may be under way beside others, and
     so not know of what they made ready. `touched`: when a job was given others that wait for it, which keeps claims
-    off it for as long as that change is under way. `visitors` choose their job themselves.
+    off it for as long as that change is under way. `visitors` choose their job themselves. `crews`: the crew of each
+    slot. `behind_api`: this queue's workers reach only an API.
     """
 
     def __init__(
@@ -40,12 +41,17 @@ class Replay:
         at_once: Duration = 0,
         touched: Mapping[int, Sequence[Instant]] = MappingProxyType({}),
         visitors: Collection[str] = (),
+        crews: Mapping[str, str] = MappingProxyType({}),
+        behind_api: bool = False,
     ) -> None:
         self._queue = queue
+        self._crews = crews
+        self._behind_api = behind_api
         self.states: dict[int, str] = {}
         self.finishes: dict[int, int] = {}
         self.wrong_moves: list[str] = []
-        self.out_of_order: list[str] = []
+        self._out_of_order: list[str] = []
+        self._passed_over: dict[int, tuple[Instant, str]] = {}
         self.longest_wait: Duration = 0
         self.longest_stall: Duration = 0
         self._priorities = priorities
@@ -74,12 +80,17 @@ class Replay:
                 self._event(moment, at)
         return self
 
+    @property
+    def out_of_order(self) -> list[str]:
+        """Claims that passed over a better job."""
+        return [*self._out_of_order, *(text for _, text in self._passed_over.values())]
+
     def add(self, other: Replay) -> None:
         """Take in what the replay of another queue came to."""
         self.states |= other.states
         self.finishes |= other.finishes
         self.wrong_moves += other.wrong_moves
-        self.out_of_order += other.out_of_order
+        self._out_of_order += other.out_of_order
         self.longest_wait = max(self.longest_wait, other.longest_wait)
         self.longest_stall = max(self.longest_stall, other.longest_stall)
 
@@ -111,7 +122,7 @@ class Replay:
         self._begin_to_wait(at)
 
     def _fault(self, fault: Injected, at: Instant) -> None:
-        """Whoever was hit is not healthy from now on; without an orchestrator nobody is.
+        """Whoever was hit is not healthy from now on; without its orchestrator nobody of a crew is.
 
         Without its API a crew waits, and nobody may say for how long until it gets on again.
         """
@@ -119,9 +130,9 @@ class Replay:
         if fault.kind in PEOPLE:
             return
         if fault.kind == KILL_API:
-            self._is_away = True
+            self._is_away = self._is_away or self._behind_api
         elif fault.worker is None:
-            self._up.clear()
+            self._up = {slot: who for slot, who in self._up.items() if self._crews.get(slot) != fault.crew}
         else:
             self._forget(fault.worker)
         self._begin_to_wait(at)
@@ -141,6 +152,9 @@ class Replay:
             self._ready_since[id] = at
         if verb == jobs.CLAIM:
             self._holders[id] = told.get("worker", "")
+            passed_at, text = self._passed_over.pop(id, (at, ""))
+            if at - passed_at >= self._at_once and text:
+                self._out_of_order.append(text)
         elif old == jobs.ACTIVE:
             self._holders.pop(id, None)
         if verb == jobs.FINISH:
@@ -158,7 +172,7 @@ class Replay:
         return fact[0] != "slot" or bool(fact[2].rpartition(":")[0] == f"worker:{self._queue}")
 
     def _check_order(self, event: Event, facts: Sequence[list[Any]]) -> None:
-        """Nothing better was left when these were claimed."""
+        """Nothing better was left when these were claimed, but what another claim, under way beside it, has taken."""
         claimed = [id for fact in facts if _claims([fact]) and not self._is_chosen(fact) for id in fact[5]]
         if not claimed:
             return
@@ -167,8 +181,8 @@ class Replay:
             if rank >= worst:
                 return
             if not self._is_out_of_sight(rank[1], event.at):
-                self.out_of_order.append(f"job {worst[1]} was claimed before job {rank[1]} (event {event.cursor})")
-                return
+                told = f"job {worst[1]} was claimed before job {rank[1]} (event {event.cursor})"
+                self._passed_over.setdefault(rank[1], (event.at, told))
 
     def _is_chosen(self, fact: list[Any]) -> bool:
         return bool(fact[6:]) and fact[6].get("worker") in self._visitors

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rota.chaos import figures
 from rota.chaos.expected import is_expected_to_fail, lost
 from rota.chaos.invariants import CHECKS, check, replay_of
-from rota.chaos.plan import POISON
+from rota.chaos.lookout import JUDGED
+from rota.chaos.plan import LOOPS, POISON, SOURCED, WORKERS
 from rota.core import job as jobs
 from rota.core.times import MILLISECOND
 
@@ -41,6 +42,7 @@ def document(all: Snapshot) -> dict[str, Any]:
         },
         "jobs": _jobs(all),
         "faults": dict(Counter(fault.kind for fault in all.book.faults)),
+        "by_kind_of_worker": _by_worker(all),
         "faults_without_a_victim": len(all.watch.missed),
         "started_more_often_than_planned": figures.started_too_often(all),
         "run_through_more_than_once": figures.run_through_twice(all),
@@ -65,8 +67,9 @@ def document(all: Snapshot) -> dict[str, Any]:
             "locks": list(remains.locks),
         },
         "invariants_checked": list(CHECKS),
+        "checked_on_the_way": list(JUDGED),
         "invariants_violated": broken,
-        "violations": [{"invariant": each.invariant, "text": each.text} for each in violations],
+        "violations": [{"invariant": each.invariant, "text": each.text, "at": each.at} for each in violations],
     }
 
 
@@ -85,6 +88,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         ("options", options),
         ("jobs", ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in told["jobs"].items())),
         ("faults", f"{faults}; {told['faults_without_a_victim']} found no victim"),
+        ("handlers begun / faults, by worker", _worker_cells(told["by_kind_of_worker"])),
         ("lost", told["lost"]),
         ("committed more than once", told["committed_more_than_once"]),
         ("started more often than planned", told["started_more_often_than_planned"]),
@@ -98,15 +102,21 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         ("stop", f"{told['stop_seconds']} s"),
         ("left behind", ", ".join(f"{name}: {' '.join(found)}" for name, found in left.items()) or "nothing"),
         ("invariants checked", " ".join(told["invariants_checked"])),
+        ("checked all the while", " ".join(told["checked_on_the_way"])),
         ("invariants violated", " ".join(told["invariants_violated"]) or "none"),
     ]
     widest = max(len(name) for name, _ in rows)
     yield from (f"{name:<{widest}}  {value}" for name, value in rows)
     yield from _mending_lines(told["mending_ms"])
     yield from (f"false death: {each}" for each in told["false_deaths"][:MOST_SHOWN])
-    yield from (f"{each['invariant']}: {each['text']}" for each in told["violations"][:MOST_SHOWN])
+    yield from map(_violation_line, told["violations"][:MOST_SHOWN])
     if len(told["violations"]) > MOST_SHOWN:
         yield f"… and {len(told['violations']) - MOST_SHOWN} more violations"
+
+
+def _violation_line(violation: dict[str, Any]) -> str:
+    moment = "" if violation["at"] is None else f"after {violation['at']:.1f} s: "
+    return f"{moment}{violation['invariant']}: {violation['text']}"
 
 
 def _jobs(all: Snapshot) -> dict[str, int]:
@@ -124,10 +134,26 @@ def _jobs(all: Snapshot) -> dict[str, int]:
     }
 
 
-def _plain(spread: Spread | None) -> dict[str, float] | None:
+def _by_worker(all: Snapshot) -> dict[str, dict[str, int]]:
+    """How many handlers each kind of worker began, by the ledger, and how many faults hit one of it."""
+    served = {queue for pools in all.plan.options.crews.values() for queue in pools}
+    begun = Counter(all.jobs[each.job].queue if each.job in all.jobs else SOURCED for each in all.book.executions)
+    hit = Counter(life.queue for life in all.book.lives for _ in life.faults)
+    return {
+        name: {"begun": begun[queue], "faults": hit[queue]}
+        for queue, name in WORKERS.items()
+        if queue in served or (queue == LOOPS and all.plan.options.loops)
+    }
+
+
+def _worker_cells(found: dict[str, dict[str, int]]) -> str:
+    return ", ".join(f"{name} {each['begun']} / {each['faults']}" for name, each in found.items())
+
+
+def _plain(spread: Spread | None) -> dict[str, Any] | None:
     if spread is None:
         return None
-    return {"count": spread.count, "p50": spread.p50, "p99": spread.p99, "max": spread.most}
+    return {"p50": spread.p50, "p99": spread.p99, "max": spread.most, "each": list(spread.each)}
 
 
 def _mending_lines(mending: dict[str, Any]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.chaos import report
 from rota.chaos.crew import Crew
-from rota.chaos.plan import HANG, HTTP, KILL_API, KINDS, draw
+from rota.chaos.plan import HANG, KILL_API, KINDS, draw
 from rota.chaos.storm import Storm
 from rota.core.errors import Refused
 from rota.settings import MEANINGS
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rota.chaos.plan import Options, Plan
 
 
-def kinds(over_http: bool = False) -> tuple[str, ...]:
+def kinds(options: Options) -> tuple[str, ...]:
     """What can be broken. A worker that hangs only where the time after which it is missed can be set."""
-    left_out = {*(() if "silent_interval" in MEANINGS else (HANG,)), *(() if over_http else (KILL_API,))}
+    left_out = {*(() if "silent_interval" in MEANINGS else (HANG,)), *(() if options.behind_api else (KILL_API,))}
     return tuple(kind for kind in KINDS if kind not in left_out)
 
 
@@ -42,10 +42,9 @@ def run(options: Options, say: Callable[[str], None], url: str | None = None) ->
     if not os.path.isdir("/proc/self/fd"):
         raise Refused("chaos needs Linux: it looks at processes through /proc")
     folder = tempfile.mkdtemp(prefix="rota-chaos-")
-    over_http = options.over == HTTP
-    plan = draw(options, kinds(over_http))
+    plan = draw(options, kinds(options))
     say(f"seed {options.seed}: {options.jobs} jobs, {len(plan.faults)} faults, {options.minutes:g} min, in {folder}")
-    crew = Crew(folder, options.pools, keys=options.keys, url=url, over_http=over_http)
+    crew = Crew(folder, options.shape, url=url)
     try:
         told = _blow(crew, plan, say)
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rota.chaos.book import Book
     from rota.chaos.plan import Plan
     from rota.chaos.system import Remains, Vitals
+    from rota.chaos.violation import Violation
     from rota.core.claim import Run
     from rota.core.job import Job
     from rota.core.worker import Worker
@@ -52,6 +54,7 @@ class Watch(Record):
     worked_off: bool
     stop_seconds: float
     stop_code: int | None
+    violations: tuple[Violation, ...] = ()
 
 
 class Sourced(Record):
@@ -87,13 +90,18 @@ class Snapshot(Record):
     limits: Mapping[str, int] = MappingProxyType({})
 
     @property
+    def crews(self) -> dict[str, str]:
+        """The crew of each slot."""
+        return {slot.name: slot.crew for slot in self.slots}
+
+    @property
     def kinds(self) -> dict[int, str]:
         """The planned kind of each accepted job."""
         planned = self.plan.jobs
         return {id: planned[number].kind for number, id in self.book.accepted.items()}
 
 
-def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, log: str) -> Snapshot:
+def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, folder: str) -> Snapshot:
     """Read the whole store through its ports; nobody else uses it any more."""
     found = {job.id: job for job in every_job(store)}
     events = tuple(_every_event(store))
@@ -112,8 +120,8 @@ def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, l
         certificates=certificates,
         slots=tuple(store.slots.all()),
         counts=count(store),
-        refused_outcomes=_refused_outcomes(log),
-        sourced=sourced(store, plan, os.path.dirname(log)),
+        refused_outcomes=_refused_outcomes(folder),
+        sourced=sourced(store, plan, folder),
         limits={each.queue.name: most for each in store.queues.list() if (most := each.queue.concurrency) is not None},
     )
 
@@ -159,9 +167,10 @@ def _registered(events: tuple[Event, ...]) -> list[str]:
     return [fact[2] for event in events for fact in event.facts if fact[:2] == ["worker", "register"]]
 
 
-def _refused_outcomes(log: str) -> int:
+def _refused_outcomes(folder: str) -> int:
     """How many outcomes the orchestrators refused, as they logged it."""
-    if not os.path.exists(log):
-        return 0
-    with open(log, encoding="utf-8", errors="replace") as file:
-        return sum("was refused" in line for line in file)
+    found = 0
+    for path in glob.glob(os.path.join(folder, "*.log")):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            found += sum("was refused" in line for line in file)
+    return found

@@ -11,6 +11,7 @@ from rota.chaos import system
 from rota.chaos.book import Reader
 from rota.chaos.crew import LEDGER_SOCKET
 from rota.chaos.expected import blocked_for_good
+from rota.chaos.lookout import Lookout
 from rota.chaos.people import People
 from rota.chaos.plan import (
     FREEZE,
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
 
     from rota.chaos.book import Life
     from rota.chaos.crew import Crew
+    from rota.chaos.orchestrator import Orchestrator
     from rota.chaos.plan import Fault, Plan, PlannedJob
     from rota.chaos.snapshot import Snapshot
+    from rota.chaos.violation import Violation
     from rota.core.times import Instant
     from rota.store.events import Event
     from rota.store.store import Store
@@ -49,7 +52,7 @@ VICTIM_WITHIN = 2.0
 LOOK_AGAIN = 0.02
 WORK_OFF_WITHIN = 120.0
 IDLE_FOR = 20 * MILLISECOND
-UP_WITHIN = 30.0
+UP_WITHIN, SETTLE_WITHIN = 30.0, 3.0
 SIGNALS = {
     KILL_BUSY: signal.SIGKILL,
     KILL_IDLE: signal.SIGKILL,
@@ -77,29 +80,28 @@ class Storm:
         self._followed: list[Event] = []
         self._missed: list[str] = []
         self._refused: list[str] = []
-        self._next_sample = self._next_word = self._started_at = 0.0
+        self._violations: list[Violation] = []
+        self._lookout = Lookout(in_order=plan.options.store != "postgres")
+        self._next_sample = self._next_word = self._began = 0.0
 
     def run(self) -> Snapshot:
         """Blow from beginning to end; what is there then, to be checked."""
         crew = self._crew
-        if crew.api is not None:
-            crew.api.start()
-            crew.api.wait_until_up(UP_WITHIN)
         crew.start()
         if not crew.wait_until_whole(self._store):
-            raise Refused(f"the crew did not come up: see {crew.log}")
+            raise Refused(f"the crew did not come up: see {crew.main.log}")
         self._reader = Reader(crew.ledger)
-        before = system.vitals(crew.pid or 0)
+        before = system.vitals(crew.main.pid or 0)
         self._blow()
         self._say("the storm is over: working off the queue")
         watch = self._cease(before)
         self._store.close()
         remains = system.remains(crew.folder, crew.mark, (LEDGER_SOCKET,))
         with crew.open() as store:
-            return take(store, self._plan, self._reader.read_on(), watch, remains, crew.log)
+            return take(store, self._plan, self._reader.read_on(), watch, remains, crew.folder)
 
     def _blow(self) -> None:
-        began = time.monotonic()
+        self._began = began = time.monotonic()
         for step in self._plan.steps:
             self._pass_time(began + seconds(step.at))
             if isinstance(step, Offer):
@@ -113,11 +115,10 @@ class Storm:
         crew = self._crew
         worked_off = self._work_off()
         whole = crew.wait_until_whole(self._store)
-        after = system.vitals(crew.pid) if whole and crew.pid else None
+        pid = crew.main.pid
+        after = system.settled(pid, before, SETTLE_WITHIN) if whole and pid else None
         stop_seconds, stop_code = crew.stop()
-        if crew.api is not None:
-            crew.api.stop()
-        self._follow()
+        self._judge([], self._follow())
         return Watch(
             samples=tuple(self._samples),
             followed=tuple(self._followed),
@@ -129,6 +130,7 @@ class Storm:
             worked_off=worked_off,
             stop_seconds=stop_seconds,
             stop_code=stop_code,
+            violations=tuple(self._violations),
         )
 
     def close(self) -> None:
@@ -147,8 +149,7 @@ class Storm:
             if now >= self._next_sample:
                 self._next_sample = now + SAMPLE_EVERY
                 self._crew.look()
-                self._sample()
-                self._follow()
+                self._judge(self._sample(), self._follow())
             if now >= self._next_word:
                 self._next_word = now + TELL_EVERY
                 self._tell()
@@ -160,18 +161,30 @@ class Storm:
     def _do_later(self, after: float, what: Callable[[], object]) -> None:
         heappush(self._later, (time.monotonic() + after, len(self._later) + time.monotonic_ns(), what))
 
-    def _sample(self) -> None:
+    def _judge(self, samples: list[Sample], events: list[Event]) -> None:
+        """Tell at once what is wrong, with its moment."""
+        assert self._reader is not None
+        at = round(time.monotonic() - self._began, 1)
+        for found in self._lookout.look(self._reader.read_on(), events, samples):
+            self._violations.append(found.but(at=at))
+            self._say(f"violated after {at} s: {found.invariant}: {found.text}")
+
+    def _sample(self) -> list[Sample]:
         """One moment of what is held, and by whom."""
         store = self._store
         with store.database.read():
             states = {worker.id: worker.status for worker in store.workers.list()}
             held = store.jobs.list(jobs.ACTIVE, limit=1000)
-        self._samples += [Sample(job.id, job.token, job.worker_id, states.get(job.worker_id or "")) for job in held]
+        found = [Sample(job.id, job.token, job.worker_id, states.get(job.worker_id or "")) for job in held]
+        self._samples += found
+        return found
 
-    def _follow(self) -> None:
-        """Read the event log on, as a subscriber does."""
+    def _follow(self) -> list[Event]:
+        """Read the event log on, as a subscriber does; what is new."""
+        known = len(self._followed)
         while found := self._store.events.after(self._followed[-1].cursor if self._followed else "0"):
             self._followed += found
+        return self._followed[known:]
 
     def _tell(self) -> None:
         assert self._reader is not None
@@ -242,33 +255,36 @@ class Storm:
         self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now())
 
     def _thaw(self, life: Life) -> None:
-        system.send(life.pid, self._crew.mark, signal.SIGCONT)
+        self._crew.send(life, signal.SIGCONT)
         self._crew.pen.write("thaw", worker=life.worker)
 
     def _kill_orchestrator(self, fault: Fault) -> None:
-        """Kill it, and start another after a while; while there is none, there is none to kill."""
-        if self._crew.pid is None:
+        """Kill one, and start it again after a while; one that is not there cannot be killed."""
+        found = [each for each in self._crew.orchestrators.values() if each.pid is not None]
+        if not found:
             self._missed.append(fault.kind)
             return
-        self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now())
+        victim = found[int(fault.choice * len(found))]
+        self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now(), crew=victim.crew)
         moment, store_at = clock(), self._store.now()
-        self._crew.kill()
+        victim.kill()
         self._crew.pen.write("struck", moment=moment, store_at=store_at)
-        self._do_later(seconds(fault.lasts), self._start_orchestrator)
+        self._do_later(seconds(fault.lasts), lambda: self._start_orchestrator(victim))
 
-    def _start_orchestrator(self) -> None:
-        """Start one; an API that is not there yet is waited for, because from the beginning that is an error."""
-        if self._crew.api is None or self._crew.api.is_up:
-            self._crew.start()
-            self._started_at = time.monotonic()
+    def _start_orchestrator(self, which: Orchestrator) -> None:
+        """Start it; an API that is not there yet is waited for, because from the beginning that is an error."""
+        api = self._crew.api if which in self._crew.behind_api else None
+        if api is None or api.is_up:
+            which.start()
         else:
-            self._do_later(SAMPLE_EVERY, self._start_orchestrator)
+            self._do_later(SAMPLE_EVERY, lambda: self._start_orchestrator(which))
 
     def _kill_api(self, fault: Fault) -> None:
-        """Kill the API under the crew, and start it again after a while."""
+        """Kill the API under those behind it, and start it again after a while."""
         api = self._crew.api
         assert api is not None
-        if self._crew.pid is None or time.monotonic() - self._started_at < UP_WITHIN / 10:
+        begun = time.monotonic() - UP_WITHIN / 10
+        if any(each.pid is None or each.started_at > begun for each in self._crew.behind_api):
             self._do_later(SAMPLE_EVERY, lambda: self._kill_api(fault))
             return
         self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now())
@@ -279,20 +295,21 @@ class Storm:
 
     def _struck(self, fault: Fault) -> Life | None:
         """The worker that the fault has hit, waited for a little while; one that had just gone is none."""
-        deadline = time.monotonic() + VICTIM_WITHIN
-        while time.monotonic() <= deadline:
-            life = self._victim(fault)
+        began = time.monotonic()
+        while (waited := time.monotonic() - began) <= VICTIM_WITHIN:
+            life = self._victim(fault, fault.queue if waited < VICTIM_WITHIN / 2 else None)
             if life and strike(self._crew, self._store, fault.kind, life, SIGNALS[fault.kind]):
                 return life
             self._pass_time(time.monotonic() + 0.002)
         return None
 
-    def _victim(self, fault: Fault) -> Life | None:
-        """A worker that the fault can hit now."""
+    def _victim(self, fault: Fault, queue: str | None) -> Life | None:
+        """A worker that the fault can hit now, of this queue or of any."""
         assert self._reader is not None
         lives = self._reader.read_on().living.values()
         now = clock()
-        fit = sorted((life for life in lives if _fits(fault.kind, life, now)), key=lambda life: life.slot)
+        fit = [life for life in lives if queue in (None, life.queue) and _fits(fault.kind, life, now)]
+        fit.sort(key=lambda life: life.slot)
         return fit[int(fault.choice * len(fit))] if fit else None
 
 
@@ -305,7 +322,7 @@ def strike(crew: Crew, store: Store, kind: str, life: Life, number: signal.Signa
     """Signal a worker. The ledger hears of it before, and after that of the very moment; false when it had gone."""
     crew.pen.write("fault", kind=kind, worker=life.worker, store_at=store.now())
     moment, store_at = clock(), store.now()
-    if not system.send(life.pid, crew.mark, number):
+    if not crew.send(life, number):
         crew.pen.write("spared", worker=life.worker)
         return False
     crew.pen.write("struck", worker=life.worker, moment=moment, store_at=store_at)
@@ -316,6 +333,8 @@ def _fits(kind: str, life: Life, now: Instant) -> bool:
     if life.frozen or (life.faults and life.faults[-1].kind != FREEZE):
         return False
     match kind:
+        case "hang":  # of a loop nobody ends what stands still: its lease lets another begin
+            return life.is_seen
         case "kill busy":
             return life.in_hand is not None
         case "kill idle":

@@ -24,6 +24,9 @@ class Vitals(Record):
     threads: int
     zombies: int
 
+    def exceeds(self, before: Vitals) -> bool:
+        return self.descriptors > before.descriptors or self.threads > before.threads or self.zombies > 0
+
 
 class Remains(Record):
     """What is there after a stop, and should not be."""
@@ -71,6 +74,14 @@ def vitals(pid: int) -> Vitals:
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         zombies = sum(_is_zombie(int(child)) for child in file.read().split())
     return Vitals(len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task")), zombies)
+
+
+def settled(pid: int, before: Vitals, within: float) -> Vitals:
+    """What it has in use once that is no more than before, or after a while: some wait may be timed by a thread."""
+    deadline = time.monotonic() + within
+    while (now := vitals(pid)).exceeds(before) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return now
 
 
 def remains(folder: str, mark: str, ours: tuple[str, ...]) -> Remains:

@@ -11,7 +11,7 @@ from rota.core.access import WORK
 from rota.core.jsontext import encode
 from rota.core.times import format_instant
 from rota.http import asked, carried, derived, replies
-from rota.http.own import own, refuse_foreign_slots, refuse_foreign_workers, report_of
+from rota.http.own import own, refuse_foreign_slots, refuse_foreign_workers, report_of, to_watch
 from rota.http.ringing import Ringing
 from rota.http.route import SSE, Route
 from rota.store.exchange import Idle
@@ -42,6 +42,8 @@ def exchange(store: Store, visit: Visit) -> Document:
 def look(store: Store, visit: Visit) -> Document:
     body = visit.body
     found = store.orchestrators.look(own(store, visit).id, body.known_wish, body.reconciles, body.polls)
+    if found.processes is not None:
+        found = found.but(processes=to_watch(store, visit, found.processes))
     return told(found)
 
 

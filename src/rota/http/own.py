@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rota.core.access import AccessToken
     from rota.http.carried import Reported
     from rota.http.visit import Visit
-    from rota.store.crews import Home
+    from rota.store.crews import Home, Process
     from rota.store.exchange import Settled
     from rota.store.store import Store
 
@@ -62,6 +62,13 @@ def refuse_foreign_workers(store: Store, visit: Visit, workers: Iterable[str]) -
     for worker in set(workers):
         if store.workers.is_known(worker):
             visit.speak_for(store, worker)
+
+
+def to_watch(store: Store, visit: Visit, processes: Iterable[Process]) -> list[Process]:
+    """Those whose end the caller may record: it need not watch the workers that others registered."""
+    if visit.token is None or _is_admin(visit.token):
+        return list(processes)
+    return [process for process in processes if store.tokens.speaks_for(visit.token, process.worker_id)]
 
 
 def report_of(store: Store, visit: Visit, told: Reported) -> Report:

@@ -1,0 +1,83 @@
+"""The page on reliability, from `./dev chaos --docs` and `./dev soak --docs`: no figure on it is typed by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks._report import cell_text
+from benchmarks.reliability import flat, pooled
+from docs.pages.markdown import join, table
+from docs.pages.performance import GAP
+
+HERE = Path(__file__).resolve().parent
+DATA, TEMPLATE = HERE.parent / "reliability.json", HERE / "reliability.template"
+NOT_YET = "Not measured yet."
+
+
+def page() -> str:
+    """The page itself."""
+    return page_of(json.loads(DATA.read_text(encoding="utf-8")))
+
+
+def page_of(runs: dict[str, Any]) -> str:
+    """The template with every gap filled."""
+    chaos, soak = runs.get("chaos"), runs.get("soak")
+    storms = chaos["storms"] if chaos else []
+    gaps = {
+        "taken": _taken(chaos) if chaos else NOT_YET,
+        "counted": _counted(storms),
+        "found": _found(storms),
+        "mended sqlite": _mended(storms, "sqlite"),
+        "mended postgres": _mended(storms, "postgres"),
+        "soak": _soak(soak) if soak else NOT_YET,
+    }
+    return GAP.sub(lambda gap: gaps[gap[1]], TEMPLATE.read_text(encoding="utf-8"))
+
+
+def _taken(run: dict[str, Any]) -> str:
+    told = f"**Taken on {run['taken']}** with rota {run['rota']}, on a shared machine with {_machine(run)}."
+    lengths = " or ".join(f"{each:g}" for each in sorted({storm["options"]["minutes"] for storm in run["storms"]}))
+    seeds = sorted({storm["seed"] for storm in run["storms"]})
+    return f"{told}\nSeeds {seeds[0]} to {seeds[-1]}, each a storm of {lengths} minutes; then the queue was worked off."
+
+
+def _machine(run: dict[str, Any]) -> str:
+    machine = run["machine"]
+    return (
+        f"{machine['cores']} cores and {machine['memory_gb']} GB ({machine['system']}, Python {machine['python']}),"
+        f" which\nhad a load of {machine['load']} from other programs when it began"
+    )
+
+
+def _counted(storms: list[dict[str, Any]]) -> str:
+    if not storms:
+        return NOT_YET
+    labels = [pooled.LABELS[store] for store in pooled.stores(storms)]
+    return table(("in all storms", *labels), [[name, *cells] for name, cells in pooled.counted(storms)])
+
+
+def _found(storms: list[dict[str, Any]]) -> str:
+    found = pooled.bad(storms)
+    if not found:
+        return "No storm found anything." if storms else NOT_YET
+    return "What was found:\n\n" + "\n".join(f"- {line}" for line in found)
+
+
+def _mended(storms: list[dict[str, Any]], store: str) -> str:
+    rows = pooled.mended(storms, store)
+    return table(("fault", *pooled.PARTS.values()), [[kind, *cells] for kind, cells in rows]) if rows else NOT_YET
+
+
+def _soak(run: dict[str, Any]) -> str:
+    where = pooled.LABELS[run["store"]]
+    told = (
+        f"**Taken on {run['taken']}** with rota {run['rota']}, on {where}, for {run['minutes']:g} minutes, on a shared"
+        f" machine with {_machine(run)}:\n{run['rate']:g} jobs a second, {run['jobs']:,} in all, {run['lost']} lost;"
+        f" {run['kills']} workers killed, one every {run['churn']:g} s; stopped in {run['stop_seconds']:g} s."
+    )
+    rows = [[cell_text(cell) for cell in row.values()] for row in run["rows"]]
+    loads = " / ".join(f"{load:g}" for load in run["loads"])
+    beside = f"The load of the whole machine in the three thirds was {loads}: read the latency beside that."
+    return join(told, table(list(run["rows"][0]), rows), flat.RULE, beside).rstrip()
