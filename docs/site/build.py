@@ -23,7 +23,9 @@ def build(site: Path, sources: Path = ROOT) -> list[str]:
     places = ["--conf-dir", f"{sources}/docs/site", str(sources), str(site)]
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment = {**kept, "PYTHONPATH": str(sources), "NO_COLOR": "1"}
-    ran = subprocess.run([sys.executable, *words, *places], env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, *words, *places], env=environment, capture_output=True, text=True, check=False
+    )
     said = [line.replace(f"{sources}/", "") for line in ran.stderr.splitlines() if line.strip()]
     return said or ([f"Sphinx ended with {ran.returncode}"] if ran.returncode else [])
 

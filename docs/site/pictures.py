@@ -17,7 +17,8 @@ _MOVE = re.compile(r"^ +(\S+) --> (\S+): (.+)$", re.MULTILINE)
 _COLOURS = {"#010101": "var(--color-foreground-muted)", "#020202": "var(--color-background-secondary)"}
 _LOOK = """\
 bgcolor=transparent; nodesep=0.25; ranksep=0.5;
-node [shape=box style="rounded,filled" fillcolor="#020202" color="#010101" fontname="sans-serif" fontsize=17 height=0.4];
+node [shape=box style="rounded,filled" fillcolor="#020202" color="#010101" fontname="sans-serif"];
+node [fontsize=17 height=0.4];
 edge [color="#010101" fontname="sans-serif" fontsize=14 arrowsize=0.7];
 begin [shape=circle label="" width=0.18 height=0.18 fixedsize=true fillcolor="#010101"];
 """
@@ -34,7 +35,9 @@ def picture(diagram: str) -> str:
     """The moves of a diagram as a drawing whose colours are the page's."""
     drawn = subprocess.run(["dot", "-Tsvg"], input=graph(diagram), capture_output=True, text=True, check=True).stdout
     svg = drawn[drawn.index("<svg") :]
-    svg = re.sub(r'<svg width="(\d+)pt" height="\d+pt"', lambda size: f'<svg width="{int(size[1]) * 3 // 4}"', svg, count=1)
+    svg = re.sub(
+        r'<svg width="(\d+)pt" height="\d+pt"', lambda size: f'<svg width="{int(size[1]) * 3 // 4}"', svg, count=1
+    )
     for colour, ours in _COLOURS.items():
         svg = svg.replace(f'"{colour}"', f'"{ours}"')
     return f'<figure class="states">{re.sub("<title>.*?</title>", "", svg)}</figure>'
