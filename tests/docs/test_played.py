@@ -84,7 +84,7 @@ def server() -> Iterator[postgres.Server]:
         yield postgres.Server(own.url, own.psql)
 
 
-@pytest.mark.parametrize("name", ["postgres", "tracking", "from-tracking-functions", "many-hosts"])
+@pytest.mark.parametrize("name", ["postgres", "tracking", "from-tracking-functions"])
 def test_the_commands_of_a_page_work_on_postgresql(name: str, server: postgres.Server, tmp_path: Path) -> None:
     with server.database() as url, postgres.login_role(url) as role:
         play(name, on_postgresql(url, role)[name], tmp_path)
@@ -106,9 +106,6 @@ def on_postgresql(url: str, role: str) -> dict[str, Scene]:
             | {"examples/embed": str(ROOT / "examples/embed"), **grant},
         ),
         "from-tracking-functions": Scene(instead={"postgresql://owner@localhost/app": url, **grant}),
-        "many-hosts": Scene(
-            files, instead={"postgresql://app@db.example/jobs": url, "rota top ": "rota top --json ", **here}
-        ),
     }
 
 
