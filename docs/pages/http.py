@@ -21,8 +21,8 @@ INTRODUCTION = """\
 # HTTP API
 
 `rota serve` answers it; [how to use it](../howto/http.md) and [what guards it](../explanation/security.md) are told
-elsewhere. [Each request and shape in full](openapi.md) has a page; [openapi.json](openapi.json) describes it for programs, and
-every server tells its own at `/api/v1/openapi.json`.
+elsewhere. [Each request and shape in full](openapi.md) has a page; [openapi.json](openapi.json) describes it for
+programs, and every server tells its own at `/api/v1/openapi.json`.
 
 Answers are the documents that the command line prints with `--json`; [their shapes](json.md) are one contract.
 Durations are seconds. A request with a body is JSON, at most 1 MiB and 64 levels deep, with `Content-Type:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 INTRODUCTION = """\
 # HTTP API in full
 
-Every request and every shape of [openapi.json](openapi.json), to be read. The [overview](http.md) has scopes, problems and
-metrics, and [a guide](../howto/http.md) shows how to use it."""
+Every request and every shape of [openapi.json](openapi.json), to be read. The [overview](http.md) has scopes, problems
+and metrics, and [a guide](../howto/http.md) shows how to use it."""
 
 BOUNDS = {
     "minimum": "at least {}",
@@ -56,7 +56,8 @@ def _request(line: str, request: Mapping[str, Any]) -> Iterator[str]:
         yield table(("parameter", "in", "type", "default"), rows)
     if "requestBody" in request:
         yield f"Takes {_content(request['requestBody'])}."
-    yield f"Answers {' or '.join(_content(told) for status, told in request['responses'].items() if status != 'default')}."
+    answers = [_content(told) for status, told in request["responses"].items() if status != "default"]
+    yield f"Answers {' or '.join(answers)}."
 
 
 def _content(message: Mapping[str, Any]) -> str:

@@ -17,7 +17,8 @@ _MOVE = re.compile(r"^ +(\S+) --> (\S+): (.+)$", re.MULTILINE)
 _COLOURS = {"#010101": "var(--color-foreground-muted)", "#020202": "var(--color-background-secondary)"}
 _LOOK = """\
 bgcolor=transparent; nodesep=0.25; ranksep=0.5;
-node [shape=box style="rounded,filled" fillcolor="#020202" color="#010101" fontname="sans-serif" fontsize=17 height=0.4];
+node [shape=box style="rounded,filled" fillcolor="#020202" color="#010101" fontname="sans-serif"];
+node [fontsize=17 height=0.4];
 edge [color="#010101" fontname="sans-serif" fontsize=14 arrowsize=0.7];
 begin [shape=circle label="" width=0.18 height=0.18 fixedsize=true fillcolor="#010101"];
 """

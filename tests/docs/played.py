@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,14 +19,19 @@ if TYPE_CHECKING:
 
 # What stays in the foreground until it is told to stop, and what it says once it is ready.
 STAYS = {"rota orchestrator start": "is up", "rota worker exec": "is up", "rota serve": "answers at"}
-_COMMAND = re.compile(r"^\$ (.*(?:\\\n.*)*)$", re.MULTILINE)
+_COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)$", re.MULTILINE)
 BEGIN = """\
 rota init . > made
 stays=()
+trap 'if (( ${#stays[@]} )); then kill "${stays[@]}"; wait "${stays[@]}"; fi' EXIT
 await() { until grep -q "$2" "$1"; do kill -0 $! || { cat "$1"; exit 1; }; sleep 0.05; done; }
 """
 END = """
-for each in "${stays[@]}"; do kill "$each"; wait "$each"; done
+for (( last = ${#stays[@]} - 1; last >= 0; last-- )); do
+  kill "${stays[last]}" 2> left || true
+  wait "${stays[last]}"
+done
+stays=()
 """
 
 
@@ -65,22 +71,28 @@ def play(name: str, scene: Scene, folder: Path) -> str:
 def _line(command: str, count: int) -> str:
     for start, ready in STAYS.items():
         if start in command:
-            place = f"said-{count}"
-            return f'{command} > {place} 2>&1 &\nstays+=($!); await {place} "{ready}"; cat {place}'
+            place, words = f"said-{count}", re.sub(r" +# .*", "", command)
+            return f'{words} > {place} 2>&1 &\nstays+=($!); await {place} "{ready}"; cat {place}'
     return command
 
 
 def bash(script: str, folder: Path, **env: str) -> str:
     path = f"{Path(ROTA).parent}:{os.environ['PATH']}"
-    ran = subprocess.run(
+    shell = subprocess.Popen(
         [str(shutil.which("bash")), "-euo", "pipefail", "-c", script],
         cwd=folder,
         env=environment(PATH=path, **env),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
-        check=False,
+        start_new_session=True,
     )
-    assert ran.returncode == 0, f"{script}\n\n{ran.stdout}{ran.stderr}"
-    return ran.stdout
+    try:
+        said, _ = shell.communicate(timeout=100)
+    except subprocess.TimeoutExpired:
+        os.killpg(shell.pid, signal.SIGTERM)  # what stays is in this session too, and ends in order
+        said, _ = shell.communicate(timeout=15)
+        raise AssertionError(f"{script}\n\n{said}") from None
+    assert shell.returncode == 0, f"{script}\n\n{said}"
+    return said

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from rota import wire
 from rota.cli.call import aside
 from rota.cli.show import columns, moment
-from rota.core.errors import Refused, RotaError
+from rota.core.errors import NotFound, Refused, RotaError
 from rota.settings import check
 
 if TYPE_CHECKING:
     from rota.cli.call import Call
+
+API_WITHIN = 5.0
 
 
 def serve(call: Call) -> int:
@@ -25,14 +27,14 @@ def serve(call: Call) -> int:
 
 def open_link(call: Call) -> int:
     """A link with a one-time code."""
-    from rota.http.local import local_address, local_secret
+    from rota.http.local import local_secret
 
     with call.store() as store:
         if store.link is not None:
             link: str = store.link.post("/codes")["link"]
         else:
             beside = store.database.beside
-            link = ask_for_link(local_address(beside), local_secret(beside))
+            link = ask_for_link(_address(beside), local_secret(beside))
     if call.json:
         call.document({"link": link})
     else:
@@ -43,6 +45,24 @@ def open_link(call: Call) -> int:
         if not webbrowser.open(link):
             aside("there is no browser here to open: follow the link yourself within a minute")
     return 0
+
+
+def _address(beside: str) -> str:
+    """Where the API answers. An orchestrator that has just begun takes a moment to start it."""
+    import time
+
+    from rota.http.local import local_address
+    from rota.orchestrator.exclusive import holder
+    from rota.orchestrator.run import lock_path
+
+    deadline = time.monotonic() + API_WITHIN
+    while True:
+        try:
+            return local_address(beside)
+        except NotFound:
+            if holder(lock_path(beside)) is None or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def ask_for_link(address: str, secret: str) -> str:
