@@ -208,6 +208,13 @@ class Rude:
         (b"SSH-2.0\r\n\r\n", errors.InDoubt, errors.StoreAway, "not HTTP"),
         (b"HTTP/1.1 502 Bad\r\nContent-Length: 2\r\n\r\nno", errors.StoreAway, errors.StoreAway, "answers 502"),
         (b"HTTP/1.1 404 No\r\n\r\n<html>", errors.StoreError, errors.StoreError, "is its address right"),
+        (b"HTTP/1.1 200 OK\r\n\r\n<html>", errors.StoreError, errors.StoreError, "is its address right"),
+        (
+            b'HTTP/1.1 400 No\r\nContent-Type: application/problem+json\r\n\r\n{"title": "blocked"}',
+            errors.StoreError,
+            errors.StoreError,
+            "not an answer of rota's",
+        ),
     ],
 )
 def test_a_link_that_breaks_is_told_honestly(
