@@ -62,7 +62,7 @@ def left(crew: Crew) -> dict[str, bytes]:
             rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema]).fetchall()
             assert rows, url
             for (table,) in rows:
-                text = connection.execute(f'SELECT t::text FROM "{schema}"."{table}" AS t').fetchall()  # type: ignore[arg-type]
+                text = connection.execute(f'SELECT t::text FROM "{schema}"."{table}" AS t').fetchall()
                 found[table] = repr(text).encode()
     return found
 
