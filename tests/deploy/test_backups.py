@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
+from rota.app import App
 from rota.demo.server import binaries
+from rota.settings import Settings
 from tests.docs.pages import ROOT, blocks
+from tests.support.crews import Crew
 from tests.support.eventually import eventually
 from tests.support.postgres import shared
 from tests.support.shell import Shell, environment
+from tests.support.stores import STORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,3 +112,41 @@ def test_a_schema_is_dumped_and_restored_into_an_empty_database(on_server: Shell
         assert restored.add("four") > 2
         assert "add" in restored.say("events", "--after", "0")
         fences(restored, job, token)
+
+
+def left_to_do(crew: Crew) -> int:
+    return sum(status.counts[state] for status in crew.app.queues.list() for state in ("ready", "active", "scheduled"))
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_backup_of_a_store_that_works_hard_is_whole_and_goes_on_where_it_was(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was accepted before the backup began is there, done or to be done; no token of the lost time comes again."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with shared().database() as url, shared().database() as another:
+        where = {"ROTA_DB": url} if kind == "postgres" else {}
+        crew = Crew(tmp_path, **where)
+        try:
+            before = [crew.add("tag", n=n) for n in range(300)]
+            crew.start("tag=2")
+            eventually(lambda: crew.app.queues.list()[0].counts["done"] > 10)
+            follow(f"{kind}-backup", Shell(tmp_path, **where, XDG_RUNTIME_DIR=str(tmp_path)))
+            lost = [crew.add("tag", n=n) for n in range(1000, 1050)]
+            crew.done(*before, *lost)
+            highest = max(run.token for id in lost for run in crew.app.claims.runs(id))
+            crew.stop()
+            restored = {"ROTA_DB": another} if kind == "postgres" else {}
+            crew.app.close()
+            follow(f"{kind}-restore", Shell(tmp_path, **restored, XDG_RUNTIME_DIR=str(tmp_path)))
+            crew.env |= restored
+            crew.app = App(crew.env.get("ROTA_DB") or str(tmp_path / ".rota" / "rota.db"), Settings())
+            assert {job.id for job in crew.app.jobs.list(limit=1000)} >= set(before)
+            crew.start("tag=2")
+            eventually(lambda: left_to_do(crew) == 0, within=60)
+            assert {crew.app.jobs.get(id).status for id in before} == {"done"}
+            (new,) = crew.done(crew.add("tag", n=1))
+            assert new.id > max(lost) and crew.app.claims.runs(new.id)[0].token > highest
+            assert crew.stop() == 0
+        finally:
+            crew.end()

@@ -17,6 +17,12 @@ from rota.cli.table import COMMANDS
 from rota.settings import MEANINGS
 from tests.docs.pages import ROOT, anchors, blocks, links, name, pages, rows, texts
 
+# One word of every line on security in the list of faults.
+SECURED = (
+    *("listens", "Scopes", "constant time", "Host", "Origin", "JSON only", "policy", "text stays text", "parameters"),
+    *("pattern", "unpickled", "Captures", "terminal", "Size and depth", "0600", "roles", "caller's rights", "Secrets"),
+    "who did it",
+)
 SUCCEEDED = ("tag-workers", "tracking-functions", "orchestration-primitives")
 BIN = Path(sys.executable).parent
 # Folders of a home or a machine, and the host of a package index or mirror. What this file says itself is in pieces.
@@ -172,10 +178,23 @@ def test_every_fault_is_on_its_page_once_with_tests_that_exist() -> None:
     numbers = [number for number, *_ in faults if number != "–"]
     assert sorted(numbers) == sorted([*map(str, range(1, 45)), *lettered])
     for number, _, tests in faults:
-        named = re.findall(r"`([\w/]+\.py)::(\w+)`", tests)
-        assert named, number
-        for file, test in named:
-            assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{number}: {file}::{test}"
+        named_tests_exist(number, tests)
+
+
+def named_tests_exist(about: str, tests: str) -> None:
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", tests)
+    assert named, about
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{about}: {file}::{test}"
+
+
+def test_every_promise_of_security_is_on_its_page_with_tests_that_exist() -> None:
+    found = rows(ROOT / "docs/explanation/security.md", "What is promised, and which test holds it")
+    for promise, tests in found:
+        named_tests_exist(promise, tests)
+    told = " ".join(promise for promise, _ in found)
+    for word in SECURED:
+        assert word in told, word
 
 
 @pytest.mark.parametrize(

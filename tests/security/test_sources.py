@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -101,3 +102,24 @@ def test_a_queues_name_is_refused_that_could_be_more_than_a_name(name: str) -> N
 def test_a_schemas_name_is_refused_that_could_be_more_than_a_name(schema: str) -> None:
     with pytest.raises(BadInput):
         address("postgresql://localhost/rota", schema)
+
+
+def test_every_function_of_the_database_is_its_callers_with_a_pinned_path() -> None:
+    """In whatever file of SQL it is made; the store's own schema has none, so that its roles are all there is to it."""
+    made = 0
+    for file in (ROOT / "src").rglob("*.sql"):
+        text = file.read_text(encoding="utf-8")
+        for function in re.split(r"(?=CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE))", text)[1:]:
+            head = function.split("$", 1)[0]
+            made += 1
+            assert "SECURITY INVOKER" in head and "SET search_path = pg_catalog, pg_temp" in head, head
+        assert "SECURITY DEFINER" not in text
+    assert made == 3
+
+
+def test_secrets_are_compared_in_constant_time() -> None:
+    """Where tokens, codes and cookies are proved, by `hmac.compare_digest` and nothing else."""
+    proving = ("src/rota/store/tokens.py", "src/rota/http/auth.py")
+    for file in proving:
+        calls = {ast.unparse(node.func) for node in ast.walk(modules()[file]) if isinstance(node, ast.Call)}
+        assert any(call.endswith("compare_digest") for call in calls), file

@@ -63,6 +63,7 @@ OVERRIDES = {
     "hold.queue_of many",
     "claim.holding",
     "number.last",
+    "number.leave_out",
     "claim.take_all",
     "claim.finish",
     "claim.record_done",

@@ -13,6 +13,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pyte
+
 from rota.core.job import NewJob
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
@@ -158,6 +160,9 @@ def test_nothing_that_a_job_holds_reaches_the_terminal_raw(crew: Crew) -> None:
         top.type("q")
         assert top.wait() == 0
         written = top.read()
+    screen = pyte.Screen(200, 60)
+    pyte.Stream(screen).feed(written.decode(errors="replace"))
+    assert "evil" not in screen.title + screen.icon_name
     for forbidden in (b"\x1b]0;", b"evil\x07", b"\xc2\x9b", b"W\x1b", b"T\x1b", b"K\x1b", b"Y\x1b", b"N\x1b"):
         found = written.find(forbidden)
         assert found < 0, written[max(0, found - 60) : found + 60]

@@ -339,7 +339,10 @@ _STORE = (
         "bring the database to this rota's schema",
         "upkeep:migrate",
         "rota migrate",
-        options=(Option("--roles", "on PostgreSQL, make roles to own, enqueue, work and read, and give their rights"),),
+        options=(
+            Option("--roles", "on PostgreSQL, make roles to own, enqueue, work and read, and give their rights"),
+            Option("--after-restore", "leave out every number that may have been given out since the backup was made"),
+        ),
     ),
     Command(
         "doctor", "check the database and all in it; exit code 1 when something is bad", "doctor:doctor", "rota doctor"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.cli.call import Call
+    from rota.settings import Settings
     from rota.store.port import Database
 
 
@@ -57,17 +58,29 @@ def migrate(call: Call) -> int:
         roles = _tend_server(database, bool(call["roles"])) if database.dialect == "postgres" else None
         if roles is None and call["roles"]:
             raise BadInput("roles are PostgreSQL's: a file has an owner and a mode instead")
+        left_out = _after_restore(database, settings) if call["after_restore"] else None
     finally:
         database.close()
     if call.json:
-        made = {} if roles is None else {"roles": roles}
+        made: dict[str, object] = {} if roles is None else {"roles": roles}
+        made |= {} if left_out is None else {"left_out": left_out}
         call.document({"schema": database.version, "before": before, "applied": applied, **made})
         return 0
     done = f"applied {', '.join(map(str, applied))}" if applied else "nothing to apply"
     call.say(f"schema {database.version}: {done}")
     if roles is not None:
         call.say(f"roles: made {', '.join(roles)}" if roles else "roles: all were there; their rights were given again")
+    if left_out is not None:
+        call.say(f"left out {left_out:,} job ids and tokens: none of those is given out that the lost time has seen")
     return 0
+
+
+def _after_restore(database: Database, settings: Settings) -> int:
+    from rota.store.person import implicit_name
+    from rota.store.restored import raise_numbers
+    from rota.store.store import Store
+
+    return raise_numbers(Store(database, settings, implicit_name(), False))
 
 
 def _tend_server(database: Database, roles: bool) -> list[str] | None:

@@ -4,6 +4,9 @@ SELECT number, number FROM (
     SELECT nextval(sequence) AS number FROM (SELECT CAST('number_' || :name AS regclass) AS sequence OFFSET 0) AS named, generate_series(1, :count)
 ) AS drawn ORDER BY 1
 
+-- name: number.leave_out
+SELECT setval(sequence, nextval(sequence) + :count) FROM (SELECT CAST('number_' || :name AS regclass) AS sequence) AS named
+
 -- name: number.last
 SELECT coalesce(pg_sequence_last_value(CAST('number_' || :name AS regclass)), 0)
 

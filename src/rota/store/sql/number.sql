@@ -6,6 +6,10 @@ UPDATE number SET value = value + 1 WHERE name = :name RETURNING value
 -- Draw job ids or tokens; the answer is stretches of them, each by its first and last.
 UPDATE number SET value = value + :count WHERE name = :name RETURNING value - :count + 1, value
 
+-- name: leave_out
+-- Let these job ids or tokens never be drawn.
+UPDATE number SET value = value + :count WHERE name = :name RETURNING value
+
 -- name: get
 -- The last number drawn.
 SELECT value FROM number WHERE name = :name
