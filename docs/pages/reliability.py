@@ -86,4 +86,5 @@ def _soak(run: dict[str, Any]) -> str:
     rows = [[cell_text(cell) for cell in row.values()] for row in run["rows"]]
     loads = " / ".join(f"{load:g}" for load in run["loads"])
     beside = f"The load of the whole machine in the three thirds was {loads}: read the latency beside that."
+    beside += f" {run['note']}" if "note" in run else ""
     return join(told, table(list(run["rows"][0]), rows), flat.RULE, beside).rstrip()
