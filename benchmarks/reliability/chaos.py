@@ -80,7 +80,7 @@ def show(run: dict[str, Any]) -> None:
     for store in pooled.stores(storms):
         print()
         mended = pooled.mended(storms, store)
-        title = f"{pooled.LABELS[store]}: ms from the fault, p50 / p99 / longest"
+        title = f"{pooled.LABELS[store]}: ms from the fault, p50 / p99 / longest (of how many)"
         parts = pooled.PARTS.values()
         _report.show(title, [{"fault": kind} | dict(zip(parts, cells, strict=True)) for kind, cells in mended], False)
     found = pooled.bad(storms)

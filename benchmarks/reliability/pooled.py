@@ -45,7 +45,7 @@ def counted(storms: Sequence[dict[str, Any]]) -> list[Row]:
 
 
 def mended(storms: Sequence[dict[str, Any]], store: str) -> list[Row]:
-    """How soon each kind of fault was seen and mended over one database: p50, p99 and longest, in milliseconds."""
+    """How soon each kind of fault was seen and mended on one database: p50, p99, longest in ms, and of how many."""
     ours = [storm for storm in storms if storm["options"]["store"] == store and "error" not in storm]
     kinds = sorted({kind for storm in ours for kind in storm["mending_ms"]})
     return [(kind, [_spread(ours, kind, part) for part in PARTS]) for kind in kinds]
@@ -112,7 +112,7 @@ def _spread(storms: Sequence[dict[str, Any]], kind: str, part: str) -> str:
     times = [time for spread in spreads for time in spread["each"]]
     if not times:
         return "–"
-    return f"{percentile(times, 0.5):,.0f} / {percentile(times, 0.99):,.0f} / {max(times):,.0f}"
+    return f"{percentile(times, 0.5):,.0f} / {percentile(times, 0.99):,.0f} / {max(times):,.0f} ({len(times)})"
 
 
 def _name(storm: dict[str, Any]) -> str:

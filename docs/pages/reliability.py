@@ -39,8 +39,14 @@ def page_of(runs: dict[str, Any]) -> str:
 def _taken(run: dict[str, Any]) -> str:
     told = f"**Taken on {run['taken']}** with rota {run['rota']}, on a shared machine with {_machine(run)}."
     lengths = " or ".join(f"{each:g}" for each in sorted({storm["options"]["minutes"] for storm in run["storms"]}))
-    seeds = sorted({storm["seed"] for storm in run["storms"]})
-    return f"{told}\nSeeds {seeds[0]} to {seeds[-1]}, each a storm of {lengths} minutes; then the queue was worked off."
+    seeds = ", ".join(_seeds(run["storms"], store) for store in pooled.stores(run["storms"]))
+    note = f"\n{run['note']}" if "note" in run else ""
+    return f"{told}\nEach storm lasted {lengths} minutes, then the queue was worked off; {seeds}.{note}"
+
+
+def _seeds(storms: list[dict[str, Any]], store: str) -> str:
+    seeds = sorted({storm["seed"] for storm in storms if storm["options"]["store"] == store})
+    return f"seeds {seeds[0]} to {seeds[-1]} on {pooled.LABELS[store]}"
 
 
 def _machine(run: dict[str, Any]) -> str:
@@ -80,4 +86,5 @@ def _soak(run: dict[str, Any]) -> str:
     rows = [[cell_text(cell) for cell in row.values()] for row in run["rows"]]
     loads = " / ".join(f"{load:g}" for load in run["loads"])
     beside = f"The load of the whole machine in the three thirds was {loads}: read the latency beside that."
+    beside += f" {run['note']}" if "note" in run else ""
     return join(told, table(list(run["rows"][0]), rows), flat.RULE, beside).rstrip()

@@ -42,8 +42,8 @@ def test_counts_are_summed_by_database_and_times_are_pooled() -> None:
     assert rows["minutes of storm in all"] == ["1", "0.5"]
     assert rows["jobs accepted"] == ["200", "100"] and rows["fault: kill busy"] == ["16", "8"]
     assert rows["longest stall"] == ["902 ms", "901 ms"]
-    assert dict(pooled.mended(STORMS, "sqlite"))["kill busy"][1] == "20 / 20 / 20"
-    assert dict(pooled.mended(STORMS, "postgres"))["kill busy"][1] == "20 / 20 / 20"
+    assert dict(pooled.mended(STORMS, "sqlite"))["kill busy"][1] == "20 / 20 / 20 (4)"
+    assert dict(pooled.mended(STORMS, "postgres"))["kill busy"][1] == "20 / 20 / 20 (2)"
     assert dict(pooled.mended(STORMS, "sqlite"))["kill orchestrator"][0] == "–"
 
 

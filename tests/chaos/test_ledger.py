@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rota.chaos.pen import Pen
+from rota.chaos.pen import LEDGER, Pen
 from rota.core.errors import RotaError
 from tests.support.eventually import eventually
 
@@ -47,13 +47,13 @@ def ledger(tmp_path: Path) -> Iterator[Started]:
 
 WORKER = """
 import os, sys
-from rota.chaos.pen import Pen
+from rota.chaos.pen import LEDGER, Pen
 pen = Pen.connect(sys.argv[1])
 pen.write("up", pid=os.getpid(), worker=sys.argv[2], slot="s")
 """
 COMMAND = """
 import os, sys
-from rota.chaos.pen import Pen
+from rota.chaos.pen import LEDGER, Pen
 pen = Pen.connect(sys.argv[1])
 pen.write("start", pid=os.getpid(), worker="w", job=1, token=7, own=True)
 """
@@ -110,3 +110,21 @@ def test_a_pen_without_its_ledger_says_so(ledger: Started) -> None:
     assert ledger.process.stdin is not None
     with pytest.raises(BrokenPipeError):
         ledger.process.stdin.close()
+
+
+def test_the_life_of_a_bash_loop_is_in_it_from_its_first_word_to_its_end(ledger: Started) -> None:
+    """Bash cannot hold the connection: a process that watches it does."""
+    env = {**os.environ, LEDGER: ledger.socket, "ROTA_WORKER_ID": "worker-looploop", "ROTA_SLOT": "loop:0"}
+    loop = subprocess.Popen(["sleep", "600"])
+    watch = subprocess.Popen([sys.executable, "-m", "rota.chaos.watch", str(loop.pid)], env=env)
+    try:
+        eventually(lambda: ledger.file.exists() and ledger.whats()[:1] == ["up"])
+        ledger.pen.write("thaw", worker="worker-looploop")
+        assert ledger.whats() == ["up", "thaw"] and watch.poll() is None, "it lives, and so does its connection"
+        loop.kill()
+        eventually(lambda: ledger.whats() == ["up", "thaw", "gone"])
+    finally:
+        loop.kill()
+        loop.wait()
+        watch.wait()
+    assert [line["pid"] for line in ledger.lines() if "pid" in line] == [loop.pid] * 2

@@ -18,7 +18,7 @@ import pytest
 
 from rota.chaos.crew import Crew
 from rota.chaos.invariants import check, replay_of
-from rota.chaos.plan import KILL_BUSY, TERMINATE, Options, draw
+from rota.chaos.plan import KILL_API, KILL_BUSY, TERMINATE, Fault, Options, draw
 from rota.chaos.snapshot import take
 from rota.chaos.storm import Storm
 from rota.settings import Settings
@@ -197,6 +197,20 @@ def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path)
         assert left.wait(30) == -9
     assert str(left.pid) in snapshot.remains.processes[0]
     assert found(snapshot) == {"I13"}
+
+
+def test_an_api_that_is_killed_twice_in_a_row_is_there_once_and_nothing_is_left(tmp_path: Path) -> None:
+    options = Options(seed=3, jobs=20, minutes=0.1, workers=1, faults=0)
+    twice = tuple(Fault(at, KILL_API, 0.5, lasts=400_000) for at in (4_000_000, 4_100_000))
+    crew = Crew(str(tmp_path), options.shape)
+    blowing = Storm(crew, draw(options).but(faults=twice), lambda text: None, 60.0)
+    try:
+        snapshot = blowing.run()
+    finally:
+        blowing.close()
+        crew.close()
+    assert [fault.kind for fault in snapshot.book.faults] == [KILL_API] * 2
+    assert found(snapshot) == set() and snapshot.remains.processes == ()
 
 
 def with_app(folder: Path, text: str, say: Callable[[str], None] = lambda text: None) -> Snapshot:

@@ -280,11 +280,11 @@ class Storm:
             self._do_later(SAMPLE_EVERY, lambda: self._start_orchestrator(which))
 
     def _kill_api(self, fault: Fault) -> None:
-        """Kill the API under those behind it, and start it again after a while."""
+        """Kill the API under those behind it, and start it again after a while; while it is away, wait for it."""
         api = self._crew.api
         assert api is not None
         begun = time.monotonic() - UP_WITHIN / 10
-        if any(each.pid is None or each.started_at > begun for each in self._crew.behind_api):
+        if api.pid is None or any(each.pid is None or each.started_at > begun for each in self._crew.behind_api):
             self._do_later(SAMPLE_EVERY, lambda: self._kill_api(fault))
             return
         self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now())
