@@ -304,3 +304,16 @@ def test_a_job_may_be_passed_over_that_another_crew_claims_beside(
     plan = q.plan().but(options=q.plan().options.but(store=store))
     passed = with_facts(lambda _: [*passing_over(3000), other])(q.quiet().but(plan=plan))
     assert ("I25" not in violated(passed)) == is_excused
+
+
+@pytest.mark.parametrize(
+    ("crew", "killed_at", "is_false"), [("main", 400, False), ("main", 0, True), ("far", 1010, True)]
+)
+def test_one_whose_orchestrator_was_killed_while_it_was_started_is_no_false_death(
+    crew: str, killed_at: int, is_false: bool
+) -> None:
+    """It counts as registered at 1000 ms: its orchestrator's last change may have been under way for a while."""
+    killed = {"what": "fault", "kind": "kill orchestrator", "store_at": killed_at * q.MS - 1, "at": 21, "crew": crew}
+    lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
+    snapshot = q.quiet().but(book=q.book([*lines, killed]), slots=tuple(s.but(crew="main") for s in q.quiet().slots))
+    assert bool(figures.false_deaths(snapshot)) == is_false

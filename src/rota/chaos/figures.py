@@ -83,7 +83,8 @@ def false_deaths(all: Snapshot) -> list[str]:
         if certificate.reason == OPERATOR or (all.workers[id].status != DEAD and slot is not None):
             continue
         kills = [kill for kill in all.book.orchestrator_kills if slot is not None and kill.crew == all.crews.get(slot)]
-        orphaned = any(born <= kill.store_at <= certificate.died_at for kill in kills)
+        # What it began may have been under way when its orchestrator was killed, and have come to its end after.
+        orphaned = any(born - SECOND <= kill.store_at <= certificate.died_at for kill in kills)
         if orphaned or (life is not None and _was_ended(life, kinds)):
             continue
         found.append(f"{id} ({certificate.reason}: {certificate.text})")
