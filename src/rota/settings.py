@@ -286,7 +286,9 @@ def _plain(text: str) -> dict[str, Any] | None:
     """
     values: dict[str, Any] = {}
     table = values
-    for line in map(str.strip, text.splitlines()):
+    for line in (line.strip(" \t") for line in text.replace("\r\n", "\n").split("\n")):  # what TOML calls a line
+        if not line.isprintable():
+            return None
         if not line or line[0] == "#":
             continue
         if line[0] == "[" and line[-1] == "]":

@@ -44,6 +44,7 @@ ODD += [
     "--limit\n" + "9" * 5000,
     "max_attempts = " + "9" * 5000,
 ]
+ODD += ['lease = "30m"\nmax_attempts = 5\r', "a = 1\x0cb = 2", "# \x01\na = 1"]
 
 
 def texts(name: str) -> st.SearchStrategy[str]:
