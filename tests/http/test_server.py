@@ -64,6 +64,16 @@ def test_a_signal_ends_it_in_peace(server: Server, number: int) -> None:
     assert "Traceback" not in server.log.read_text()
 
 
+@pytest.mark.parametrize("number", [2, 15])
+def test_a_signal_in_the_first_moment_ends_it_in_peace_too(shell: Shell, number: int) -> None:
+    shell.say("init")
+    serving = shell.start("serve", "--port", 0)
+    assert serving.stdout is not None and "answers at" in serving.stdout.readline()
+    serving.send_signal(number)
+    assert serving.communicate(timeout=20)[1] == "" and serving.returncode == 0
+    assert beside(shell) == {"rota.db.token"}
+
+
 def test_the_token_beside_the_database_is_used_again_and_replaced_when_it_opens_nothing(server: Server) -> None:
     first = server.secret
     server.stop()

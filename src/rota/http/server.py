@@ -53,6 +53,8 @@ def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None 
     with _bound(settings) as listening:
         api = create(database, settings, hosts_of(settings), secret.encode())
         url = _url(settings, listening)
+        for number in (signal.SIGINT, signal.SIGTERM):  # until the server hears them
+            signal.signal(number, lambda *_: sys.exit(0))
         with address_file(beside, url):
             told(f"rota answers at {url}")
             if frame_fd is None:
