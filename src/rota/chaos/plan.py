@@ -33,7 +33,7 @@ PEOPLE = (PAUSE, CANCEL, SETTLE_LATE)
 WEIGHTS = {KILL_BUSY: 8, KILL_IDLE: 3, TERMINATE: 3, FREEZE: 3, HANG: 1, KILL_ORCHESTRATOR: 2, KILL_API: 2}
 WEIGHTS |= dict.fromkeys(PEOPLE, 1)
 FATAL = (KILL_BUSY, KILL_IDLE, TERMINATE, HANG)
-KINDS = tuple(WEIGHTS)
+KINDS = tuple(kind for kind in WEIGHTS if kind not in PEOPLE)  # people act in plans that ask for it
 
 DATABASE, HTTP = "database", "http"  # what a crew reaches: the database itself, or an API in front of it
 
