@@ -106,8 +106,19 @@ def publish(name: str, what: Any) -> None:
     if os.path.exists(DATA):
         with open(DATA, encoding="utf-8") as file:
             known = json.load(file)
-    save({**known, name: what}, DATA)
+    lines = ",\n".join(f"{json.dumps(each)}: {_by_line(part)}" for each, part in {**known, name: what}.items())
+    with open(DATA, "w", encoding="utf-8") as file:
+        file.write(f"{{\n{lines}\n}}\n")
     subprocess.run([sys.executable, os.path.join(ROOT, "docs", "generate.py")], check=True)
+
+
+def _by_line(part: Any) -> str:
+    """As JSON, with a line for each storm."""
+    storms = part.get("storms")
+    if storms is None:
+        return json.dumps(part)
+    lines = ",\n".join(map(json.dumps, storms))
+    return json.dumps({**part, "storms": []}).replace('"storms": []', f'"storms": [\n{lines}\n]')
 
 
 def arguments() -> argparse.ArgumentParser:
