@@ -88,7 +88,10 @@ class FragileCrew(Crew):
 
 
 def plan() -> Plan:
-    offers = (Offer(0, tuple(_first())), Offer(900 * MILLISECOND, tuple(_while_paused())))
+    # The last one waits for one that cannot have begun, because the queue is paused.
+    waiting = PlannedJob(36, WORK, 5, 5, (35,))
+    paused = Offer(900 * MILLISECOND, tuple(_while_paused()))
+    offers = (Offer(0, tuple(_first())), paused, Offer(950 * MILLISECOND, (waiting,)))
     faults = (
         Fault(20 * MILLISECOND, SETTLE_LATE, 0.0),
         Fault(200 * MILLISECOND, KILL_BUSY, 0.9),
@@ -109,9 +112,8 @@ def _first() -> Iterator[PlannedJob]:
 
 
 def _while_paused() -> Iterator[PlannedJob]:
-    """More of them, one that waits for the long ones, and last of all one that kills its workers."""
+    """More of them, and last of all one that kills its workers."""
     yield from (PlannedJob(number, WORK, 100, number % 2) for number in range(26, 36))
-    yield PlannedJob(36, WORK, 5, 5, (14, 15))
     yield PlannedJob(37, POISON, 5, -1)
 
 
