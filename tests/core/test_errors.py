@@ -13,6 +13,7 @@ CODES = {
     errors.StoreAway: 1,
     errors.InDoubt: 1,
     errors.Contended: 1,
+    errors.TakesLong: 1,
     errors.NotAllowed: 1,
     errors.SchemaMismatch: 1,
     errors.BadInput: 2,
