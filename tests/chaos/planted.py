@@ -97,7 +97,7 @@ def plan() -> Plan:
         Fault(200 * MILLISECOND, KILL_BUSY, 0.9),
         Fault(300 * MILLISECOND, KILL_IDLE, 0.0),
         Fault(500 * MILLISECOND, PAUSE, 0.0, 700 * MILLISECOND),
-        Fault(1000 * MILLISECOND, CANCEL, 0.99),
+        Fault(1000 * MILLISECOND, CANCEL, 0.5),  # not the last one: the late claim was on that
     )
     return Plan(Options(seed=0, jobs=0, minutes=0.02, others=False), offers, faults)
 
