@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.claim import Done, Failed
-from rota.core.errors import Conflict, Cycle, NothingReady, QueueFull, RotaError, Stale
+from rota.core.errors import Conflict, Contended, Cycle, NothingReady, QueueFull, RotaError, Stale
 from rota.core.job import ACTIVE, BLOCKED, CANCELLED, DONE, READY
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.core.worker import Dead
+from rota.store import hold
 from rota.store.adding import NewJob
 from rota.store.deaths import Death
 from rota.store.exchange import Idle, Report
@@ -67,6 +68,24 @@ def test_of_two_who_claim_one_job_one_gets_it(store: Store) -> None:
         held = one.go_on()
         assert isinstance(other.answer(), Conflict)
     assert store.jobs.get(job).token == held.token
+
+
+def test_a_job_that_its_last_holder_takes_again_meanwhile_is_not_changed_without_its_guard(store: Store) -> None:
+    """Its row names the holder all the while, so that only its state tells that it was claimed in between."""
+    job, crew = add(store), Crew(store)
+    (held,) = crew.exchange().claims
+    crew.exchange([(held.job_id, held.token, Done())], room=0)
+    store.jobs.retry(job)
+    assert store.jobs.get(job).orchestrator == crew.id
+
+    def hold_it(own: Store) -> None:
+        with own.write() as tx:
+            hold.job(tx, job)
+
+    with in_flight(store, exchange(crew)) as one, beside(store, hold_it) as other:
+        assert other.waits()
+        one.go_on()
+        assert isinstance(other.answer(), Contended)
 
 
 def test_two_exchanges_claim_different_jobs_in_order(store: Store) -> None:

@@ -154,8 +154,9 @@ def _guard(tx: Transaction, held: Job) -> None:
         tx.execute("hold.worker", id=held.worker_id)
 
 
-def _holder(held: Job) -> tuple[int | None, str | None]:
-    return held.orchestrator, held.worker_id
+def _holder(job: Job) -> tuple[int | None, str | None] | None:
+    """Whoever holds it; one that is not active keeps the name of its last holder."""
+    return (job.orchestrator, job.worker_id) if job.status == jobs.ACTIVE else None
 
 
 def _is_free(tx: Transaction, name: str) -> bool:
