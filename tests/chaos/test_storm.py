@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from rota.chaos.plan import WORKERS, Options, draw
+from rota.chaos.plan import FATAL, WORKERS, Options, draw
 from rota.chaos.run import kinds
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
@@ -47,7 +47,8 @@ def test_a_storm_loses_nothing_and_commits_nothing_twice(store: str, tmp_path: P
     assert told["jobs"]["done_from_the_source"] == 40
     assert set(told["by_kind_of_worker"]) == set(WORKERS.values())
     assert all(each["begun"] for each in told["by_kind_of_worker"].values()), told["by_kind_of_worker"]
-    assert told["faults"]["kill busy"] >= 1 and told["faults"]["kill orchestrator"] >= 1
+    ended = sum(told["faults"].get(kind, 0) for kind in FATAL)  # whether anyone is busy just then is left to the moment
+    assert ended >= 2 and told["faults"]["kill orchestrator"] >= 1
     assert not any(told["left_behind"].values())
     assert list(tmp_path.iterdir()) == [] == schemas_of_storms()
 
