@@ -15,6 +15,7 @@ from rota.store.claims import Claims
 from rota.store.queues import Queues
 from rota.store.statements import Statements
 from rota.store.transaction import Transaction
+from tests.support.statements import with_mistake
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,16 +32,7 @@ def plant(where: object, name: str, wrong: object) -> None:
 
 
 def change_statement(name: str, old: str, new: str) -> None:
-    right = Statements.text
-
-    def text(self: Statements, asked: str) -> str:
-        found = right(self, asked)
-        if asked != name:
-            return found
-        assert old in found, f"{name} has no {old!r} any more: plant this bug anew"
-        return found.replace(old, new)
-
-    plant(Statements, "text", text)
+    plant(Statements, "text", with_mistake(name, old, new))
 
 
 def settles_with_any_token() -> None:

@@ -14,6 +14,7 @@ from rota.store.claims import Claims
 from rota.store.orchestrators import Orchestrators
 from rota.store.statements import Statements
 from tests.model.machine import StoreMachine
+from tests.support.statements import with_mistake
 
 if TYPE_CHECKING:
     from rota.core.claim import Claim, Outcome
@@ -28,16 +29,7 @@ def run() -> None:
 
 
 def change_statement(monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str) -> None:
-    right = Statements.text
-
-    def text(self: Statements, asked: str) -> str:
-        found = right(self, asked)
-        if asked != name:
-            return found
-        assert old in found, f"{name} has no {old!r} any more: plant this bug anew"
-        return found.replace(old, new)
-
-    monkeypatch.setattr(Statements, "text", text)
+    monkeypatch.setattr(Statements, "text", with_mistake(name, old, new))
 
 
 def test_it_fails_when_settling_does_not_check_the_token(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,24 @@
+"""Statements with a mistake in them, for bugs that are planted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.store.statements import Statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def with_mistake(name: str, old: str, new: str) -> Callable[[Statements, str], str]:
+    """`Statements.text` as it is now, but for one statement."""
+    right = Statements.text
+
+    def text(self: Statements, asked: str) -> str:
+        found = right(self, asked)
+        if asked != name:
+            return found
+        assert old in found, f"{name} has no {old!r} any more: plant this bug anew"
+        return found.replace(old, new)
+
+    return text
