@@ -12,7 +12,7 @@ import pytest
 from rota.store.host import host_id
 from tests.http.servers import Server
 from tests.support.eventually import eventually
-from tests.support.work import Crew, add, add_many
+from tests.support.work import add, add_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,10 +78,11 @@ def test_the_slots_of_a_crew_are_told_and_their_trouble_is_the_systems(server: S
         store.slots.scale("main", host_id(), "tag", 2)
         with server.client().events("worker:tag:*:status", "system:health") as events:
             assert {events.next(type="snapshot")["topic"] for _ in range(3)} >= {"worker:tag:0:status", "system:health"}
-            crew = Crew(store, 1, "tag")
+            orchestrator = store.orchestrators.join()
             trouble = events.next(topic="system:health")
             assert trouble["health"] == {"status": "error", "errors": ["queue tag has no live worker"]}
-            store.orchestrators.came_up(crew.workers[0], "worker:tag:0")
+            worker = store.orchestrators.hire(orchestrator, "worker:tag:0", "tag")
+            store.orchestrators.came_up(worker, "worker:tag:0")
             up = events.next(topic="worker:tag:0:status")["worker"]
             assert (up["component"], up["id"], up["queue_type"]) == ("worker:tag:0", 0, "tag")
             assert events.next(topic="system:health")["health"]["status"] == "healthy"

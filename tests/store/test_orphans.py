@@ -11,6 +11,7 @@ from rota.core.claim import Done, Failed
 from rota.core.errors import Stale
 from rota.core.job import ACTIVE, DONE, FAILED, READY, SCHEDULED
 from rota.core.orchestrator import LEASE
+from rota.core.restart import RestartPolicy
 from rota.core.times import MINUTE, SECOND
 from rota.core.worker import END
 from rota.store.adding import NewJob
@@ -118,6 +119,18 @@ def test_a_new_orchestrator_takes_over_those_that_live_and_buries_the_rest(store
     assert [each.id for each in store.orchestrators.live()] == [newer]
     with pytest.raises(Stale):
         store.orchestrators.renew(crew.id)
+
+
+def test_a_slot_whose_worker_died_before_it_was_written_up_stays_as_its_death_left_it(store: Store) -> None:
+    """A death overtakes what is less urgent; what comes after it is late, not news."""
+    crew = Manned(store)
+    store.orchestrators.record_death(death(crew), Report(), RestartPolicy(most_in_window=0))
+    last = store.events.last()
+    store.orchestrators.came_up(crew.worker, crew.slot.name)
+    store.orchestrators.mirror([], [("late", crew.slot.name)])
+    assert crew.stands() == ("failed", None, None)
+    assert store.workers.get(crew.worker).status == "dead"
+    assert not [fact for event in store.events.after(last) for fact in event.facts if fact[1] == "move"]
 
 
 def test_readers_see_what_workers_report_and_how_they_are(store: Store) -> None:

@@ -100,7 +100,7 @@ class Hearing:
                 child.stopping, child.health = True, child.health.healthy(now())
             case _:
                 child.health = child.health.healthy(now())
-                if place.state == slot.STARTING:
+                if place.state == slot.STARTING and child.ending is None:
                     self._is_up(place, child)
         metrics = report.metrics(body)
         if metrics != child.report.get("metrics", {}):

@@ -130,8 +130,7 @@ class Orchestrators:
             tx.tell("worker", workers.REGISTER, worker, slot=slot)
             if home.access is not None:
                 tx.execute("token.bind", worker=worker, token=home.access)
-            if process:
-                move(tx, slot, slots.STARTING, worker, None)
+            move(tx, slot, slots.STARTING, worker, None)
         return worker
 
     @again

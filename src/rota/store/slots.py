@@ -98,8 +98,8 @@ def move(tx: Transaction, name: str, status: str, worker: str | None, start_at: 
 
 def come_up(tx: Transaction, name: str, worker: str) -> None:
     """The worker in a slot is ready."""
-    tx.execute("slot.come_up", name=name, worker=worker, now=tx.now)
-    tx.tell("slot", "move", name, status=slots.UP, worker=worker)
+    if tx.execute("slot.come_up", name=name, worker=worker, now=tx.now):
+        tx.tell("slot", "move", name, status=slots.UP, worker=worker)
 
 
 def remember(tx: Transaction, name: str, history: History) -> None:

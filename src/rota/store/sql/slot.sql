@@ -27,8 +27,9 @@ UPDATE slot SET wanted = :wanted, updated_at = :now WHERE name = :name
 UPDATE slot SET status = :status, worker = :worker, start_at = :start_at, health = NULL, updated_at = :now WHERE name = :name
 
 -- name: come_up
--- Its worker is ready: starts that ran out of time are forgiven.
-UPDATE slot SET status = 'up', worker = :worker, start_at = NULL, health = 'healthy', unstarted = 0, updated_at = :now WHERE name = :name
+-- Its worker is ready: starts that ran out of time are forgiven. One whose death was written first stays dead.
+UPDATE slot SET status = 'up', health = 'healthy', unstarted = 0, updated_at = :now
+WHERE name = :name AND worker = :worker AND status = 'starting' RETURNING name
 
 -- name: empty
 -- Its orchestrator leaves: nothing waits to be started any more. A slot that failed stays so.
@@ -38,8 +39,8 @@ WHERE status <> 'failed' AND EXISTS
      WHERE orchestrator.id = :orchestrator AND orchestrator.crew = slot.crew AND orchestrator.host = slot.host)
 
 -- name: feel
--- The health of its worker.
-UPDATE slot SET health = :health WHERE name = :name
+-- The health of its worker, if it still has one.
+UPDATE slot SET health = :health WHERE name = :name AND worker IS NOT NULL
 
 -- name: served
 -- The queues that a living orchestrator has a pool for; the pool default serves all others.
