@@ -170,22 +170,17 @@ class Hub:
                 reader.nudge()
 
     async def _advance(self) -> None:
-        """Hand out what happened since; states at most ten times a second."""
-        found, moved, lag = await self._stores.ask(self._read)
+        """Hand out what happened since, in one piece: each reader is woken once."""
+        found, lag = await self._stores.ask(self._read)
         self._hand_out(found)
         self._own.saw(lag)
-        now = time.monotonic()
-        self._is_stale |= moved or now - self._flushed >= self._poll
-        if self._is_stale and self._readers and now - self._flushed >= FLUSH_EVERY:
-            self._flushed, self._is_stale = now, False
-            self._hand_out(await self._stores.ask(lambda _: self._reading().states()))
         for reader in self._all():
             if reader.token_id in self._revoked:
                 reader.end()
         self._revoked.clear()
 
-    def _read(self, store: Store) -> tuple[list[Change], bool, int | None]:
-        """In the feed's thread: the moves since, whether anything happened, and how long ago the last of it was."""
+    def _read(self, store: Store) -> tuple[list[Change], int | None]:
+        """In the feed's thread: the moves since, at times the states too, and how long ago the last move was."""
         if self._feed is None:
             with store.database.read():  # one moment: no event is counted twice
                 self._feed = Feed(store, most=MOST_JOBS, on_event=self._note)
@@ -194,7 +189,12 @@ class Hub:
         before, found = self._feed.cursor, self._feed.moves()
         moved = self._feed.cursor != before
         lag = store.now() - self._feed.last_at if moved and self._feed.last_at is not None else None
-        return found, moved, lag
+        now = time.monotonic()
+        self._is_stale |= moved or now - self._flushed >= self._poll
+        if self._is_stale and self._readers and now - self._flushed >= FLUSH_EVERY:
+            self._flushed, self._is_stale = now, False
+            found = [*found, *self._feed.states()]
+        return found, lag
 
     def _want(self, more: Sequence[str]) -> None:
         """Look at what the readers want, and at these topics too."""
