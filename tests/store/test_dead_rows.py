@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from rota.core.claim import Done
+from rota.core.claim import Done, Released
+from rota.core.job import READY
+from rota.core.look import Floor
+from rota.core.times import HOUR, SECOND
+from rota.store.looks import Looks
 from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.link import address
 from tests.support.postgres import shared
 from tests.support.stores import rows, store_at
-from tests.support.work import Crew, add_many
+from tests.support.work import Crew, add, add_many, status
 
 if TYPE_CHECKING:
     from rota.store.store import Store
@@ -21,10 +26,15 @@ if TYPE_CHECKING:
 JOBS = 5_000
 
 
-def pages_of_a_pick(store: Store) -> int:
+def pages_of_a_pick(store: Store, behind: Floor | None = None) -> int:
     """How many pages a claim looks at, which no other load on the machine changes."""
     assert isinstance(store.database, PostgresDatabase)
-    text = store.database.texts.plain("claim.pick").replace(":queue", "'default'").replace(":most", "1")
+    text = store.database.texts.plain("claim.pick_behind" if behind else "claim.pick")
+    words = {"queue": "'default'", "most": "1"}
+    if behind:
+        words |= {"priority": f"{behind.priority}", "id": f"{behind.id}", "newest": f"{behind.newest}"}
+    for word, value in words.items():
+        text = text.replace(f":{word}", value)
     with psycopg.connect(address(store.database.url).conninfo) as connection:
         connection.execute(f"SET search_path TO {store.database.schema}".encode())
         connection.execute("SET enable_seqscan = off")
@@ -64,3 +74,54 @@ def test_behind_an_old_snapshot_claims_go_on_in_order_and_are_as_cheap_again_whe
             reader.rollback()
         rows(store, "VACUUM job")
         assert pages_of_a_pick(store) <= 5 * few
+
+
+ENDED = 150_000
+ADD = f"""INSERT INTO job (id, queue, kind, title, priority, status, due_wall, max_attempts, created_at)
+SELECT nextval('number_job'), 'default', 'work', 'ended', 0, 'ready', 0, 1, 1 FROM generate_series(1, {ENDED})"""
+
+
+@pytest.mark.timeout(240)
+def test_looks_past_what_an_old_snapshot_keeps_are_few() -> None:
+    """Fault 39: a look that was slow is not made again soon; in between those behind it are as cheap as ever."""
+    with shared().database() as url, store_at(url) as store:
+        add_many(store, 100)
+        few = pages_of_a_pick(store)
+        with psycopg.connect(address(store.database.url).conninfo) as reader:
+            reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            reader.execute("SELECT count(*) FROM pg_class").fetchall()
+            rows(store, ADD)
+            rows(store, "UPDATE job SET status = 'done' WHERE status = 'ready'")
+            ids = add_many(store, 300)
+            crew = Crew(store, 1)
+            first = [each.job_id for _ in range(2) for each in crew.exchange(room=100).claims]
+            floor = store.looks.floor("default")
+            assert floor is not None and floor.id == ids[199], "the look was not slow: that tests nothing"
+            assert pages_of_a_pick(store) > 50 * few
+            assert pages_of_a_pick(store, floor) <= 5 * few
+            assert [*first, *(each.job_id for each in crew.exchange(room=100).claims)] == ids
+
+
+def test_behind_the_last_taken_every_priority_is_seen_and_at_last_what_came_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with shared().database() as url, store_at(url) as store:
+        low, older, newer = (add(store, priority=p) for p in (-1, 0, 0))
+        crew = Crew(store, 1)
+
+        def taken(room: int = 1) -> list[int]:
+            held = crew.exchange(room=room).claims
+            claims.update({each.job_id: each.token for each in held})
+            return [each.job_id for each in held]
+
+        claims: dict[int, int] = {}
+        assert taken(2) == [older, newer]
+        floor = Floor(0, newer, newer, SECOND, time.monotonic_ns() // 1000 + HOUR)
+        store.looks = Looks({"default": floor})
+        crew.exchange([(older, claims[older], Released())], room=0)
+        assert status(store, older) == READY
+        high, another = add(store, priority=1), add(store)
+        assert taken() == [high] and taken(9) == [another, low]
+        assert taken() == [], "it was walked past, and the look from the best is not due"
+        monkeypatch.setattr("time.monotonic_ns", lambda: floor.until * 1000)
+        assert taken() == [older]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from rota.core import job as jobs
 from rota.core.claim import Done, verb_of
 from rota.core.errors import Stale
@@ -125,6 +127,7 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
 
 
 def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -> Exchange:
+    store.looks.begin(time.monotonic_ns() // 1000)
     with store.write(f"orchestrator-{id}") as tx:
         mine = {"id": id, "number": number + 1, "lease": LEASE, **tx.clock}
         tx.foresee("orchestrator.advance", **mine)
@@ -203,14 +206,16 @@ def _foresee_picks(store: Store, tx: Transaction, report: Report) -> bool:
         if each.room > 0:
             by_queue.setdefault(each.queue, []).append(each)
     for queue, idle in sorted(by_queue.items()):
-        _foresee_pick(tx, queue, idle, report.fills)
+        _foresee_pick(store, tx, queue, idle, report.fills)
     return bool(by_queue)
 
 
-def _foresee_pick(tx: Transaction, queue: str, idle: Sequence[Idle], fills: bool, most: int | None = None) -> None:
+def _foresee_pick(
+    store: Store, tx: Transaction, queue: str, idle: Sequence[Idle], fills: bool, most: int | None = None
+) -> None:
     if fills:
-        tx.foresee("claim.pick", queue=internal_queue(queue), most=len(idle))
-    tx.foresee("claim.pick", queue=queue, most=_room(idle, most))
+        store.looks.foresee(tx, internal_queue(queue), len(idle))
+    store.looks.foresee(tx, queue, _room(idle, most))
 
 
 def _served(idle: Sequence[Idle]) -> set[str] | None:
@@ -233,11 +238,13 @@ def _claim(store: Store, tx: Transaction, id: int, report: Report, queues: list[
     store.plain_queues = frozenset(queue.name for queue in open_ones if not (queue.has_limits or queue.is_one_by_one))
     for queue in open_ones:
         if queue.name in wanted:
-            claims += _hand_out(tx, id, queue, wanted[queue.name], report.fills)
-    return claims + (_serve_all(tx, id, open_ones, spare, report) if spare else [])
+            claims += _hand_out(store, tx, id, queue, wanted[queue.name], report.fills)
+    return claims + (_serve_all(store, tx, id, open_ones, spare, report) if spare else [])
 
 
-def _serve_all(tx: Transaction, id: int, queues: Sequence[Queue], idle: list[Idle], report: Report) -> list[Handout]:
+def _serve_all(
+    store: Store, tx: Transaction, id: int, queues: Sequence[Queue], idle: list[Idle], report: Report
+) -> list[Handout]:
     """Hand out from every queue that has no pool, round robin: the one after the last served comes first."""
     served = {name for (name,) in tx.execute("slot.served")}
     unserved = sorted((queue for queue in queues if queue.name not in served), key=lambda queue: queue.name)
@@ -247,7 +254,7 @@ def _serve_all(tx: Transaction, id: int, queues: Sequence[Queue], idle: list[Idl
     share = -(-sum(each.room for each in idle) // max(1, len(turn)))
     for most in (share, None):
         for queue in turn:
-            found = _hand_out(tx, id, queue, idle, report.fills, most)
+            found = _hand_out(store, tx, id, queue, idle, report.fills, most)
             claims += found
             idle = _after(idle, found)
             if not idle:
@@ -270,19 +277,19 @@ def _after(idle: list[Idle], claims: Sequence[Handout]) -> list[Idle]:
 
 
 def _hand_out(
-    tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], fills: bool, most: int | None = None
+    store: Store, tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], fills: bool, most: int | None = None
 ) -> list[Handout]:
     """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
     if tx.far and not queue.is_one_by_one:
-        _foresee_pick(tx, queue.name, idle, fills, most)
-    fillers = tx.execute("claim.pick", queue=internal_queue(queue.name), most=len(idle)) if fills else []
+        _foresee_pick(store, tx, queue.name, idle, fills, most)
+    fillers = store.looks.pick(tx, internal_queue(queue.name), len(idle)) if fills else []
     if fillers:
         tx.something_to_claim = True  # jobs may have been picked for which there is no room now: others look again
         dealt = _deal([each.but(room=1) for each in idle], fillers)
         claims = _deal_out(tx, id, queue, dealt, idle, internal=True) if dealt else []
         idle = _after(list(idle), claims)
-        return claims + (_hand_out_jobs(tx, id, queue, idle, most) if idle else [])
-    return _hand_out_jobs(tx, id, queue, idle, most)
+        return claims + (_hand_out_jobs(store, tx, id, queue, idle, most) if idle else [])
+    return _hand_out_jobs(store, tx, id, queue, idle, most)
 
 
 def _room(idle: Sequence[Idle], most: int | None) -> int:
@@ -291,7 +298,7 @@ def _room(idle: Sequence[Idle], most: int | None) -> int:
 
 
 def _hand_out_jobs(
-    tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None
+    store: Store, tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None
 ) -> list[Handout]:
     if queue.is_one_by_one:
         idle = [each if each.crowd else each.but(room=1) for each in idle if each.crowd or not each.held]
@@ -299,8 +306,11 @@ def _hand_out_jobs(
     if queue.is_limited:
         allowance = allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, want, tx.now)
         want = allowance.granted
-    picked = tx.execute("claim.pick", queue=queue.name, most=want) if want else []
+    if not want:
+        return []
+    picked = store.looks.pick(tx, queue.name, want)
     dealt = _deal(idle, picked) if picked else []
+    store.looks.took(queue.name, [row for _, row in dealt])
     if not dealt:
         return []
     if queue.rate is not None:
@@ -326,7 +336,7 @@ def _deal_out(
     fenced = queue.fence == "end"
     for (worker, row), token in zip(dealt, drawn, strict=True):
         job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, *more = row
-        source, key, trace, scheduled_for, alone, _ = more
+        source, key, trace, scheduled_for, _, alone, _ = more
         tokens.setdefault(worker, {})[job] = token
         runs = _runs(tx, job) if last_token is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)

@@ -8,6 +8,7 @@ from rota.core.errors import NotAllowed, SchemaMismatch
 from rota.core.ids import worker_id
 from rota.store import tend
 from rota.store.again import again
+from rota.store.looks import Looks
 from rota.store.transaction import Transaction
 
 TYPE_CHECKING = False
@@ -57,6 +58,7 @@ class Store:
         self._outdated = outdated
         self.entropy = entropy
         self.plain_queues: frozenset[str] = frozenset()  # open and without limits, when last looked at; a hint
+        self.looks = Looks()
 
     @property
     def jobs(self) -> Jobs:

@@ -1,8 +1,8 @@
 -- name: pick
 -- The best ready jobs of a queue, to be handed out; `token` is the last one each had, and last comes the next, where
--- that was drawn with the pick.
+-- that was drawn with the pick. Before `alone`: how long it took so far, where that may be long.
 SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, scheduled_for,
-    alone, NULL FROM job
+    0, alone, NULL FROM job
 WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most $skip_locked
 
 -- name: take
