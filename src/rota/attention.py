@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rota.core.queue import Queue
+    from rota.core.schedule import Schedule
     from rota.core.times import Duration, Instant
     from rota.store.crews import Live
     from rota.store.slots import Slot
     from rota.store.store import Store
 
-HOST, SLOT, QUEUE, JOB, RUN = "host", "slot", "queue", "job", "run"
-NOUNS = (HOST, SLOT, QUEUE, JOB, RUN)
+HOST, SLOT, QUEUE, SCHEDULE, JOB, RUN = "host", "slot", "queue", "schedule", "job", "run"
+NOUNS = (HOST, SLOT, QUEUE, SCHEDULE, JOB, RUN)
 MOST = 50  # of one noun: beyond, somebody has noticed
 _FAILED_LOOKED_AT, _HELD_LOOKED_AT, _RUNS_COMPARED = 1000, 1000, 1000
 _LEFT_STANDING = (slots.STARTING, slots.UP, slots.BACKOFF, slots.STOPPING)
@@ -47,7 +48,7 @@ class Held(Record):
 
 
 def notices(store: Store) -> list[Notice]:
-    """All that needs attention now: hosts, then slots, queues, quarantined jobs and runs that take too long."""
+    """All that needs attention now: hosts, then slots, queues, schedules, quarantined jobs and overlong runs."""
     if store.link is not None:
         return [
             Notice(each["noun"], each["which"], each["text"], instant_of(each["since"]) if each["since"] else None)
@@ -61,6 +62,7 @@ def notices(store: Store) -> list[Notice]:
         *unreachable_hosts(every, store.orchestrators.live(), store.orchestrators.hosts(), now)[:MOST],
         *failed_slots(every)[:MOST],
         *open_breakers(status.queue for status in store.queues.list())[:MOST],
+        *idle_schedules(store.schedules.list())[:MOST],
         *(Notice(JOB, str(id), f"{title}: {error}", at) for id, title, _, error, at in failed),
         *overlong_runs((Held(*row) for row in held), longest, now)[:MOST],
     ]
@@ -104,6 +106,18 @@ def open_breakers(queues: Iterable[Queue]) -> list[Notice]:
         for queue in queues
         if queue.paused_at is not None and queue.paused_by == BREAKER
     ]
+
+
+def idle_schedules(every: Iterable[Schedule]) -> list[Notice]:
+    """Schedules whose last time brought no job, or one that failed; a paused one is known to bring none."""
+    going = [schedule for schedule in every if schedule.paused_at is None]
+    found = [Notice(SCHEDULE, each.name, each.error, None) for each in going if each.error is not None]
+    found += [
+        Notice(SCHEDULE, each.name, f"its last job, {each.last_job}, failed", each.fired_at)
+        for each in going
+        if each.error is None and each.last_status == jobs.FAILED
+    ]
+    return found
 
 
 def overlong_runs(held: Iterable[Held], longest: Mapping[str, Duration], now: Instant) -> list[Notice]:

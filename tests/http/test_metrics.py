@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rota.core.claim import Done, Snoozed
 from rota.core.job import NewJob
+from rota.core.schedule import NewSchedule
 from rota.core.slot import HTTP
 from rota.core.source import Declared
 from rota.core.times import MINUTE
@@ -106,6 +107,21 @@ def test_they_tell_what_happened(server: Server) -> None:
     assert found["rota_write_lock_wait_seconds",] < 60
 
 
+def test_a_schedule_is_told_by_its_jobs_and_its_next_time(server: Server) -> None:
+    with server.store() as store:
+        going, full, paused = (store.schedules.add(NewSchedule(name, "0 4 * * *")) for name in ("a", "b", "c"))
+        store.schedules.run("a")
+        store.schedules.pause("c")
+        with store.write() as tx:
+            tx.execute("schedule.refused", name="b", error="nothing was added")
+    found, name = samples(server), "rota_schedule_next_timestamp_seconds"
+    assert going.next_at is not None and found[name, "a"] == going.next_at / 1e6
+    assert (name, paused.name) not in found and (name, full.name) in found
+    assert [found["rota_schedule_added_total", name] for name in "abc"] == [1, 0, 0]
+    assert [found["rota_schedule_paused", name] for name in "abc"] == [0, 0, 1]
+    assert [found["rota_schedule_refused", name] for name in "abc"] == [0, 1, 0]
+
+
 def test_a_source_is_told_by_its_own_counters(server: Server) -> None:
     with server.store() as store:
         store.sources.declare([Declared("files", "tag", "tag", MINUTE, 1, 10, None)])
@@ -183,6 +199,7 @@ def test_every_request_is_counted_under_its_route(server: Server) -> None:
 def test_the_alerts_and_the_dashboard_ask_for_metrics_that_there_are(server: Server) -> None:
     with server.store() as store:
         busy_day(store)
+        store.schedules.add(NewSchedule("report", "0 4 * * *"))
     eventually(lambda: ("rota_worker_deaths_total", "signaled") in samples(server))
     names = {key[0] for key in samples(server)} | {"rota_slots", "rota_slot_restarts_total"}
     rules, board = ROOT / "deploy" / "alerts.yml", ROOT / "deploy" / "grafana.json"

@@ -8,6 +8,7 @@ from rota.attention import Notice, notices
 from rota.core.claim import Done
 from rota.core.orchestrator import LEASE
 from rota.core.restart import RestartPolicy
+from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.store.deaths import Death
@@ -56,6 +57,29 @@ def test_a_queue_whose_breaker_is_open_but_none_that_a_person_paused(store: Stor
     store.queues.pause("other")
     (found,) = notices(store)
     assert (found.noun, found.which) == ("queue", "default") and "no route to host" in found.text
+
+
+def test_a_schedule_whose_last_time_brought_no_job_or_one_that_failed(store: Store, clock: FakeClock) -> None:
+    store.schedules.add(NewSchedule("report", "0 * * * *", queue="night", max_attempts=1))
+    first = store.schedules.run("report").id
+    assert notices(store) == []
+    store.queues.set("night", max_depth=1)
+    clock.advance(HOUR)
+    store.tend()
+    (refused,) = notices(store)
+    assert (refused.noun, refused.which) == ("schedule", "report") and "is full" in refused.text
+    fail(store, first, "no ink")
+    store.queues.set("night", max_depth=None)
+    clock.advance(HOUR)
+    store.tend()
+    assert notices(store) == []
+    schedule = store.schedules.get("report")
+    last = schedule.last_job
+    assert last is not None and last != first
+    fail(store, last, "no ink")
+    assert notices(store) == [Notice("schedule", "report", f"its last job, {last}, failed", schedule.fired_at)]
+    store.schedules.pause("report")
+    assert notices(store) == []
 
 
 def test_a_quarantined_job_but_none_that_just_failed(store: Store, clock: FakeClock) -> None:

@@ -126,7 +126,7 @@ export interface Death {
 }
 
 export interface Notice {
-  noun: "host" | "slot" | "queue" | "job" | "run";
+  noun: "host" | "slot" | "queue" | "schedule" | "job" | "run";
   which: string;
   text: string;
   since: string | null;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rota.attention import HOST, JOB, RUN, notices
+from rota.attention import HOST, JOB, RUN, SCHEDULE, notices
 from rota.cli.begin import home
 from rota.cli.doctor import BAD, OK, WARN, Finding
 from rota.core import slot as slots
@@ -91,6 +91,7 @@ def look_at_notices(store: Store) -> Iterator[Finding]:
     """What the dashboard says needs attention, beyond slots and queues."""
     mends = {
         HOST: "`rota orchestrator status` shows it",
+        SCHEDULE: "`rota schedule list` shows its last job",
         RUN: "`rota why {}`",
         JOB: "`rota retry {}` once it is mended",
     }

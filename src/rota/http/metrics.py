@@ -45,6 +45,10 @@ TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "rota_source_successes": (COUNTER, ("source",), "Jobs of a source that ended well."),
     "rota_source_errors": (COUNTER, ("source",), "Attempts of a source's jobs that failed."),
     "rota_source_repeated": (COUNTER, ("source",), "Keys held back because they came again and again."),
+    "rota_schedule_added": (COUNTER, ("schedule",), "Jobs that a schedule added, until it is removed."),
+    "rota_schedule_next_timestamp_seconds": (GAUGE, ("schedule",), "When a schedule that is not paused is due next."),
+    "rota_schedule_paused": (GAUGE, ("schedule",), "Whether a schedule adds nothing until it is resumed."),
+    "rota_schedule_refused": (GAUGE, ("schedule",), "Whether the last time of a schedule found its queue full."),
     "rota_write_lock_wait_seconds": (GAUGE, (), "How long one wait for the write lock took just now."),
     "rota_http_requests": (COUNTER, ("method", "path", "status"), "Requests answered by this process."),
     "rota_http_request_seconds": (COUNTER, ("method", "path"), "Time this process spent on them."),
@@ -87,6 +91,7 @@ class _Collector:
         yield from _of_crew(store)
         yield from _counted(store)
         yield from _of_sources(store)
+        yield from _of_schedules(store)
         yield _family("rota_write_lock_wait_seconds", [((), _probe(store))])
         yield _family("rota_http_requests", own.requests.items())
         yield _family("rota_http_request_seconds", own.seconds.items())
@@ -143,6 +148,15 @@ def _of_sources(store: Store) -> Iterator[Metric]:
         ("rota_source_repeated", "repeated_count"),
     ):
         yield _family(name, [((each.source.name,), getattr(each.source, field)) for each in found])
+
+
+def _of_schedules(store: Store) -> Iterator[Metric]:
+    found = store.schedules.list()
+    yield _family("rota_schedule_added", [((each.name,), each.fired_count) for each in found])
+    due = [((each.name,), each.next_at / SECOND) for each in found if each.next_at and each.paused_at is None]
+    yield _family("rota_schedule_next_timestamp_seconds", due)
+    yield _family("rota_schedule_paused", [((each.name,), int(each.paused_at is not None)) for each in found])
+    yield _family("rota_schedule_refused", [((each.name,), int(each.error is not None)) for each in found])
 
 
 def _histogram(name: str, meters: list[Meter]) -> Metric:

@@ -25,7 +25,7 @@ class Me(Answer):
 class Notice(Answer):
     """Something that needs attention; a run is named by its job."""
 
-    noun: Literal["host", "slot", "queue", "job", "run"]
+    noun: Literal["host", "slot", "queue", "schedule", "job", "run"]
     which: str
     text: str
     since: Moment | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.attention import HOST, QUEUE, SLOT
+from rota.attention import JOB, QUEUE, RUN, SLOT
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
@@ -112,10 +112,10 @@ def attention_rows(look: Look, now: Instant) -> Iterator[Row]:
             yield Row(key, cells, queue=queue, slot=notice.which)
         elif notice.noun == QUEUE:
             yield Row(key, cells, queue=notice.which)
-        elif notice.noun == HOST:
-            yield Row(key, cells)
-        else:
+        elif notice.noun in (JOB, RUN):
             yield Row(key, cells, job=int(notice.which))
+        else:
+            yield Row(key, cells)
 
 
 def queue_rows(look: Look, pace: Pace, now: Instant) -> Iterator[Row]:

@@ -10,7 +10,7 @@ import { agos, begun, bridged, last, perSecond } from "../series.ts";
 import type { Death, Notice, Pace, Queue, Series } from "../types.ts";
 import { Ago, Do, Empty, JobLink, Page, Panel, Shape, Shown, State, Table, useMay } from "../ui.tsx";
 
-const NOUN_STATE: Record<Notice["noun"], string> = { host: "unreachable", slot: "failed", queue: "paused", job: "failed", run: "late" };
+const NOUN_STATE: Record<Notice["noun"], string> = { host: "unreachable", slot: "failed", queue: "paused", schedule: "failed", job: "failed", run: "late" };
 
 const ABOUT: Record<string, string> = { p50: "half of them took no longer", p95: "95 of 100 took no longer", finished: "ended well", failed: "attempts that failed, died or lapsed" };
 
@@ -22,6 +22,8 @@ function placeOf(notice: Notice): string {
       return to("workers", notice.which);
     case "queue":
       return to("queues", notice.which);
+    case "schedule":
+      return to("schedules");
     case "job":
     case "run":
       return to("jobs", notice.which);
@@ -29,7 +31,7 @@ function placeOf(notice: Notice): string {
 }
 
 function Attention(): JSX.Element {
-  const look = useLook<Notice[]>("attention", ["health", "worker", "queue"], 2000);
+  const look = useLook<Notice[]>("attention", ["health", "worker", "queue", "schedule"], 2000);
   return (
     <Shown look={look}>
       {(notices) =>
