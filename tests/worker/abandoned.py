@@ -76,6 +76,7 @@ class Abandoned:
         (folder / "shop.py").write_text(SHOP + tasks)
         self.store = open_store(self.path, Settings(), make=True)
         self.worker_id, self.pid = "", 0
+        self.env: dict[str, str] = {}
         self._parent: subprocess.Popen[str] | None = None
 
     def add(self, kind: str, **more: Any) -> int:
@@ -86,7 +87,13 @@ class Abandoned:
         words = [sys.executable, "-c", PARENT, self.path, str(room), fence, queue, str(concurrency)]
         pipe = subprocess.PIPE
         self._parent = subprocess.Popen(
-            words, cwd=self.folder, env=environment(), stdin=pipe, stdout=pipe, text=True, start_new_session=True
+            words,
+            cwd=self.folder,
+            env=environment(**self.env),
+            stdin=pipe,
+            stdout=pipe,
+            text=True,
+            start_new_session=True,
         )
         assert self._parent.stdout is not None
         self.worker_id, self.pid = json.loads(self._parent.stdout.readline())

@@ -13,6 +13,7 @@ from rota.core.claim import Done
 from rota.core.times import SECOND
 from rota.core.worker import Dead
 from rota.store import orphans, tend
+from rota.store.host import is_stopped
 from tests.support.eventually import eventually
 from tests.worker.abandoned import Abandoned, is_alive
 
@@ -49,6 +50,19 @@ def greedy(name):
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     kept = [open(os.devnull) for _ in range(1100)]
+    note(f"hold {name}")
+    wait_for(f"go-{name}")
+
+@app.task()
+def stands(name):
+    """Once no job is served any more, stand still."""
+    main = threading.main_thread().ident
+    def serves(frame):
+        return frame is not None and (frame.f_code.co_name == "_serve" or serves(frame.f_back))
+    def stand():
+        while serves(sys._current_frames()[main]): time.sleep(0.005)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    threading.Thread(target=stand, daemon=True).start()
     note(f"hold {name}")
     wait_for(f"go-{name}")
 
@@ -256,6 +270,29 @@ def test_a_killed_helper_is_replaced_and_nothing_is_lost(crew: Abandoned) -> Non
     crew.let_go("h")
     eventually(crew.is_over)
     assert (crew.job(job).status, crew.job(job).attempts) == ("done", 1)
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_an_orphan_that_stands_still_is_ended_whether_or_not_it_has_a_job(crew: Abandoned, busy: bool) -> None:
+    job = crew.add("stands", payload={"name": "n"})
+    crew.env = {"ROTA_FRAME_INTERVAL": "50ms", "ROTA_SILENT_INTERVAL": "200ms"}
+    crew.start()
+    crew.holds("n")
+    crew.orphan()
+    eventually(crew.is_alone)
+    helper = crew.helper()
+    os.kill(helper, signal.SIGSTOP)  # so that it does not let the worker go
+    if busy:
+        os.kill(crew.pid, signal.SIGSTOP)
+    else:
+        crew.let_go("n")
+    eventually(lambda: is_stopped(crew.pid))
+    os.kill(helper, signal.SIGCONT)
+    eventually(crew.is_over)
+    eventually(lambda: not is_alive(helper))
+    assert crew.job(job).status == ("ready" if busy else "done")
+    certificate = crew.store.workers.certificate(crew.worker_id)
+    assert certificate is not None and certificate.reason == "heartbeat_timeout"
 
 
 def test_the_lease_is_renewed_and_the_worker_beats_as_long_as_the_job_takes(crew: Abandoned) -> None:

@@ -212,19 +212,21 @@ class Orphan:
 
     def _tend_the_claims(self, now: float) -> None:
         """Renew them; once there is none, the worker may leave."""
-        if not self._held:
-            if not self._dismissed:
-                self._dismissed = True
-                self._send(frames.STOP, {})
-            return
+        if not self._held and not self._dismissed:
+            self._dismissed = True
+            self._send(frames.STOP, {})
+        self._mind_a_stopped_one(now)
+        if self._held and now >= self._renew_at:
+            self._renew()
+
+    def _mind_a_stopped_one(self, now: float) -> None:
+        """End a worker that stands still for too long; one that has nothing in hand any more cannot leave by itself."""
         if not self._process.is_stopped:
             self._stopped_since = None
         elif self._stopped_since is None:
             self._stopped_since = now
         elif now - self._stopped_since >= self._silence:
             self._end(HEARTBEAT_TIMEOUT, STOPPED)
-        if now >= self._renew_at:
-            self._renew()
 
     def _renew(self) -> None:
         began, claims = since_boot(), [(claimed.job, claimed.token) for claimed in self._held.values()]
@@ -244,7 +246,7 @@ class Orphan:
 
     def _lose(self, tokens: frozenset[int]) -> None:
         """Someone else may run these now: these runs of them end, and the worker with the last."""
-        lost = [self._held.pop(token) for token in tokens]
+        lost = [claimed for token in tokens if (claimed := self._held.pop(token, None))]  # some may have ended since
         if lost and not self._held:
             self._dismissed = True
             self._send(frames.LOST, {})
