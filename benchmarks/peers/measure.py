@@ -141,8 +141,7 @@ def _drain(here: Running, jobs: int, workers: int, most: float) -> float:
 def pickup(system: System, places: Places, much: Size) -> list[float]:
     """Milliseconds from before an enqueue to the start of that job, on an idle system with two worker processes."""
     with running(system, places) as here, here.workers(2) as process:
-        here.ask("add", 20, much.add_for)
-        _wait(here, process, lambda: here.count() >= 20)
+        _warm_up(here, process, 20, much)
         time.sleep(0.5)
         return [float(ms) for ms in here.ask("pickup", much.pickups)]
 
@@ -150,8 +149,7 @@ def pickup(system: System, places: Places, much: Size) -> list[float]:
 def again(system: System, places: Places, much: Size) -> float | None:
     """Milliseconds from SIGKILL of the process that has a job in hand to its next start; None: not within the time."""
     with running(system, places) as here, here.workers(2) as process:
-        here.ask("add", 4, much.add_for)
-        _wait(here, process, lambda: here.count() >= 4)
+        _warm_up(here, process, 4, much)
         here.ask("hold")
         _wait(here, process, lambda: bool(work.marks(here.marks, work.HOLD)))
         time.sleep(1)  # whatever notes that a job is in hand has done so
@@ -164,6 +162,12 @@ def again(system: System, places: Places, much: Size) -> float | None:
                 return (later[0] - killed) / 1e6
             time.sleep(0.005)
     return None
+
+
+def _warm_up(here: Running, process: subprocess.Popen[bytes], jobs: int, much: Size) -> None:
+    """Let the workers run a few jobs; a slow system may add fewer in its time."""
+    added = here.ask("add", jobs, much.add_for)["jobs"]
+    _wait(here, process, lambda: here.count() >= added)
 
 
 def _wait(here: Running, process: subprocess.Popen[bytes], seen: Callable[[], bool]) -> None:
