@@ -323,7 +323,7 @@ def crew(store: Store, pid: int | None) -> Document:
         "last_reconcile_at": _at(here.last_reconcile_at) if here else None,
         "pools": pools,
         "slots": [slot(each, now, hosts) for each in slots],
-        "orchestrators": [orchestrator(each) for each in live],
+        "orchestrators": [orchestrator(each, now) for each in live],
         "settings": settings(store.settings),
     }
 
@@ -338,11 +338,13 @@ def settings(settings: Settings) -> Document:
     return {name: value / SECOND if is_duration(name) else value for name, value in shown.items()}
 
 
-def orchestrator(live: Live) -> Document:
+def orchestrator(live: Live, now: Instant) -> Document:
     """An orchestrator that is not gone."""
+    from rota.core.orchestrator import shown
+
     return {
         "id": live.id,
-        "status": live.status,
+        "status": shown(live.status, live.lease_expires_at, now),
         "crew": live.crew,
         "hostname": live.hostname,
         "host_id": live.host,

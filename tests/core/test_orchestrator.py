@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.core.orchestrator import LEASE, RENEW_EVERY, Pulse, is_lapsed
+from rota.core.orchestrator import LEASE, RENEW_EVERY, RUNNING, Pulse, is_lapsed, shown
 from rota.core.times import SECOND
 
 NOW = 1000 * SECOND
@@ -31,3 +31,11 @@ def test_a_lease_lapses_at_its_end_and_not_before() -> None:
 def test_a_grace_gives_one_whole_lease_from_when_it_was_set() -> None:
     assert not is_lapsed(NOW - LEASE, NOW, NOW + LEASE - 1)
     assert is_lapsed(NOW - LEASE, NOW, NOW + LEASE)
+
+
+def test_one_that_missed_a_renewal_is_shown_as_late_before_its_lease_lapses() -> None:
+    renewed_at = NOW - 2 * RENEW_EVERY
+    assert shown(RUNNING, renewed_at + LEASE, NOW) == RUNNING
+    assert shown(RUNNING, renewed_at + LEASE, NOW + 1) == "late"
+    assert renewed_at + LEASE > NOW + 1
+    assert shown(RUNNING, None, NOW) == RUNNING

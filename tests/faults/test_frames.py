@@ -78,7 +78,7 @@ def say_nothing_but_rubbish():
     pipe = socket.socket(fileno=os.dup(PIPE))
     os.dup2(kept[0].fileno(), PIPE)
     while True:
-        write(pipe, b"la la la\n")
+        write(pipe, (here / "go-rubbish").read_bytes())
         time.sleep(0.02)
 
 
@@ -120,14 +120,16 @@ def test_what_is_no_frame_is_ignored_and_the_other_workers_are_unaffected(crew: 
     assert crew.stop() == 0
 
 
-def test_a_worker_that_says_nothing_but_rubbish_dies_of_that(crew: Crew) -> None:
+@pytest.mark.parametrize("rubbish", ["la la la", "HEALTH|{}", 'HEALTH|{"status":"fine"}'])
+def test_a_worker_that_says_nothing_but_rubbish_dies_of_that(crew: Crew, rubbish: str) -> None:
     """Fault 25."""
     crew.teach(BABBLE)
     crew.env |= QUICK
     crew.start("mad=1", "--pool", "tag=1")
     eventually(lambda: crew.up(2))
     before = children(crew.pid)
-    crew.let_go("rubbish")
+    (crew.folder / "rubbish").write_text(f"{rubbish}\n")
+    (crew.folder / "rubbish").rename(crew.folder / "go-rubbish")
     (mad,) = eventually(lambda: [pid for pid in before if not is_alive(pid)])
     (certificate,) = eventually(crew.deaths)
     assert (certificate.reason, certificate.slot) == ("invalid_frames", "worker:mad:0")

@@ -44,6 +44,14 @@ async def wait(name: str) -> str:
 
 
 @app.task(queue="fetch")
+async def speak(ctx, name: str) -> None:
+    note(f"hold {name} {os.getpid()}")
+    while not (here / f"go-{name}").exists():
+        await asyncio.sleep(0.01)
+    ctx.log(f"I am {name}")
+
+
+@app.task(queue="fetch")
 async def deaf(name: str) -> None:
     note(f"hold {name} {os.getpid()}")
     while True:
@@ -249,3 +257,14 @@ def test_a_stop_waits_for_all_that_are_in_hand(fetching: Crew) -> None:
         fetching.let_go(str(n))
     assert fetching.wait() == 0
     assert finished(fetching, *ids)
+
+
+def test_each_log_line_carries_the_run_of_its_own_coroutine(fetching: Crew) -> None:
+    fetching.start("fetch=1")
+    ids = {name: add(fetching, "speak", {"name": name}) for name in ("a", "b", "c")}
+    eventually(lambda: all(fetching.held_by(name) for name in ids))
+    for name, id in ids.items():
+        fetching.let_go(name)
+        fetching.done(id)
+        (line,) = eventually(lambda name=name: fetching.said(f"I am {name}"))  # type: ignore[misc]
+        assert fetching.app.claims.runs(id)[0].id in line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -30,8 +31,9 @@ def test_every_job_runs_once_and_nothing_is_left_after_stop(crew: Crew) -> None:
 def test_scaling_and_cancelling_reach_the_running_crew(crew: Crew) -> None:
     crew.start("tag=1")
     eventually(lambda: crew.up(1))
-    crew.call("scale", "tag=3")
+    assert json.loads(crew.call("scale", "tag=3", "--json")) == {"scaled": {"tag": 3}}
     eventually(lambda: crew.up(3))
+    assert json.loads(crew.call("reset", "worker:tag:0", "--json")) == {"reset": "worker:tag:0"}
     id = crew.add("hold", name="c")
     pid = eventually(lambda: crew.held_by("c"))
     crew.call("cancel", str(id))
@@ -41,6 +43,8 @@ def test_scaling_and_cancelling_reach_the_running_crew(crew: Crew) -> None:
     assert all(slot.history.lifetime == 0 for slot in crew.app.store.slots.all())
     crew.call("scale", "tag=1")
     eventually(lambda: len(children(crew.pid)) == 1 and crew.up(1))
+    assert json.loads(crew.call("orchestrator", "stop", "--json")) == {"stopped": crew.pid}
+    assert crew.wait() == 0
 
 
 def test_paused_workers_live_and_start_nothing_until_resumed(crew: Crew) -> None:

@@ -42,6 +42,17 @@ def test_a_slot_that_was_given_up_until_it_is_reset(store: Store) -> None:
     assert notices(store) == []
 
 
+def test_a_reset_of_a_slot_that_is_filled_clears_its_history_and_leaves_its_worker(store: Store) -> None:
+    store.slots.take("main", host_id(), {"default": 1})
+    crew = Crew(store)
+    store.orchestrators.came_up(crew.workers[0], "worker:default:0")
+    with store.write() as tx:
+        remember(tx, "worker:default:0", History((store.now(),), 4))
+    (before,) = store.slots.all()
+    store.slots.reset("worker:default:0")
+    assert store.slots.all() == [before.but(history=History())]
+
+
 def test_a_slot_that_nobody_wants_any_more_is_nobodys_trouble(store: Store) -> None:
     store.slots.take("main", host_id(), {"default": 2})
     with store.write() as tx:

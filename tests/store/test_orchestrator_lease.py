@@ -10,7 +10,7 @@ from rota.core.claim import Done
 from rota.core.errors import Stale
 from rota.core.job import ACTIVE, READY
 from rota.core.orchestrator import LEASE
-from rota.core.times import HOUR, SECOND
+from rota.core.times import HOUR, MINUTE, SECOND
 from rota.core.worker import Dead
 from rota.store.orphans import move_to_lease
 from tests.support.work import Crew, add, add_many, last_event, register, status
@@ -151,6 +151,28 @@ def test_beats_get_the_grace_too(store: Store, clock: FakeClock) -> None:
     clock.advance(60 * SECOND)
     store.tend()
     assert store.workers.get(worker).status == "dead"
+
+
+def test_after_an_outage_the_first_to_renew_costs_nobody_the_grace(store: Store, clock: FakeClock) -> None:
+    """Fault 35a: the others have not had the time to renew yet, nor a registered worker to beat."""
+    job, first, second = add(store), Crew(store), Crew(store)
+    second.exchange()
+    worker = register(store)
+    clock.advance(MINUTE)
+    first.renew()
+    store.tend()
+    assert status(store, job) == ACTIVE and store.workers.get(worker).status == "idle"
+    second.renew()
+    assert second.exchange(room=0).refused == []
+
+
+def test_one_that_begins_after_an_outage_costs_nobody_the_grace(store: Store, clock: FakeClock) -> None:
+    job, there = add(store), Crew(store)
+    there.exchange()
+    clock.advance(MINUTE)
+    Crew(store)
+    store.tend()
+    assert status(store, job) == ACTIVE
 
 
 def test_without_any_orchestrator_there_is_no_pulse_to_wait_for(store: Store, clock: FakeClock) -> None:

@@ -106,7 +106,10 @@ def stop(call: Call) -> int:
         time.sleep(0.05 if call["now"] else 0)
     if not select.select([process], [], [], None if call["graceful"] else STOP_WITHIN)[0]:
         raise Refused(f"orchestrator {pid} has not stopped within {STOP_WITHIN:g}s: `--now` ends its jobs")
-    call.say(f"orchestrator {pid} stopped")
+    if call.json:
+        call.document({"stopped": pid})
+    else:
+        call.say(f"orchestrator {pid} stopped")
     return 0
 
 
@@ -157,7 +160,10 @@ def scale(call: Call) -> int:
         host = _host(call, store)
         for queue, count in call["q=n"]:
             store.slots.scale(call["crew"] or "main", host, queue, count)
-            call.say(f"{queue} scaled to {count}")
+    if call.json:
+        call.document({"scaled": dict(call["q=n"])})
+    else:
+        call.lines([f"{queue} scaled to {count}" for queue, count in call["q=n"]])
     return 0
 
 
@@ -170,7 +176,11 @@ def reset(call: Call) -> int:
     """Clear a slot's restarts, so that it is filled again."""
     with call.store() as store:
         store.slots.reset(call["slot"], bool(call["forget"]))
-    call.say(f"{call['slot']} {'forgotten' if call['forget'] else 'reset'}")
+    done = "forgotten" if call["forget"] else "reset"
+    if call.json:
+        call.document({done: call["slot"]})
+    else:
+        call.say(f"{call['slot']} {done}")
     return 0
 
 

@@ -27,6 +27,7 @@ RENEW_EVERY: Duration = 4 * SECOND
 TELL_AFTER: Duration = 10 * SECOND
 END_AFTER: Duration = 12 * SECOND
 DRAIN = "drain"
+LATE = "late"
 HELD, LOST, ENDED = "held", "lost", "ended"
 
 
@@ -44,6 +45,13 @@ class Pulse(Record):
 
 def is_lapsed(lease_expires_at: Instant, grace_from: Instant, now: Instant) -> bool:
     return now >= max(lease_expires_at, grace_from + LEASE)
+
+
+def shown(status: str, lease_expires_at: Instant | None, now: Instant) -> str:
+    """Its state as people see it: late once it has missed a renewal."""
+    if lease_expires_at is None or now - (lease_expires_at - LEASE) <= 2 * RENEW_EVERY:
+        return status
+    return LATE
 
 
 def standing(renewed_at: Instant, now: Instant) -> str:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def info(store: Store, _: Visit) -> Document:
-    hosts = store.orchestrators.hosts()
+    hosts, now = store.orchestrators.hosts(), store.now()
     return {
         "version": __version__,
         "worker_enabled": store.queues.is_open(),
-        "orchestrators": [wire.orchestrator(each) for each in store.orchestrators.live()],
-        "slots": [wire.slot(slot, store.now(), hosts) for slot in store.slots.all()],
+        "orchestrators": [wire.orchestrator(each, now) for each in store.orchestrators.live()],
+        "slots": [wire.slot(slot, now, hosts) for slot in store.slots.all()],
     }
 
 

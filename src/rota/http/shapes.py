@@ -203,7 +203,7 @@ class Orchestrator(Answer):
     """An orchestrator that is not gone."""
 
     id: int
-    status: Literal["starting", "running", "stopping", "stopped"]
+    status: Literal["starting", "running", "stopping", "stopped", "late"]
     crew: str
     hostname: str
     host_id: str

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rota import wire
 from rota.core import frame as frames
+from rota.core.claim import Failed, Returned
 from rota.core.death import DEADLINE, RECYCLED, Exit
 from rota.core.health import PENDING, Health
 from rota.core.ids import run_id
@@ -20,7 +21,7 @@ from rota.core.jsontext import compact, quote
 from rota.core.report import NO_KINDS
 from rota.core.slot import HTTP
 from rota.core.times import SECOND
-from rota.orchestrator.handout import SPAN
+from rota.orchestrator.handout import LARGEST_WINDOW, SPAN
 from rota.orchestrator.system import open_process
 from rota.store.crews import Process
 from rota.store.deaths import Death
@@ -29,11 +30,14 @@ from rota.store.host import is_stopped, process_start
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from rota.core.claim import Outcome
     from rota.core.times import Duration, Instant
     from rota.store.exchange import Handout
 
 TAIL = 4096
-LARGEST_WINDOW = 256 * 1024
+# A frame has room for what stands around its jobs, too.
+LARGEST_JOB = frames.LARGEST - 1024
+TOO_LARGE = "payload, checkpoint and earlier runs together are too large to be handed to a worker"
 MOST_AT_ONCE = 64 * 1024  # of one worker's frames, before the others have their turn
 LONGEST_ERROR = 2000
 BY_US = "orchestrator"
@@ -76,6 +80,7 @@ class Child:
         self.errors = self._process.stderr
         self.health = Health(PENDING, now)
         self.usual = SPAN
+        self.usual_bytes = 1
         self.held: deque[Handout] = deque()
         self.job_started_at = now
         self.concurrency = 1
@@ -148,23 +153,33 @@ class Child:
         self._outbox += frames.encode(kind, body)
         self.flush()
 
-    def hand(self, claims: Sequence[Handout], now: Instant, renewed_at: Instant) -> None:
-        """Hand out jobs, in order; a frame holds at most so many bytes of payload, or one job."""
+    def hand(self, claims: Sequence[Handout], now: Instant, renewed_at: Instant) -> list[tuple[Handout, Outcome]]:
+        """Hand out jobs, in order: one, or as many as a window may hold of payload. Those that are not, with why."""
         if not self.held:
             self.job_started_at, self.recalled = now, False
-        self.held += claims
-        if self.concurrency > 1:
-            self._handed_at |= {claim.token: now for claim in claims}
-        jobs: list[str] = []
+        told: list[str] = []
+        left: list[tuple[Handout, Outcome]] = []
         size = 0
         for claim in claims:
             job = _told(claim)
-            if jobs and size + len(job) > LARGEST_WINDOW:
-                self._run(jobs, renewed_at)
-                jobs, size = [], 0
-            jobs.append(job)
+            if not _fits(job):
+                left.append((claim, Failed(TOO_LARGE, again=False)))
+                continue
             size += len(job)
-        self._run(jobs, renewed_at)
+            if told and size > LARGEST_WINDOW:
+                if self.concurrency == 1:
+                    left.append((claim, Returned()))
+                    continue
+                self._run(told, renewed_at)
+                told, size = [], len(job)
+            told.append(job)
+            self.held.append(claim)
+            if self.concurrency > 1:
+                self._handed_at[claim.token] = now
+        self.usual_bytes = max(1, size // len(claims))
+        if told:
+            self._run(told, renewed_at)
+        return left
 
     def _run(self, jobs: Sequence[str], renewed_at: Instant) -> None:
         settled = "null" if self.settled is None else self.settled
@@ -285,6 +300,11 @@ class Child:
         os.close(self.pidfd)
         self.pipe.close()
         self.errors.close()
+
+
+def _fits(job: str) -> bool:
+    """Whether a frame has room for it; a character may take four bytes."""
+    return len(job) <= LARGEST_JOB // 4 or len(job.encode("utf-8", "replace")) <= LARGEST_JOB
 
 
 def _told(claim: Handout) -> str:

@@ -170,7 +170,7 @@ class Crew:
         self._rounds.go(at, self._may_fill)
         self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
         if self._id:
-            self._work.turn(idle(self._places.values()) if self._is_open else [])
+            self._work.turn(idle(self._places.values(), at) if self._is_open else [])
         looks_after = self._end_lost_at is None and not self._is_leaving
         if looks_after:
             self._upkeep.tick(at, self._wishes.number)
@@ -406,8 +406,9 @@ class Crew:
             child.settled = settled.get(child.worker_id, child.settled)
             claims = by_worker.pop(child.worker_id, None)
             if claims:
-                child.hand(claims, at, self._lease.renewed_at)
-                self._rounds.not_later(at + min(STUCK, *(held.timeout or STUCK for held in child.in_hand)))
+                for claim, why in child.hand(claims, at, self._lease.renewed_at):
+                    self._work.report(child.worker_id, (claim.job_id, claim.token, why))
+                self._rounds.not_later(at + min((held.timeout or STUCK for held in child.in_hand), default=STUCK))
         for claims in by_worker.values():
             self._work.holdings.drop(claim.token for claim in claims)
 

@@ -11,13 +11,14 @@ from rota.store.exchange import Idle
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.core.times import Duration
+    from rota.core.times import Duration, Instant
     from rota.orchestrator.child import Child
     from rota.orchestrator.place import Place
 
 MOST = 128
 SPAN: Duration = 30 * MILLISECOND
 STUCK: Duration = 4 * SPAN
+LARGEST_WINDOW = 256 * 1024
 
 
 def usual_after(usual: Duration, took: Duration) -> Duration:
@@ -30,7 +31,7 @@ def window(usual: Duration) -> int:
     return max(1, min(MOST, SPAN // max(1, usual)))
 
 
-def idle(places: Iterable[Place]) -> list[Idle]:
+def idle(places: Iterable[Place], at: Instant) -> list[Idle]:
     """Workers with room: for two windows of short jobs, for one long job, or for as many as they have in hand."""
     found = []
     for place in places:
@@ -43,15 +44,20 @@ def idle(places: Iterable[Place]) -> list[Idle]:
             or child.ending is not None
         ):
             continue
-        room, held = _room(child), len(child.held)
+        room, held = _room(child, at), len(child.held)
         if room > 0:
             found.append(Idle(child.worker_id, place.queue, room, held, child.concurrency > 1, child.wants_whole))
     return found
 
 
-def _room(child: Child) -> int:
-    """How many more a worker takes now: one that has several in hand takes no window, and nothing beside one alone."""
-    size, held = window(child.usual), len(child.held)
+def _room(child: Child, at: Instant) -> int:
+    """How many more a worker takes now: one that has several in hand takes no window, and nothing beside one alone.
+
+    Nobody waits behind a job that takes long, whatever those before it took.
+    """
+    size, held = min(window(child.usual), LARGEST_WINDOW // child.usual_bytes or 1), len(child.held)
     if child.concurrency > 1:
         return 0 if any(each.alone for each in child.held) else child.concurrency - held
+    if held and at - child.job_started_at >= STUCK:
+        return 0
     return 1 - held if size == 1 else 2 * size - held if held <= size else 0

@@ -8,6 +8,7 @@ from rota.core import frame as frames
 from rota.core import report, schedule, slot, source
 from rota.core.claim import Returned
 from rota.core.death import INVALID_FRAMES
+from rota.core.ids import run_id
 from rota.orchestrator.handout import usual_after
 from rota.orchestrator.upkeep import now
 
@@ -59,7 +60,9 @@ class Hearing:
             case frames.RETURNED:
                 self._take_back(child, report.tokens(body))
             case frames.LOG:
-                self._say(str(body.get("message", ""))[:2000], *child.names)
+                place_name, worker, first = child.names
+                run = next((run for held in child.in_hand if (run := run_id(held.token)) == body.get("run")), first)
+                self._say(str(body.get("message", ""))[:2000], place_name, worker, run)
             case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
                 self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
             case frames.HELLO:
@@ -98,10 +101,13 @@ class Hearing:
                 child.health = child.health.recovering(report.seconds(body), now())
             case "stopping":  # a sign of life too: its last job may take longer than silence is borne
                 child.stopping, child.health = True, child.health.healthy(now())
-            case _:
+            case "healthy":
                 child.health = child.health.healthy(now())
                 if place.state == slot.STARTING and child.ending is None:
                     self._is_up(place, child)
+            case _:
+                child.health = child.health.babble()
+                return
         metrics = report.metrics(body)
         if metrics != child.report.get("metrics", {}):
             child.report["metrics"] = metrics

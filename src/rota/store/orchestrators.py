@@ -40,6 +40,7 @@ class Orchestrators:
         with self._store.begin() as tx:
             id = tx.draw("orchestrator")
             place = {name: getattr(home, name) for name in Home._fields}
+            tend.grace(tx)
             tx.execute("orchestrator.join", id=id, crew=crew, now=tx.now, lease_expires_at=tx.now + LEASE, **place)
             tx.execute("orchestrator.beat_pulse", now=tx.now)
             tx.tell("orchestrator", "start", str(id), crew=crew)
@@ -105,6 +106,7 @@ class Orchestrators:
             row = tx.one("orchestrator.renew", id=id, **renewed)
             if row is None:
                 raise Stale(f"orchestrator {id} was given up: its workers count as lost")
+            tend.grace(tx)
             tx.execute("orchestrator.beat_pulse", now=tx.now)
             until: Instant = row[0]
             return until

@@ -77,15 +77,17 @@ class Slots:
 
     @again
     def reset(self, name: str, forget: bool = False) -> None:
-        """Clear a slot's history, so that it is filled again at once; or remove it altogether."""
+        """Clear a slot's history, so that it is filled again at once if it is empty; or remove it altogether."""
         with self._store.write(alone=True) as tx:
-            if tx.one("slot.get", name=name) is None:
+            row = tx.one("slot.get", name=name)
+            if row is None:
                 raise NotFound(f"there is no slot {name}: `rota orchestrator status` shows those that are")
             if forget:
                 tx.execute("slot.forget", name=name)
             else:
                 remember(tx, name, History())
-                move(tx, name, slots.EMPTY, None, None)
+                if (to_slot(row).status, slots.RESET) in slots.MOVES:
+                    move(tx, name, slots.EMPTY, None, None)
             tx.tell("slot", "forget" if forget else slots.RESET, name, by=tx.actor)
             tx.draw("wish")
             tx.something_to_claim = True

@@ -71,7 +71,7 @@ def tend_due(store: Store, tx: Transaction, most: int = MOST) -> Tended:
     promoted = _promote(tx, most)
     fired = _fire(store, tx, most)
     expired = _expire(store, tx, most)
-    grace_from = _grace(tx)
+    grace_from = grace(tx)
     lost = _lost_orchestrators(store, tx, grace_from)
     looked_at, dead = _judge(store, tx, grace_from, most)
     full = most in (expired, looked_at, fired) or promoted >= most or rippled >= flow.CHUNK
@@ -126,12 +126,12 @@ def _lapse(tx: Transaction, job: Job) -> Ending:
     return Lapsed() if to_job(tx.execute("claim.held_by", worker=holder.id)[0]).token == job.token else Returned()
 
 
-def _grace(tx: Transaction) -> Instant:
-    """From when silence counts: later than it began when the store itself was away."""
+def grace(tx: Transaction) -> Instant:
+    """From when silence counts: later than it began when the store itself was away. Ask before a pulse beats."""
     row = tx.one("orchestrator.pulse")
     assert row is not None
     pulse = Pulse(*row)
-    if tx.execute("orchestrator.live") and pulse.needs_grace(tx.now):
+    if pulse.needs_grace(tx.now) and tx.execute("orchestrator.live"):
         tx.execute("orchestrator.grace", graced=pulse.at, now=tx.now)
         return tx.now
     return pulse.grace_from
