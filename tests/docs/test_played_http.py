@@ -39,7 +39,9 @@ asyncio.run(rota_api.close())
 
 def scene(port: int) -> Scene:
     """The ids and secrets are those of this folder; the other host is this one, with nothing but the API."""
-    there = f"--cacert cert.pem --resolve rota.example.org:{port}:127.0.0.1 https://rota.example.org:{port}/api/v1/queues"
+    there = (
+        f"--cacert cert.pem --resolve rota.example.org:{port}:127.0.0.1 https://rota.example.org:{port}/api/v1/queues"
+    )
     return Scene(
         files={"shop.py": python("crew"), "convert.sh": CONVERT},
         before=CERTIFICATE,
