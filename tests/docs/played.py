@@ -29,7 +29,7 @@ await() { until grep -q "$2" "$1"; do kill -0 $! || { cat "$1"; exit 1; }; sleep
 # What is another one each time: ids, moments, numbers with what they count.
 _CHANCE = {
     r"worker-\w{8}": "worker-…",
-    r"\d{4}-\d\d-\d\dT[\d:.]+Z": "then",
+    r"\d{4}-\d\d-\d\dT[\d:]+Z": "then",
     r"\b\d+(st|nd|rd|th)\b": "nth",
     r"\b\d[\d.,]*( ?(ms|s))?\b": "n",
     r" +": " ",

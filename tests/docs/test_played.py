@@ -69,7 +69,7 @@ SCENES = {
             "runs 57": "runs $job",
             """'"job": 57'""": '"\\"job\\": $job"',
         },
-        after="wait %1; grep 'violated *none' table; [[ ! -e $(echo rota-chaos-*) ]]; rota list --json | jq -e '. == []'",
+        after="wait %1; grep 'violated *none' table; [[ ! -e $(echo rota-chaos-*) ]]; [[ $(rota list) == 'no jobs'* ]]",
     ),
     "from-tag-workers": Scene(files={"music.py": python("from-tag-workers")}, after=TAG),
     "sources": Scene(
