@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # What stays in the foreground until it is told to stop, and what it says once it is ready.
-STAYS = {"rota orchestrator start": "is up", "rota worker exec": "is up", "rota serve": "answers at"}
+STAYS = {
+    **dict.fromkeys(("rota orchestrator start", "rota worker start", "rota worker exec", "rota run"), "is up"),
+    "rota serve": "answers at",
+}
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)$", re.MULTILINE)
 BEGIN = """\
 rota init . > made

@@ -40,6 +40,19 @@ STORM = """--jobs 100 --minutes 0.05 --workers 1 --kills 4 > table 2>&1 & stays+
 until job=$(rota --db rota-chaos-*/rota.db list --status done --limit 1 --json 2> absent | jq -e '.[0].id'); do
   kill -0 $!
 done"""
+CAPTURES = """
+from pathlib import Path
+import rota
+
+def capture_io(run_id, job):
+    return {"transcript_path": f"logs/{run_id}.out", "stderr_path": f"logs/{run_id}.err"}
+
+def execute(job, ctx):
+    Path(f"logs/{ctx.run_id}.out").write_text("hello\\n")
+    Path(f"logs/{ctx.run_id}.err").write_text("warned\\n")
+
+rota.run_worker(execute, capture_io=capture_io)
+"""
 SCENES = {
     "dependencies": Scene(),
     "limits": Scene(before="file=a.wav"),
@@ -71,6 +84,14 @@ SCENES = {
         },
         after="wait %1; grep 'violated *none' table; [[ ! -e $(echo rota-chaos-*) ]]; [[ $(rota list) == 'no jobs'* ]]",
     ),
+    # Both ways in one folder: two devices for the first crew, the others for those that are told theirs.
+    "gpu-workers": Scene(
+        files={"embed.py": python("gpu-workers").partition("\njob = ")[0], "render.sh": CONVERT},
+        before="export GPUS=0,1,2,3 ROTA_DB=sqlite:///embed.db",
+        after=f"""rota add Embed --queue embed --kind embed --payload '{{"text": "abc"}}' > added; {DONE}
+        rota add Render --queue render --payload '{{"path": "a.obj"}}' > added
+        rota wait 2 --for done --timeout 60s > waited; [[ $(rota logs 2) == ./a.obj ]]""",
+    ),
     "from-tag-workers": Scene(files={"music.py": python("from-tag-workers")}, after=TAG),
     "sources": Scene(
         files={"library.py": python("sources")},
@@ -86,17 +107,20 @@ def test_the_commands_of_a_page_work_in_a_fresh_folder(name: str, tmp_path: Path
     assert said
 
 
+def test_the_commands_of_the_page_on_hooks_show_what_its_worker_wrote(tmp_path: Path) -> None:
+    scene = Scene(
+        files={"worker.py": CAPTURES},
+        before=f"rota add Hello > added; python worker.py 2> said & stays+=($!); {DONE}",
+        instead={"logs 5": "logs 1", "run-0000002s": "$(rota runs 1 --json | jq -r '.[0].id')"},
+    )
+    assert play("hooks", scene, tmp_path).split() == ["hello", "hello", "warned"]
+
+
 @pytest.mark.parametrize("name", ["dependencies", "limits"])
 def test_a_page_shows_what_its_commands_print(name: str, tmp_path: Path) -> None:
     said = play(name, SCENES[name], tmp_path)
     lines = shown(HOWTO / f"{name}.md")
     assert lines and [line for line in lines if line not in said.splitlines()] == []
-
-
-def test_the_settings_of_the_page_on_leaks_are_known(tmp_path: Path) -> None:
-    (settings,) = blocks(HOWTO / "memory-leaks.md", "toml")
-    (tmp_path / "rota.toml").write_text(settings)
-    assert bash("rota init . > made; rota doctor", tmp_path)
 
 
 def test_the_worker_of_the_page_on_hooks_does_a_job(tmp_path: Path) -> None:
