@@ -32,6 +32,17 @@ from rota.testing import work_off
 pay.enqueue(order)
 work_off(app)
 """
+# What is done is not the page's matter: one batch of two succeeds, one fails.
+REPORTS = """
+def batches():
+    return [(1, ["a", "b"]), (1, [])]
+
+def embed(batch):
+    if not batch:
+        raise ValueError("no luck")
+    return len(batch)
+
+"""
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +137,18 @@ def test_on_the_page_on_transactions_an_order_has_its_job_and_is_paid_with_its_e
         jobs = shell.ask("list")
     found = {job["kind"]: (job["status"], job["result"]) for job in jobs}
     assert found == {"confirm": ("done", None), "pay": ("done", {"order": 1})}
+
+
+def test_the_lines_of_the_page_on_tracking_report_from_python_and_from_sql(
+    server: postgres.Server, tmp_path: Path
+) -> None:
+    (sql,) = blocks(HOWTO / "tracking.md", "sql")
+    *_, program = blocks(HOWTO / "tracking.md", "text")
+    with server.database() as url:
+        Shell(tmp_path, ROTA_DB=url).say("tracking", "install")
+        postgres.psql(server, url, "INSERT INTO ai.vectorizer (source_table) VALUES ('note')")
+        assert len(postgres.psql(server, url, sql).split()) == 1, "the worker's id, and nothing else"
+        words = [sys.executable, "-c", REPORTS + program.replace("postgresql://embedder@localhost/app", url)]
+        subprocess.run(words, cwd=tmp_path, env=environment(), check=True, timeout=60)
+        counts = "SELECT success_count, error_count, last_error_message FROM ai.vectorizer_worker_progress"
+        assert postgres.psql(server, url, counts) == "7|2|no luck"
