@@ -15,6 +15,7 @@ import pytest
 from rota.core.times import SECOND, parse_duration
 from rota.settings import Settings
 from tests.deploy.words import DEPLOY, LAST_STEPS, VARIABLES, parsed
+from tests.docs.pages import ROOT, blocks
 from tests.support.crews import Crew
 from tests.support.eventually import eventually
 
@@ -135,3 +136,11 @@ def test_workers_of_a_killed_orchestrator_are_left_to_finish() -> None:
     """With any other mode systemd ends them: see tests/orchestrator/test_crash.py for how they finish."""
     assert directives("rota.service")["KillMode"] == ["process"]
     assert directives("rota.service")["RuntimeDirectoryPreserve"] == ["yes"]
+
+
+def test_systemd_understands_the_drop_in_of_the_guide(installed: Path) -> None:
+    (block,) = blocks(ROOT / "docs/howto/deploy-systemd.md", "ini")
+    (installed / "rota.service.d").mkdir()
+    (installed / "rota.service.d" / "override.conf").write_text(block)
+    found = analyze("verify", "--man=no", "./rota.service", folder=installed)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")

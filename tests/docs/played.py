@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # What stays in the foreground until it is told to stop, and what it says once it is ready.
-STAYS = {"rota orchestrator start": "is up", "rota worker exec": "is up", "rota serve": "answers at"}
+STAYS = {
+    **dict.fromkeys(("rota orchestrator start", "rota worker start", "rota worker exec", "rota run"), "is up"),
+    "rota serve": "answers at",
+}
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)$", re.MULTILINE)
 BEGIN = """\
 rota init . > made
@@ -26,6 +29,14 @@ stays=()
 trap 'if (( ${#stays[@]} )); then kill "${stays[@]}"; wait "${stays[@]}"; fi' EXIT
 await() { until grep -q "$2" "$1"; do kill -0 $! || { cat "$1"; exit 1; }; sleep 0.05; done; }
 """
+# What is another one each time: ids, moments, numbers with what they count.
+_CHANCE = {
+    r"worker-\w{8}": "worker-…",
+    r"\d{4}-\d\d-\d\dT[\d:]+Z": "then",
+    r"\b\d+(st|nd|rd|th)\b": "nth",
+    r"\b\d[\d.,]*( ?(ms|s))?\b": "n",
+    r" +": " ",
+}
 END = """
 for (( last = ${#stays[@]} - 1; last >= 0; last-- )); do
   kill "${stays[last]}" 2> left || true
@@ -54,13 +65,21 @@ def shown(page: Path) -> list[str]:
     return [line for line in text.splitlines() if line.strip("… ")]
 
 
+def loosely(text: str) -> str:
+    """Without what is another one each time, and without alignment."""
+    for pattern, word in _CHANCE.items():
+        text = re.sub(pattern, word, text)
+    return text.strip()
+
+
 def play(name: str, scene: Scene, folder: Path) -> str:
-    """Everything that the commands of a how-to page print. One that fails fails the play."""
+    """Everything that the commands of a how-to page, or of a page with a path, print. One that fails fails the play."""
     for file, text in scene.files.items():
         (folder / file).write_text(text)
         (folder / file).chmod(0o755)
     port = str(free_port())
-    lines = [_line(command, count) for count, command in enumerate(commands(ROOT / f"docs/howto/{name}.md"))]
+    page = ROOT / name if name.endswith(".md") else ROOT / f"docs/howto/{name}.md"
+    lines = [_line(command, count) for count, command in enumerate(commands(page))]
     script = "\n".join(lines)
     for said, meant in {**scene.instead, "8356": port}.items():
         assert said in script or said == "8356", f"the page no longer says {said}"

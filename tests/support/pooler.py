@@ -20,22 +20,28 @@ from tests.support.postgres import with_parts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CONFIG = """[databases]
-* = host={host} port={port} user={user}{password}
+REACHED = "host={host} port={port} user={user}{password}"
+POOLS = f"""[databases]
+* = {REACHED}
 [pgbouncer]
+pool_mode = transaction
+default_pool_size = 3
+"""
+LISTENS_HERE = """
 listen_addr = 127.0.0.1
 listen_port = {listen}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
-default_pool_size = 3
 server_round_robin = 1
 """
 
 
 @contextmanager
-def pooled(url: str) -> Iterator[str]:
-    """The same database through a pooler that remembers nothing from one transaction to the next."""
+def pooled(url: str, pools: str = POOLS) -> Iterator[str]:
+    """The same database through a pooler that remembers nothing from one transaction to the next.
+
+    `pools` ends with what its section `pgbouncer` says of pools; where it listens is added there.
+    """
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     assert program, "no pgbouncer to test with: apt-get install pgbouncer"
     known = psycopg.conninfo.conninfo_to_dict(url)
@@ -47,7 +53,7 @@ def pooled(url: str) -> Iterator[str]:
     with TemporaryDirectory(prefix="rota-pool-") as folder:
         os.chmod(folder, 0o755)
         config = Path(folder) / "pgbouncer.ini"
-        config.write_text(CONFIG.format(**parts))
+        config.write_text((pools + LISTENS_HERE).format(**parts))
         with subprocess.Popen([program, "-q", config], cwd=folder, **identity) as process:  # type: ignore[call-overload]
             there = with_parts(url, host="127.0.0.1", port=str(listen))
             try:

@@ -156,7 +156,7 @@ def _attention(store: Store, job: Job) -> str:
 
 
 def _until(job: Job) -> str:
-    return f" until {format_instant(job.lease_expires_at)} unless it renews" if job.lease_expires_at else ""
+    return f" until {_at(job.lease_expires_at)} unless it renews" if job.lease_expires_at else ""
 
 
 def _at(instant: Instant | None) -> str:
