@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -84,3 +85,12 @@ def test_every_error_and_exit_code_is_documented() -> None:
 def test_every_table_of_the_schema_has_a_meaning() -> None:
     headings = [line.removeprefix("## ") for line in read("schema.md").splitlines() if line.startswith("## ")]
     assert headings == sorted(schema.MEANINGS)
+
+
+def test_the_columns_of_a_job_that_are_said_to_be_empty_are_those_that_no_statement_writes() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src/rota/store").glob("**/*.sql")]
+    statements = [re.sub(r"--.*", "", each) for text in texts for each in text.split("-- name: ")]
+    written = " ".join(each for each in statements if re.search(r"INSERT INTO job |UPDATE job SET ", each))
+    section = read("schema.md").split("\n## job\n")[1].split("\n## ")[0]
+    columns = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert [name for name in columns if not re.search(rf"\b{name}\b", written)] == list(schema.UNFILLED)
