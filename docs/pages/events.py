@@ -27,9 +27,9 @@ feed (`rota events --follow`, `app.events`, `/api/v1/events`) begins with how ea
 changes; their shape is [Change](json.md#change). [How to follow it over HTTP](../howto/http.md#follow) tells what a
 reader may rely on."""
 PATTERNS = f"""\
-In a pattern `*` spans any number of segments; at most {MOST} patterns of at most {LONGEST} characters are asked for at
-once. The live feed tells of a slot, and of the worker in it, under the slot's name: `worker:tag:0:status`. A fact of the
-log stands under these topics:"""
+In a pattern `*` spans any number of segments; at most {MOST} patterns of at most {LONGEST} characters are asked for
+at once. The live feed tells of a slot, and of the worker in it, under the slot's name: `worker:tag:0:status`. A fact
+of the log stands under these topics:"""
 MOVED = """\
 Each fact has the queue, the state before and after, and the ids of all jobs that moved so.
 [States](states.md#job) has the table of moves."""
