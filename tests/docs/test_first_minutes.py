@@ -1,4 +1,4 @@
-"""The README's first minutes, as a stranger lives them: the wheel alone in an empty virtual environment."""
+"""The README's first minutes, as a stranger lives them: a fresh clone, and an empty virtual environment."""
 
 from __future__ import annotations
 
@@ -33,17 +33,16 @@ def commands() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, because the build makes the dashboard's bundle anew."""
-    copy = tmp_path_factory.mktemp("checkout")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh clone, with what is not committed yet besides."""
+    fresh = tmp_path_factory.mktemp("fresh") / "rota"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(fresh)], check=True)
     for path in texts():
-        target = copy / path.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, target)
-    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(copy / "dist")]
-    subprocess.run(words, cwd=copy, check=True, capture_output=True)
-    (built,) = (copy / "dist").glob("*.whl")
-    return built
+        target = fresh / path.relative_to(ROOT)
+        if not target.exists() or target.read_bytes() != path.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+    return fresh
 
 
 @pytest.fixture
@@ -51,16 +50,19 @@ def terminal(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The environment of a terminal with an empty virtual environment."""
     venv.create(tmp_path / "venv", with_pip=True)
     path = f"{tmp_path / 'venv' / 'bin'}:{os.environ['PATH']}"
-    yield environment(PATH=path, ROTA_HTTP_PORT="0")
+    yield environment(PATH=path, ROTA_HTTP_PORT="0", TMPDIR=str(tmp_path))
 
 
 @pytest.mark.timeout(300)
-def test_the_commands_lead_from_nothing_to_the_first_job(wheel: Path, terminal: dict[str, str], tmp_path: Path) -> None:
+def test_the_commands_lead_from_a_clone_to_the_first_job_and_the_demo(
+    clone: Path, terminal: dict[str, str], tmp_path: Path
+) -> None:
     wanted = [command for command in commands() if not command.startswith("./dev")]
     assert wanted[0] == INSTALL and wanted[2] == RUN, wanted
     folder = tmp_path / "home"
     folder.mkdir()
-    bash(f"pip install --quiet {wheel}", terminal, folder)
+    bash(wanted[0], terminal, clone)
+    assert Path(_rota(terminal)).is_relative_to(tmp_path)
     bash(wanted[1], terminal, folder)
     run = subprocess.Popen(
         RUN.split(), cwd=folder / "hello", env=terminal, stdout=subprocess.PIPE, text=True, executable=_rota(terminal)
@@ -83,9 +85,14 @@ def test_the_commands_lead_from_nothing_to_the_first_job(wheel: Path, terminal: 
         if run.poll() is None:
             run.kill()
             run.communicate()
+    told = bash("rota demo", terminal, folder)  # what `./dev demo` runs
+    assert re.search(
+        r"^All 240 pieces are tagged, each committed once; the killed worker's ran again after", told, re.M
+    )
 
 
 def test_every_other_command_of_the_readme_is_a_verb_of_dev() -> None:
+    """`./dev demo` is played above without its own environment; `./dev test` is what runs this."""
     usage = subprocess.run([ROOT / "dev", "help"], stdout=subprocess.PIPE, text=True, check=True).stdout
     verbs = set(re.findall(r"^  (\w+) ", usage, re.MULTILINE))
     ours = [command.split() for command in commands() if command.startswith("./dev")]
