@@ -33,6 +33,12 @@ DECLARE = (
     "from rota import App; from rota.core.source import Declared; "
     'App().store.sources.declare([Declared("files", "tag", "tag", 30000000, 100, 1000, 3)])'
 )
+# What people look for when jobs are to run at their time, in their order, or in a test.
+FEATURES = (
+    *("cron", "rota schedule", "time zones", "missed", "one run across hosts"),
+    *("batch", "one after another", "fan-in", "snooze", "debounce"),
+    *("rota.testing", "works off a", "pytest", "temporary store", "clock", "rota[otel]"),
+)
 
 
 def bash(script: str, folder: Path) -> str:
@@ -162,6 +168,11 @@ def test_every_column_and_setting_to_which_a_page_maps_exists(page: Path) -> Non
         assert table not in tables or f"| `{column}` |" in tables[table], f"{table}.{column}"
     for setting in re.findall(r"\| `([a-z_]+)`, \d", text):
         assert setting in MEANINGS, setting
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_feature_is_found_from_the_index_of_the_guides(feature: str) -> None:
+    assert feature in (ROOT / "docs/howto/index.md").read_text(encoding="utf-8")
 
 
 def test_every_public_name_is_documented() -> None:
