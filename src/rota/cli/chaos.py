@@ -40,13 +40,8 @@ def chaos(call: Call) -> int:
     seed = random.randrange(LARGEST_SEED) if call["seed"] is None else call["seed"]  # noqa: S311 - a seed is no secret
     url = _server(call)
     store = "sqlite" if url is None else "postgres"
-    told = run(
-        Options(
-            seed, store, call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"], call["over"] or DATABASE
-        ),
-        aside,
-        url,
-    )
+    size = (call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"])
+    told = run(Options(seed, store, *size, call["over"] or DATABASE, people=bool(call["people"])), aside, url)
     if call.json:
         call.document(told)
     else:
