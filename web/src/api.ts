@@ -30,6 +30,10 @@ export async function send<T>(method: "POST" | "PATCH" | "DELETE", path: string,
   return (await answered<T>(await reach(path, init))).data;
 }
 
+export function post(path: string, body?: object): Promise<unknown> {
+  return send("POST", path, body);
+}
+
 async function reach(path: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(`api/v1/${path}`, { ...init, credentials: "same-origin", cache: "no-store" });

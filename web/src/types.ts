@@ -83,6 +83,7 @@ export interface Slot {
   queue: string | null;
   crew: string;
   host: string | null;
+  host_id: string;
   wanted: boolean;
   status: string;
   health: string | null;

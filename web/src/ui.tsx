@@ -1,7 +1,7 @@
 // Small parts that every page is made of.
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Problem, send } from "./api.ts";
+import { Problem } from "./api.ts";
 import { absolute, clock, moment, relative } from "./format.ts";
 import { useFeed, useTicking, type Looked } from "./hooks.ts";
 import { feed, type Noun } from "./live.ts";
@@ -213,6 +213,7 @@ export interface Field {
   kind?: "text" | "number" | "long";
   needed?: boolean;
   choices?: string[];
+  fills?: (choice: string) => Record<string, string>; // what other fields say once this is chosen
 }
 
 export interface Deed {
@@ -263,6 +264,14 @@ export function Do({ deed, small }: { deed: Deed; small?: boolean }): JSX.Elemen
   );
 }
 
+// Fields are the browser's own: what somebody typed stays until they choose otherwise.
+function fill(chosen: HTMLSelectElement, fills: Field["fills"]): void {
+  for (const [name, value] of Object.entries(fills?.(chosen.value) ?? {})) {
+    const other = chosen.form?.elements.namedItem(name);
+    if (other instanceof HTMLInputElement) other.value = value;
+  }
+}
+
 function Ask({ deed, act, close }: { deed: Deed; act: (said: Record<string, string>) => Promise<string | null>; close: () => void }): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const [problem, setProblem] = useState<string | null>(null);
@@ -293,7 +302,7 @@ function Ask({ deed, act, close }: { deed: Deed; act: (said: Record<string, stri
           <label key={field.name}>
             <span>{field.label}</span>
             {field.choices ? (
-              <select name={field.name} defaultValue={field.value ?? ""}>
+              <select name={field.name} defaultValue={field.value ?? ""} onChange={(event) => fill(event.currentTarget, field.fills)}>
                 {field.choices.map((choice) => (
                   <option key={choice} value={choice}>
                     {choice || "none"}
@@ -324,10 +333,6 @@ function Ask({ deed, act, close }: { deed: Deed; act: (said: Record<string, stri
       </form>
     </dialog>
   );
-}
-
-export function post(path: string, body?: object): Promise<unknown> {
-  return send("POST", path, body);
 }
 
 interface Said {
