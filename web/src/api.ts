@@ -6,6 +6,11 @@ export class Problem extends Error {
   ) {
     super(text);
   }
+
+  // The server is there, and its store is not.
+  get isOfStore(): boolean {
+    return this.status === 503;
+  }
 }
 
 export interface Answer<T> {

@@ -26,7 +26,7 @@ export function orchestratorAt(crew: string, host: string, id = 1): Orchestrator
 }
 
 export function crewOf(orchestrators: Orchestrator[], slots: Slot[]): Crew {
-  return { status: "running", orchestrators, slots, settings: {} };
+  return { status: "running", orchestrators, slots, settings: { restart_limit: 5, restart_window: 300, restart_lifetime: 20 } };
 }
 
 export function jobWith(more: Partial<Job>): Job {

@@ -142,22 +142,26 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-// What was looked at: the problem, a word while the first answer is under way, or what is made of the answer.
+// What was looked at: a word while the first answer is under way, then what is made of the answer, and any problem since.
+// What the whole page suffers from is told once, above it.
 export function Shown<T>({ look, children }: { look: Looked<T>; children: (data: T) => ComponentChildren }): JSX.Element {
   const { connection } = useFeed();
-  if (look.data !== null) return <>{children(look.data)}</>;
-  if (look.problem && connection === "open") {
-    return (
-      <div class="problem" role="alert">
-        <Shape state="failed" />
-        <span>{look.problem.message}</span>
-        <button type="button" onClick={look.again}>
-          Try again
-        </button>
-      </div>
-    );
-  }
-  return <div class="waiting" aria-busy="true" />;
+  const told = connection === "open" && !(look.data !== null && look.problem?.isOfStore) ? look.problem : null;
+  if (look.data === null && told === null) return <div class="waiting" aria-busy="true" />;
+  return (
+    <>
+      {told ? (
+        <div class="problem" role="alert">
+          <Shape state="failed" />
+          <span>{told.message}</span>
+          <button type="button" onClick={look.again}>
+            Try again
+          </button>
+        </div>
+      ) : null}
+      {look.data === null ? null : children(look.data)}
+    </>
+  );
 }
 
 export interface Column<T> {

@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { post } from "../api.ts";
 import { drainDeed } from "../deeds.ts";
+import { setting } from "../format.ts";
 import { useLook } from "../hooks.ts";
 import { hostRows } from "../places.ts";
 import type { Crew, Notice } from "../types.ts";
@@ -64,7 +65,7 @@ export function Hosts(): JSX.Element {
                   {Object.entries(crew.settings).map(([name, value]) => (
                     <div key={name}>
                       <dt>{name}</dt>
-                      <dd>{value === null ? "–" : String(value)}</dd>
+                      <dd>{setting(value)}</dd>
                     </div>
                   ))}
                 </dl>
