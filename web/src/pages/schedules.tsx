@@ -1,6 +1,5 @@
 import type { JSX } from "preact";
-import { send } from "../api.ts";
-import { post } from "../api.ts";
+import { post, send } from "../api.ts";
 import { useLook } from "../hooks.ts";
 import { to } from "../route.ts";
 import type { Schedule } from "../types.ts";
