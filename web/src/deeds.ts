@@ -119,7 +119,7 @@ export function drainDeed(place: Place): Deed {
   return {
     label: "Drain",
     title: `Drain ${name}?`,
-    about: "It finishes what it holds, however long that takes, and ends.",
+    about: "It finishes what it holds, however long that takes, and ends. An API that it runs, and its dashboard, end at once.",
     danger: true,
     did: `${name} drains`,
     nouns: ["worker", "health"],
