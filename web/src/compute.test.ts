@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { nextOf, withQuery } from "./api.ts";
-import { bytes, clock, coarse, duration, plain, rate, relative, timeLeft } from "./format.ts";
+import { bytes, clock, coarse, duration, plain, rate, relative, setting, shortly, timeLeft } from "./format.ts";
 import { layout } from "./graph.ts";
 import { read, to } from "./route.ts";
 import { agos, begun, bridged, last, perSecond } from "./series.ts";
@@ -77,6 +77,14 @@ test("what is needed stands left of what needs it, also over two steps, and a ci
   assert.deepEqual(columns([1, 2, 3, 4], [[2, 1], [3, 2], [3, 1], [4, 1]]), { 1: 0, 2: 1, 3: 2, 4: 1 });
   assert.deepEqual(layout([7, 8], []).map((spot) => spot.row), [0, 1]);
   assert.equal(layout([1, 2], [[1, 2], [2, 1]]).length, 2);
+});
+
+test("of many things the first two are told, and how many more there are", () => {
+  assert.deepEqual([[], ["a"], ["a", "b"], ["a", "b", "c", "d"]].map((texts) => shortly(texts)), ["", "a", "a; b", "a; b; and 2 more"]);
+});
+
+test("a setting is shown as it would be given, and pools by queue", () => {
+  assert.deepEqual([null, "", 0, false, "info", {}, { tag: 2, scan: 1 }].map(setting), ["–", "–", "0", "false", "info", "–", "tag=2, scan=1"]);
 });
 
 test("what was written for a terminal is text, and of an overwritten line the last", () => {

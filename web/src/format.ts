@@ -78,3 +78,15 @@ export function plain(text: string): string {
   const still = text.replace(/\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])/g, "").replace(/\r\n/g, "\n");
   return still.replace(/[^\n]*\r(?=[^\n])/g, "").replace(/[\x00-\x08\x0b-\x1f\x7f]/g, "");
 }
+
+// The first of many, and how many more there are.
+export function shortly(texts: string[], most = 2): string {
+  const more = texts.length - most;
+  return texts.slice(0, most).join("; ") + (more > 0 ? `; and ${count(more)} more` : "");
+}
+
+// A setting as it would be given.
+export function setting(value: string | number | boolean | object | null): string {
+  if (value === null || typeof value !== "object") return value === null || value === "" ? "–" : String(value);
+  return Object.entries(value).map(([name, each]) => `${name}=${String(each)}`).join(", ") || "–";
+}
