@@ -19,6 +19,7 @@ import pytest
 from tests.http.servers import Server
 from tests.support.eventually import eventually
 from tests.support.shell import Shell, environment
+from tests.support.stores import STORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,6 +120,21 @@ def test_a_door_to_other_machines_needs_a_token_that_somebody_made(shell: Shell)
         server.client().refused(421, "GET", "/api/v1/jobs", Host="third.example")
         server.client().refused(421, "GET", "/api/v1/jobs", Host="0.0.0.0")
         server.stranger().refused(401, "GET", "/api/v1/info", Host="rota.example")
+    finally:
+        server.end()
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_the_token_that_a_server_made_by_itself_opens_no_door_to_other_machines(tmp_path: Path, kind: str) -> None:
+    server = Server(tmp_path, kind=kind)
+    try:
+        server.stop()
+        (made,) = server.shell.ask("token", "list")
+        assert made["name"].partition("@")[0] == "local" and made["revoked_at"] is None
+        told = server.shell.refuse("serve", "--host", "0.0.0.0", "--port", 0, code=6)
+        assert "there is no access token" in told
+        for name in ("local", "local@elsewhere"):
+            assert "makes by itself" in server.shell.refuse("token", "create", name, "--scope", "read", code=2)
     finally:
         server.end()
 
