@@ -227,7 +227,7 @@ def test_an_error_has_the_command_lines_code_and_changes_nothing(server: Server)
     before = shell.contents()
     for status, code, method, path, body in refusals:
         assert client.refused(status, method, path, body)["code"] == code, path
-    spoken = {name: before[name] for name in ("token", "worker", "meter")}  # the last use, the last beat, the refusals
+    spoken = {name: before[name] for name in ("token", "worker")}  # when it was last used, when it last asked
     assert {**shell.contents(), **spoken} == before
 
 
