@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota.cli.call import aside
 from rota.core.errors import BadInput
-from rota.store.open import POSTGRES
+from rota.store.open import POSTGRES, REMOTE
 
 if TYPE_CHECKING:
     from rota.cli.call import Call
@@ -19,6 +19,10 @@ LONGEST = 24 * 60
 
 def _server(call: Call) -> str | None:
     """The PostgreSQL server that the storm has a schema of its own on; None for a file."""
+    if (call.settings().db or "").startswith(REMOTE):
+        raise BadInput(
+            "chaos breaks a crew beside its database, and an HTTP API was named: run it where the database is"
+        )
     if call["store"] != "postgres" and not (call.db or "").startswith(POSTGRES):
         return None
     url = call.settings().db or ""
