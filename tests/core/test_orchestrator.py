@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from rota.core.orchestrator import LEASE, RENEW_EVERY, Pulse, is_lapsed
+from rota.core.orchestrator import (
+    END_AFTER,
+    ENDED,
+    HELD,
+    LEASE,
+    LOST,
+    RENEW_EVERY,
+    TELL_AFTER,
+    Pulse,
+    is_lapsed,
+    standing,
+)
 from rota.core.times import SECOND
 
 NOW = 1000 * SECOND
@@ -31,3 +42,17 @@ def test_a_lease_lapses_at_its_end_and_not_before() -> None:
 def test_a_grace_gives_one_whole_lease_from_when_it_was_set() -> None:
     assert not is_lapsed(NOW - LEASE, NOW, NOW + LEASE - 1)
     assert is_lapsed(NOW - LEASE, NOW, NOW + LEASE)
+
+
+def test_without_renewal_handlers_are_told_at_ten_seconds_and_a_fenced_queues_ended_at_twelve() -> None:
+    assert (TELL_AFTER, END_AFTER) == (10 * SECOND, 12 * SECOND)
+    assert standing(NOW, NOW) == HELD
+    assert standing(NOW, NOW + 10 * SECOND - 1) == HELD
+    assert standing(NOW, NOW + 10 * SECOND) == LOST
+    assert standing(NOW, NOW + 12 * SECOND - 1) == LOST
+    assert standing(NOW, NOW + 12 * SECOND) == ENDED
+
+
+def test_a_fenced_queues_jobs_are_ended_well_before_the_lease_lapses() -> None:
+    lapses_at = NOW + LEASE
+    assert standing(NOW, lapses_at - 3 * SECOND) == ENDED and not is_lapsed(lapses_at, 0, lapses_at - 1)
