@@ -10,13 +10,16 @@ from rota.store.migrate import migrations
 from rota.store.sqlite.database import GAPS
 from rota.store.statements import fill
 
-INTRODUCTION = """\
+# Columns of `job` that no statement writes.
+UNFILLED = ("batch", "schedule")
+INTRODUCTION = f"""\
 # Schema
 
 The database is yours to read: any SQLite tool can, while workers run. Write to it only through rota, which keeps the
 counters, the event log and the checks across tables true. Instants are microseconds since 1970 UTC on the store's
-clock, durations are microseconds, JSON is text. Columns that nothing fills yet (`batch`, `schedule`, `trace`)
-stand ready, so that later versions need not rewrite rows.
+clock, durations are microseconds, JSON is text. Columns of `job` that nothing fills yet
+({", ".join(map(code, UNFILLED))}) stand ready, so that later versions need not rewrite rows; `trace` is the W3C trace
+that a job was added in.
 
 On PostgreSQL the same tables stand in one schema, integers are `BIGINT`, and besides there are: `event.xid`, the
 transaction that wrote an event, with an index; and two sequences, `number_job` and `number_token`, instead of two rows

@@ -11,10 +11,15 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 import time
 import tomllib
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MODEL = shlex.split(os.environ.get("AGENT_MODEL", f"bash {shlex.quote(str(Path(__file__).with_name('model.sh')))}"))
 UNITS = os.environ.get("AGENT_UNITS", "units")
@@ -27,20 +32,50 @@ ORDERS = {
 
 
 class Ledger:
-    """What the attempts at one task have used so far, a line each."""
+    """What the attempts at one task have used so far: a line when one begins, and a line when it ends.
+
+    An attempt that was killed wrote no second line. It is charged until its last sign of life: the file is touched
+    every second while the model runs, and by nobody else, as one attempt runs at a time.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         lines = path.read_text().splitlines() if path.exists() else []
         self._entries = [json.loads(line) for line in lines]
+        if self._entries and "seconds" not in self._entries[-1]:
+            cut = self._entries[-1]
+            self.end(cut["stage"], max(0, path.stat().st_mtime - cut["began"]), 0)
 
     def spent(self, what: str) -> float:
-        return sum(entry[what] for entry in self._entries)
+        return sum(entry.get(what, 0) for entry in self._entries)
 
-    def enter(self, stage: str, seconds: float, units: float) -> None:
-        self._entries.append({"stage": stage, "seconds": round(seconds, 3), "units": units})
+    def begin(self, stage: str) -> None:
+        self._write({"stage": stage, "began": round(time.time(), 3)})
+
+    def end(self, stage: str, seconds: float, units: float) -> None:
+        self._write({"stage": stage, "seconds": round(seconds, 3), "units": units})
+
+    @contextmanager
+    def touched(self) -> Iterator[None]:
+        """While the block runs, the file shows that this attempt lives."""
+        over = threading.Event()
+
+        def touch() -> None:
+            while not over.wait(1):
+                os.utime(self._path)
+
+        thread = threading.Thread(target=touch)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _write(self, entry: dict) -> None:
+        self._entries.append(entry)
         with self._path.open("a") as file:
-            file.write(json.dumps(self._entries[-1]) + "\n")
+            file.write(json.dumps(entry) + "\n")
 
 
 def main(stage: str) -> None:
@@ -53,21 +88,34 @@ def main(stage: str) -> None:
     left = task["minutes"] * 60 - ledger.spent("seconds")
     if ledger.spent("units") >= task["units"] or left <= 0:
         park(ledger, task)
+    ledger.begin(stage)
     started = time.monotonic()
     try:
-        ran = subprocess.run(
-            MODEL, input=prompt(stage, task, work, job), stdout=subprocess.PIPE, text=True, timeout=left, check=True,
-            cwd=work, env={**os.environ, "AGENT_STAGE": stage},
-        )  # fmt: skip
+        with ledger.touched():
+            ran = subprocess.run(
+                MODEL, input=prompt(stage, task, work, job), stdout=subprocess.PIPE, text=True, timeout=left,
+                check=False, cwd=work, env={**os.environ, "AGENT_STAGE": stage},
+            )  # fmt: skip
     except subprocess.TimeoutExpired:
-        ledger.enter(stage, time.monotonic() - started, 0)
+        ledger.end(stage, time.monotonic() - started, 0)
         park(ledger, task)
-    except subprocess.CalledProcessError as problem:  # an attempt is spent; the next reads of it in previous_runs
-        ledger.enter(stage, time.monotonic() - started, 0)
-        sys.exit(f"the model ended with exit code {problem.returncode}")
-    answer = json.loads(ran.stdout)
-    ledger.enter(stage, time.monotonic() - started, answer.get(UNITS, 0))
+    answer = read(ran.stdout)
+    ledger.end(stage, time.monotonic() - started, answer.get(UNITS, 0))
+    # An attempt is spent if it went wrong; the next reads of it in previous_runs.
+    if ran.returncode:
+        sys.exit(f"the model ended with exit code {ran.returncode}")
+    if "result" not in answer:
+        sys.exit(f"the model's answer is not a JSON document with a result: {ran.stdout[:200]!r}")
     report(stage, answer, work, job)
+
+
+def read(said: str) -> dict:
+    """The document that the model answered with; empty when it is none."""
+    try:
+        answer = json.loads(said)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def prompt(stage: str, task: dict, work: Path, job: dict) -> str:

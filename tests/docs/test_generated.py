@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from docs.generate import PAGES, outdated
 from docs.pages import errors as error_page
-from docs.pages import schema, states
+from docs.pages import performance, schema, states
 from rota.cli.table import COMMANDS, GLOBAL
 from rota.core import claim, job, orchestrator, worker
 from rota.settings import MEANINGS, Settings
@@ -84,3 +85,27 @@ def test_every_error_and_exit_code_is_documented() -> None:
 def test_every_table_of_the_schema_has_a_meaning() -> None:
     headings = [line.removeprefix("## ") for line in read("schema.md").splitlines() if line.startswith("## ")]
     assert headings == sorted(schema.MEANINGS)
+
+
+def test_the_columns_of_a_job_that_are_said_to_be_empty_are_those_that_no_statement_writes() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src/rota/store").glob("**/*.sql")]
+    statements = [re.sub(r"--.*", "", each) for text in texts for each in text.split("-- name: ")]
+    written = " ".join(each for each in statements if re.search(r"INSERT INTO job |UPDATE job SET ", each))
+    section = read("schema.md").split("\n## job\n")[1].split("\n## ")[0]
+    columns = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert [name for name in columns if not re.search(rf"\b{name}\b", written)] == list(schema.UNFILLED)
+
+
+def test_every_system_that_is_measured_is_told_about_in_the_comparison() -> None:
+    measured = {peer["name"].partition(",")[0] for peer in performance.last_run()["peers"]} - {performance.RAW}
+    told = (ROOT / "docs/explanation/comparison.md").read_text(encoding="utf-8").split("\n## ")[1]
+    named = {word for row in re.findall(r"^\| (.+?) \|", told, re.MULTILINE) for word in re.findall(r"[\w-]+", row)}
+    assert measured <= named
+
+
+@pytest.mark.parametrize("page", ["docs/explanation/comparison.md", "docs/pages/reliability.template"])
+def test_figures_of_other_systems_are_on_no_page_that_a_new_run_does_not_write(page: str) -> None:
+    rows = [
+        line for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if "again" in line or "rota" in line
+    ]
+    assert rows and not [row for row in rows if re.search(r"\d ms|after [\d.]+ s\b|[\d,]+ (jobs )?a second", row)]

@@ -36,6 +36,16 @@ cat > "prompt-$AGENT_STAGE"
 if [ "$AGENT_STAGE" = implement ] && [ ! -e tried ]; then touch tried; echo "no luck" >&2; exit 3; fi
 echo '{"result": "APPROVED", "cost": 2.5}'
 """
+# Says something else than it should at its first attempt, once it has thought for a moment.
+CHATTY = """#!/bin/bash
+if [ ! -e tried ]; then touch tried; sleep 0.2; echo "With pleasure!"; exit; fi
+echo '{"result": "APPROVED", "units": 1}'
+"""
+# Never answers at its first attempt.
+STUCK = """#!/bin/bash
+if [ ! -e tried ]; then touch tried; sleep 600; fi
+echo '{"result": "APPROVED", "units": 1}'
+"""
 SLOW = "#!/bin/bash\nsleep 600 &\nsleep 600\n"
 
 
@@ -69,7 +79,21 @@ def stop(crew: subprocess.Popen[str]) -> None:
 
 
 def ledger(folder: Path, task: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "work" / task / "ledger.jsonl").read_text().splitlines()]
+    """What was charged for each attempt at it."""
+    lines = [json.loads(line) for line in (folder / "work" / task / "ledger.jsonl").read_text().splitlines()]
+    return [line for line in lines if "seconds" in line]
+
+
+def age(folder: Path, task: str) -> float:
+    """How many seconds the attempt at it that runs has shown signs of life."""
+    path = folder / "work" / task / "ledger.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return path.stat().st_mtime - float(json.loads(lines[-1])["began"]) if lines else 0
+
+
+def parent(pid: int) -> int:
+    """The process that started it."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_the_demo_sends_back_parks_and_goes_on(tmp_path: Path) -> None:
@@ -105,3 +129,40 @@ def test_a_task_that_takes_too_long_is_parked_with_nothing_left_running(shell: S
     eventually(lambda: not [pid for pid in processes_in(shell.folder / "work") if pid])
     stop(crew)
     assert processes_in(shell.folder) == []
+
+
+@pytest.mark.parametrize("victim", ["agent", "worker"])
+def test_the_time_of_a_killed_attempt_is_charged_to_the_budget(shell: Shell, victim: str) -> None:
+    crew = team(shell, STUCK)
+    eventually(lambda: age(shell.folder, "one") > 2)
+    (agent,) = processes_in(shell.folder, "agent.py")
+    os.kill(agent if victim == "agent" else parent(agent), signal.SIGKILL)
+    eventually(lambda: shell.ask("show", 3)["status"] == "done", within=60)
+    first, again, *rest = ledger(shell.folder, "one")
+    assert first["stage"] == again["stage"] == "plan" and len(rest) == 2
+    assert first["seconds"] >= 2 and first["units"] == 0, "until its last sign of life"
+    assert again["seconds"] < first["seconds"] and again["units"] == 1
+    stop(crew)
+
+
+def test_an_attempt_after_a_killed_one_has_only_what_is_left_of_the_budget(shell: Shell) -> None:
+    crew = team(shell, SLOW, minutes=0.1)
+    eventually(lambda: age(shell.folder, "one") > 2)
+    (agent,) = processes_in(shell.folder, "agent.py")
+    os.kill(agent, signal.SIGKILL)
+    eventually(lambda: shell.ask("show", 1)["status"] == "failed")
+    assert shell.ask("show", 1)["error"].startswith("parked: ")
+    first, again = ledger(shell.folder, "one")
+    assert first["seconds"] >= 2 and again["seconds"] >= 6 - first["seconds"] - 0.01
+    assert again["seconds"] < 6, "not the whole budget once more"
+    stop(crew)
+
+
+def test_an_answer_that_nobody_can_read_costs_its_time_and_is_asked_for_again(shell: Shell) -> None:
+    crew = team(shell, CHATTY)
+    eventually(lambda: shell.ask("show", 3)["status"] == "done")
+    first, again, *_ = ledger(shell.folder, "one")
+    assert first["stage"] == again["stage"] == "plan"
+    assert first["seconds"] >= 0.2 and first["units"] == 0
+    assert "not a JSON document with a result: 'With pleasure!" in shell.ask("runs", 1)[0]["error"]
+    stop(crew)

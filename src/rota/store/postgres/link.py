@@ -140,6 +140,10 @@ class _TextDumper(psycopg.types.string.StrDumperUnknown):
         return obj.replace("\0", "\N{REPLACEMENT CHARACTER}").encode()
 
 
+def _read_only(shown: str) -> StoreError:
+    return StoreError(f"{shown} is read-only: is it a standby? Name the server that takes writes")
+
+
 def explain(problem: psycopg.Error, shown: str) -> StoreError | BadInput | NotFound:
     """An error of PostgreSQL in words that say what to do."""
     errors, text = psycopg.errors, in_one_line(problem)
@@ -151,7 +155,9 @@ def explain(problem: psycopg.Error, shown: str) -> StoreError | BadInput | NotFo
         case errors.InsufficientPrivilege():
             return NotAllowed(f"{shown}: {text}; `rota migrate --roles` makes roles with the rights")
         case errors.ReadOnlySqlTransaction():
-            return StoreError(f"{shown} is read-only: is it a standby? Name the server that takes writes")
+            return _read_only(shown)
+        case errors.FeatureNotSupported() if "during recovery" in text:  # a standby, which begins no such transaction
+            return _read_only(shown)
         case errors.DiskFull():
             return StoreFull(f"the disk of {shown} is full: nothing was changed; make room and try again")
         case errors.InvalidSchemaName() | errors.UndefinedTable():
