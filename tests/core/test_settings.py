@@ -18,7 +18,7 @@ from rota.core.retry import Backoff
 from rota.core.times import DAY, MINUTE, SECOND
 from rota.demo.run import POOLS
 from rota.http import guard
-from rota.orchestrator import child, stopping, upkeep
+from rota.orchestrator import handout, stopping, upkeep
 from rota.settings import MEANINGS, Settings, _plain, load
 from rota.store import payload
 from rota.worker import context, life, runtime
@@ -64,7 +64,7 @@ def test_what_is_no_setting_is_as_the_design_says_too() -> None:
 
 
 def test_the_largest_of_each_is_as_the_design_says() -> None:
-    jobs = {payload.LARGEST, report.LARGEST_RESULT, context.LARGEST_CHECKPOINT, child.LARGEST_WINDOW}
+    jobs = {payload.LARGEST, report.LARGEST_RESULT, context.LARGEST_CHECKPOINT, handout.LARGEST_WINDOW}
     assert jobs == {256 * 1024}
     assert {guard.LARGEST_BODY, frame.LARGEST} == {1024 * 1024}
     assert frame.LARGEST_REPORT == 64 * 1024

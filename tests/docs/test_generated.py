@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.peers.compare import RAW
 from docs.generate import PAGES, outdated
 from docs.pages import errors as error_page
 from docs.pages import performance, schema, states
@@ -97,7 +98,7 @@ def test_the_columns_of_a_job_that_are_said_to_be_empty_are_those_that_no_statem
 
 
 def test_every_system_that_is_measured_is_told_about_in_the_comparison() -> None:
-    measured = {peer["name"].partition(",")[0] for peer in performance.last_run()["peers"]} - {performance.RAW}
+    measured = {peer["name"].partition(",")[0] for peer in performance.last_run()["peers"]} - {RAW}
     told = (ROOT / "docs/explanation/comparison.md").read_text(encoding="utf-8").split("\n## ")[1]
     named = {word for row in re.findall(r"^\| (.+?) \|", told, re.MULTILINE) for word in re.findall(r"[\w-]+", row)}
     assert measured <= named
