@@ -122,7 +122,8 @@ function OneSlot({ name }: { name: string }): JSX.Element {
   const deaths = useLook<Death[]>(`deaths?limit=100&slot=${encodeURIComponent(name)}`, ["worker"], 700);
   const why = useLook<{ why: string }>(`slots/${encodeURIComponent(name)}/why`, ["worker"], 700, 5000);
   const slot = crew.data?.slots.find((each) => each.name === name) ?? null;
-  const worker = useLook<Worker>(slot?.worker_id ? `workers/${slot.worker_id}` : null, ["worker"], 1000);
+  // As often as the sentence above it, so that both speak of one job.
+  const worker = useLook<Worker>(slot?.worker_id ? `workers/${slot.worker_id}` : null, ["worker"], 700, 5000);
   return (
     <Page
       title={name}
