@@ -38,6 +38,11 @@ PARTS: dict[str, tuple[str, list[str], list[str]]] = {
     "rows sqlite": ("rows", [], ["--rounds", "3"]),
     "rows postgres": ("rows", ["--store", "postgres"], ["--store", "postgres", "--rounds", "1"]),
     "depth": ("depth", ["--most", "5M"], ["--most", "100k", "--rounds", "100"]),
+    "depth postgres": (
+        "depth",
+        ["--store", "postgres", "--most", "1M"],
+        ["--store", "postgres", "--most", "100k", "--rounds", "100"],
+    ),
     "recovery": ("recovery", [], ["--kills", "60"]),
     "load sqlite": ("load", [], ["--jobs", "600"]),
     "load postgres": ("load", ["--store", "postgres"], ["--store", "postgres", "--jobs", "600"]),
@@ -50,6 +55,12 @@ PARTS: dict[str, tuple[str, list[str], list[str]]] = {
     "growth postgres": ("growth", ["--store", "postgres"], ["--store", "postgres"]),
     "cli": ("cli", [], ["--rounds", "10"]),
     "cli http": ("cli", ["--http"], ["--http", "--rounds", "10"]),
+    "cli http postgres": (
+        "cli",
+        ["--http", "--store", "postgres"],
+        ["--http", "--store", "postgres", "--rounds", "10"],
+    ),
+    "outage": ("outage", ["--rounds", "3"], []),
     "http": ("http", [], ["--seconds", "4"]),
 }
 
