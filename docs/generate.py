@@ -14,6 +14,7 @@ sys.path.insert(0, str(DOCS.parent))
 from docs.pages import (  # noqa: E402
     cli,
     errors,
+    events,
     http,
     openapi,
     performance,
@@ -29,6 +30,7 @@ PAGES = {
     "performance.md": performance.page,
     "reference/cli.md": cli.page,
     "reference/errors.md": errors.page,
+    "reference/events.md": events.page,
     "reference/http.md": http.page,
     "reference/openapi.json": openapi.page,
     "reference/openapi.md": requests.page,

@@ -13,7 +13,8 @@ import pytest
 from benchmarks.peers.compare import RAW
 from docs.generate import PAGES, outdated
 from docs.pages import errors as error_page
-from docs.pages import performance, schema, states
+from docs.pages import events, performance, schema, states
+from rota import feed
 from rota.cli.table import COMMANDS, GLOBAL
 from rota.core import claim, job, orchestrator, worker
 from rota.settings import MEANINGS, Settings
@@ -110,3 +111,16 @@ def test_figures_of_other_systems_are_on_no_page_that_a_new_run_does_not_write(p
         line for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if "again" in line or "rota" in line
     ]
     assert rows and not [row for row in rows if re.search(r"\d ms|after [\d.]+ s\b|[\d,]+ (jobs )?a second", row)]
+
+
+def test_every_fact_that_the_code_tells_is_on_the_page_of_events_and_no_other() -> None:
+    assert {(noun, verb) for noun, verbs in events.FACTS.items() for verb in verbs} == set(events.told())
+    assert set(events.MOVES) == {verb for _, verb in job.MOVES}
+    for noun, verb in events.told():
+        assert f"| {noun} | `{verb}` |" in read("events.md")
+
+
+def test_every_type_of_event_is_documented() -> None:
+    assert set(events.TYPES) == set(feed.TYPES)
+    for type in feed.TYPES:
+        assert f"| `{type}` |" in read("events.md") and f"`{type}`" in read("json.md")
