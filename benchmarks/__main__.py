@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import _report, simulation
-from benchmarks._targets import targets
+from benchmarks._targets import ratios, targets
 from benchmarks.peers.compare import chosen, compare
 from benchmarks.peers.measure import Size
 from benchmarks.peers.table import PEERS
@@ -130,7 +130,8 @@ def machine() -> dict[str, Any]:
 
 def show(run: dict[str, Any]) -> None:
     """The comparison, then every target."""
-    _report.show("drained jobs/s, pickup and recovery; medians", [_line(system) for system in run["peers"]], False)
+    lines = [_line(system, ratio) for system, ratio in ratios(run)]
+    _report.show("drained jobs/s, pickup and recovery; medians", lines, False)
     print()
     judged = targets(run)
     _report.show(
@@ -140,7 +141,7 @@ def show(run: dict[str, Any]) -> None:
     print(f"\n{met} of {len(judged)} targets met, {missed} missed, {len(judged) - met - missed} not measured")
 
 
-def _line(system: dict[str, Any]) -> dict[str, _report.Cell]:
+def _line(system: dict[str, Any], ratio: float | None) -> dict[str, _report.Cell]:
     figures = system["figures"]
 
     def figure(name: str, which: str = "median") -> float | None:
@@ -155,6 +156,7 @@ def _line(system: dict[str, Any]) -> dict[str, _report.Cell]:
         "1": figure("drain 1"),
         "2": figure("drain 2"),
         "4": figure("drain 4"),
+        "rota ÷ this": ratio,
         "spread": figure("drain 2", "spread"),
         "pickup p50": figure("pickup"),
         "p99": figure("pickup", "p99"),

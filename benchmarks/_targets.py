@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from benchmarks.peers.compare import RAW
@@ -60,6 +61,20 @@ def drains(run: Run, on: str, wanted: Callable[[str], bool]) -> dict[str, float]
 
 def is_peer(name: str) -> bool:
     return name not in ("rota", RAW)
+
+
+def ratios(run: Run) -> list[tuple[Run, float | None]]:
+    """Each system, and how many times its best rate rota's is: on the same kind of store; on SQLite beside Redis."""
+    ours: dict[str, float] = {}
+    for on in (SQLITE, POSTGRES):
+        with suppress(NotMeasured):
+            (ours[on],) = drains(run, on, lambda name: name == "rota").values()
+    found: list[tuple[Run, float | None]] = []
+    for system in run["peers"]:
+        rates = [each["median"] for name, each in system["figures"].items() if name.startswith("drain")]
+        rota = ours.get(SQLITE if system["on"] == REDIS else system["on"])
+        found.append((system, rota / max(rates) if rota and rates else None))
+    return found
 
 
 def _against(run: Run, ours: str, on: str, wanted: Callable[[str], bool] = is_peer) -> tuple[float, str]:

@@ -96,6 +96,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
         os.chdir(folder)
+        os.environ["XDG_RUNTIME_DIR"] = folder  # what a server leaves for people on this machine goes with it
         with database(options.store), server() if options.http else nullcontext():
             figures = measure(options.rounds or 20)
         os.chdir("/")
