@@ -27,7 +27,7 @@ test("what waits takes as long as the pace of late says, else as the usual run d
 
 test("clocks, rates and sizes", () => {
   assert.deepEqual([-1, 7, 75, 11_045].map(clock), ["0:00", "0:07", "1:15", "3:04:05"]);
-  assert.deepEqual([0, 0.05, 0.25, 9.94, 12.4, 1204].map(rate), ["0/s", "3.0/min", "0.3/s", "9.9/s", "12/s", "1,204/s"]);
+  assert.deepEqual([0, 0.05, 0.25, 9.94, 12.4, 1204].map(rate), ["0/s", "3.0/min", "0.25/s", "9.9/s", "12/s", "1,204/s"]);
   assert.deepEqual([12, 2048, 3_145_728].map(bytes), ["12 B", "2.0 KiB", "3.0 MiB"]);
 });
 

@@ -58,6 +58,7 @@ export function absolute(at: number): string {
 export function rate(perSecond: number): string {
   if (perSecond <= 0) return "0/s";
   if (perSecond < 0.1) return `${(perSecond * 60).toFixed(1)}/min`;
+  if (perSecond < 1) return `${Number(perSecond.toFixed(2))}/s`;
   return perSecond < 10 ? `${perSecond.toFixed(1)}/s` : `${count(Math.round(perSecond))}/s`;
 }
 
