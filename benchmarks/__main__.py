@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import _report, simulation
-from benchmarks._targets import targets
+from benchmarks._targets import ratios, targets
 from benchmarks.peers.compare import chosen, compare
 from benchmarks.peers.measure import Size
 from benchmarks.peers.table import PEERS
@@ -38,6 +38,11 @@ PARTS: dict[str, tuple[str, list[str], list[str]]] = {
     "rows sqlite": ("rows", [], ["--rounds", "3"]),
     "rows postgres": ("rows", ["--store", "postgres"], ["--store", "postgres", "--rounds", "1"]),
     "depth": ("depth", ["--most", "5M"], ["--most", "100k", "--rounds", "100"]),
+    "depth postgres": (
+        "depth",
+        ["--store", "postgres", "--most", "1M"],
+        ["--store", "postgres", "--most", "100k", "--rounds", "100"],
+    ),
     "recovery": ("recovery", [], ["--kills", "60"]),
     "load sqlite": ("load", [], ["--jobs", "600"]),
     "load postgres": ("load", ["--store", "postgres"], ["--store", "postgres", "--jobs", "600"]),
@@ -50,6 +55,12 @@ PARTS: dict[str, tuple[str, list[str], list[str]]] = {
     "growth postgres": ("growth", ["--store", "postgres"], ["--store", "postgres"]),
     "cli": ("cli", [], ["--rounds", "10"]),
     "cli http": ("cli", ["--http"], ["--http", "--rounds", "10"]),
+    "cli http postgres": (
+        "cli",
+        ["--http", "--store", "postgres"],
+        ["--http", "--store", "postgres", "--rounds", "10"],
+    ),
+    "outage": ("outage", ["--rounds", "3"], []),
     "http": ("http", [], ["--seconds", "4"]),
 }
 
@@ -119,7 +130,8 @@ def machine() -> dict[str, Any]:
 
 def show(run: dict[str, Any]) -> None:
     """The comparison, then every target."""
-    _report.show("drained jobs/s, pickup and recovery; medians", [_line(system) for system in run["peers"]], False)
+    lines = [_line(system, ratio) for system, ratio in ratios(run)]
+    _report.show("drained jobs/s, pickup and recovery; medians", lines, False)
     print()
     judged = targets(run)
     _report.show(
@@ -129,7 +141,7 @@ def show(run: dict[str, Any]) -> None:
     print(f"\n{met} of {len(judged)} targets met, {missed} missed, {len(judged) - met - missed} not measured")
 
 
-def _line(system: dict[str, Any]) -> dict[str, _report.Cell]:
+def _line(system: dict[str, Any], ratio: float | None) -> dict[str, _report.Cell]:
     figures = system["figures"]
 
     def figure(name: str, which: str = "median") -> float | None:
@@ -144,6 +156,7 @@ def _line(system: dict[str, Any]) -> dict[str, _report.Cell]:
         "1": figure("drain 1"),
         "2": figure("drain 2"),
         "4": figure("drain 4"),
+        "rota ÷ this": ratio,
         "spread": figure("drain 2", "spread"),
         "pickup p50": figure("pickup"),
         "p99": figure("pickup", "p99"),

@@ -9,30 +9,46 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import psycopg
 
+from rota.store.adding import NewJob
 from rota.store.postgres.link import address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# For each n one ready, one scheduled, one blocked (it waits for the scheduled one) and one finished job with its run.
+    from rota.store.store import Store
+
+# For each n one ready, one scheduled, one blocked (it waits for the scheduled one), one limited (it waits for room
+# under its key, in a queue of its own) and one finished job with its run.
+LIMITED, KEYS = "limited", 100
 _NUMBERS = "WITH RECURSIVE n (i) AS (SELECT CAST(:low AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < :high)"
 _JOB = f"{_NUMBERS} INSERT INTO job (id, queue, kind, title, payload, priority, max_attempts, created_at, status"
-_SAME = """SELECT :first + i, 'q', 'noop', 'job ' || i, '{"n":1}', i % 5, 3, :now"""
+_WORK = """'noop', 'job ' || i, '{"n":1}', i % 5, 3, :now"""
+_SAME = f"SELECT :first + i, 'q', {_WORK}"
 _READY = f"{_JOB}) {_SAME}, 'ready' FROM n"
 _SCHEDULED = f"{_JOB}, due_at, dependents) {_SAME}, 'scheduled', :now + 86400000000 + i, 1 FROM n"
 _BLOCKED = f"{_JOB}, blocked_on) {_SAME}, 'blocked', 'dependency' FROM n"
+_LIMITED = f"""{_JOB}, blocked_on, limit_key)
+SELECT :first + i, '{LIMITED}', {_WORK}, 'blocked', 'limit', 'key ' || (i % {KEYS}) FROM n"""
 _DONE = f"""{_JOB}, attempts, finished_at, token, worker, orchestrator, claimed_at, result)
 {_SAME}, 'done', 1, :now, :token + i, 'worker-00000000', 1, :now, 'null' FROM n"""
 _WAITS = f"{_NUMBERS} INSERT INTO dependency (job, needs) SELECT :first + i, :needs + i FROM n"
 _RUNS = f"""{_NUMBERS} INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb)
 SELECT :token + i, :first + i, 'worker-00000000', 1, 1, :now, :now, 'finish' FROM n"""
-_COUNT = """INSERT INTO tally (queue, status, n) VALUES ('q', ?, ?)
+_COUNT = """INSERT INTO tally (queue, status, n) VALUES (?, ?, ?)
 ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n"""
+_COUNTED = (("q", "ready"), ("q", "scheduled"), ("q", "blocked"), (LIMITED, "blocked"), ("q", "done"))
 _CHUNK = 250_000
 
 
+def prepare(store: Store) -> None:
+    """Make the queues; in the limited one every key has all that it may have, so that the rest must wait."""
+    store.jobs.add(NewJob("the first", queue="q"))
+    store.queues.set(LIMITED, per_key=1)
+    store.jobs.add_many([NewJob("the first of its key", queue=LIMITED, limit_key=f"key {n}") for n in range(KEYS)])
+
+
 def fill(url: str, have: int, want: int, told: Callable[[str], None]) -> None:
-    """Raise each of ready, scheduled, blocked and finished from `have` to `want`; counters and numbers stay right."""
+    """Raise each kind from `have` to `want` in a store that was prepared; counters and numbers stay right."""
     if "://" in url:
         _fill_postgres(url, have, want, told)
     else:
@@ -70,20 +86,27 @@ def _add_postgres(connection: psycopg.Connection[tuple[Any, ...]], count: int) -
         return int(last) - size + 1
 
     ((now,),) = connection.execute("SELECT max(at) FROM event").fetchall()
-    first, token = draw("job", 4 * count), draw("token", count)
-    values = {"low": 0, "high": count - 1, "now": now, "token": token}
-    for text, more in (
-        (_READY, {"first": first}),
-        (_SCHEDULED, {"first": first + count}),
-        (_BLOCKED, {"first": first + 2 * count}),
-        (_WAITS, {"first": first + 2 * count, "needs": first + count}),
-        (_DONE, {"first": first + 3 * count}),
-        (_RUNS, {"first": first + 3 * count}),
-    ):
+    for text, values in _plan(draw, count, now):
         query = re.sub(r":([a-z]+)", r"%(\1)s", text.replace('"n":1', '"n": 1').replace("%", "%%"))
-        connection.execute(query.encode(), {**values, **more})
-    for status in ("ready", "scheduled", "blocked", "done"):
-        connection.execute(_COUNT.replace("?", "%s").encode(), (status, count))
+        connection.execute(query.encode(), values)
+    for queue, status in _COUNTED:
+        connection.execute(_COUNT.replace("?", "%s").encode(), (queue, status, count))
+
+
+def _plan(draw: Callable[[str, int], int], count: int, now: object) -> list[tuple[str, dict[str, Any]]]:
+    """The statements that add so many of each kind, with their values."""
+    ready, token = draw("job", 5 * count), draw("token", count)
+    scheduled, blocked, limited, done = (ready + n * count for n in (1, 2, 3, 4))
+    same = {"low": 0, "high": count - 1}
+    return [
+        (_READY, {**same, "first": ready, "now": now}),
+        (_SCHEDULED, {**same, "first": scheduled, "now": now}),
+        (_BLOCKED, {**same, "first": blocked, "now": now}),
+        (_WAITS, {**same, "first": blocked, "needs": scheduled}),
+        (_LIMITED, {**same, "first": limited, "now": now}),
+        (_DONE, {**same, "first": done, "now": now, "token": token}),
+        (_RUNS, {**same, "first": done, "now": now, "token": token}),
+    ]
 
 
 def _fill_file(path: str, have: int, want: int, told: Callable[[str], None]) -> None:
@@ -107,11 +130,6 @@ def _add(connection: apsw.Connection, count: int) -> None:
         return int(str(last)) - size + 1
 
     ((now,),) = connection.execute("SELECT max(seen_at) FROM boot").fetchall()
-    first, token, numbers = draw("job", 4 * count), draw("token", count), {"low": 0, "high": count - 1, "now": now}
-    connection.execute(_READY, {**numbers, "first": first})
-    connection.execute(_SCHEDULED, {**numbers, "first": first + count})
-    connection.execute(_BLOCKED, {**numbers, "first": first + 2 * count})
-    connection.execute(_WAITS, {**numbers, "first": first + 2 * count, "needs": first + count})
-    connection.execute(_DONE, {**numbers, "first": first + 3 * count, "token": token})
-    connection.execute(_RUNS, {**numbers, "first": first + 3 * count, "token": token})
-    connection.executemany(_COUNT, [(status, count) for status in ("ready", "scheduled", "blocked", "done")])
+    for text, values in _plan(draw, count, now):
+        connection.execute(text, values)
+    connection.executemany(_COUNT, [(queue, status, count) for queue, status in _COUNTED])

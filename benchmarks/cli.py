@@ -1,7 +1,8 @@
 """What one call of a hot verb costs a bash loop, against a Python that does nothing at all.
 
 ./dev bench cli
-./dev bench cli --http
+./dev bench cli --http                     over HTTP to a server beside it
+./dev bench cli --http --store postgres    over HTTP to a server whose database is PostgreSQL
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import tempfile
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from benchmarks import _report
+from benchmarks import _report, _stores
 from benchmarks._processes import BARE, output, seconds
+from rota.settings import Settings
+from rota.store.open import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,14 +63,26 @@ def measure(rounds: int) -> dict[str, tuple[list[float], list[float]]]:
 
 
 @contextmanager
+def database(kind: str) -> Iterator[None]:
+    """Let every call go to a new database of this kind: on SQLite to a file in the folder that we are in."""
+    if kind == "sqlite":
+        output(ROTA, "init")
+        yield
+        return
+    with _stores.stores(kind) as fresh:
+        os.environ["ROTA_DB"] = fresh()
+        open_store(os.environ["ROTA_DB"], Settings(), make=True).close()
+        yield
+
+
+@contextmanager
 def server() -> Iterator[None]:
-    """Let every call go over HTTP to a server of the database here."""
+    """Let every call go over HTTP to a server of that database."""
+    os.environ["ROTA_TOKEN"] = output(ROTA, "token", "create", "bench", "--scope", "admin").split()[-1]
     process = subprocess.Popen([ROTA, "serve", "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         os.environ["ROTA_DB"] = process.stdout.readline().split()[-1]
-        with open(".rota/rota.db.token") as file:
-            os.environ["ROTA_TOKEN"] = file.read().strip()
         yield
     finally:
         process.terminate()
@@ -77,11 +92,12 @@ def server() -> Iterator[None]:
 def main() -> None:
     parser = _report.arguments("What one call of a hot verb costs, against bare Python.")
     parser.add_argument("--http", action="store_true", help="over HTTP to a server, instead of on the file")
+    _stores.add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
         os.chdir(folder)
-        output(ROTA, "init")
-        with server() if options.http else nullcontext():
+        os.environ["XDG_RUNTIME_DIR"] = folder  # what a server leaves for people on this machine goes with it
+        with database(options.store), server() if options.http else nullcontext():
             figures = measure(options.rounds or 20)
         os.chdir("/")
     table: list[dict[str, _report.Cell]] = []
@@ -99,7 +115,7 @@ def main() -> None:
                 "met": ratio <= TARGET and p95 < P95_MS,
             }
         )
-    where = "over HTTP" if options.http else "on SQLite"
+    where = f"{'over HTTP, ' if options.http else ''}on {options.store}"
     _report.show(f"cli {where}: one process per call, interleaved with bare Python", table, options.json)
 
 

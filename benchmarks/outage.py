@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from benchmarks import _report
+from benchmarks._targets import CRASHED, CUT
 from rota.bench.crew import APP
 from rota.chaos.app import QUEUE
 from rota.chaos.crew import Crew
@@ -82,8 +83,8 @@ def measure() -> Iterator[Row]:
             load.crash()
             time.sleep(SETTLED)
             after = load.rate(STEADY)
-            yield _row("after a crash of the server", after, steady, 0.95)
-            yield _row("connections ended every 200 ms", load.rate_amid_cuts(), steady, 0.9)
+            yield _row(CRASHED, after, steady, 0.95)
+            yield _row(CUT, load.rate_amid_cuts(), steady, 0.9)
         finally:
             store.close()
             crew.close()

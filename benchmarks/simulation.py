@@ -4,7 +4,11 @@
 
 A discrete simulation: hosts with workers, each host with one exchange under way at a time, as its orchestrator has; a
 server with cores that serve one statement each, and one write-ahead log whose syncs a group of commits share. What a
-statement costs is measured. What is assumed stands in `ASSUMED`, and locks between statements are left out.
+statement costs is measured; a renewal is reckoned as an exchange of nothing. What is assumed stands in `ASSUMED`, and
+locks between statements are left out.
+
+Hosts are added until workers wait for the server. So at that point it is always full, whatever the jobs: what tells
+long jobs from short ones is how many workers that takes, and what each of them costs it.
 """
 
 from __future__ import annotations
@@ -14,16 +18,20 @@ import json
 import random
 from collections import deque
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import _report
 from rota.bench.figures import percentile
 from rota.core.record import Record
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 ASSUMED = {"cores of the server": 8, "workers on a host": 20, "ms to the server and back": 0.5}
 LENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0)
 MOST_HOSTS, BENT, ENOUGH = 2048, 0.9, 15_000
 RENEW_EVERY, WINDOW_SECONDS, WINDOW_MOST = 4.0, 0.03, 64
+LEAST, LEAST_JOB = 1e-5, 1e-6  # seconds: what is measured as less is lost in the noise
 SEED = 7
 
 
@@ -234,13 +242,19 @@ def costs_of(run: dict[str, Any]) -> Costs | None:
     server, per_job = _line(1 / exchanges[1][1] - sync, 100 / exchanges[100][1] - sync)
     whole, whole_job = _line(1 / exchanges[1][0] - sync, 100 / exchanges[100][0] - sync)
     wal = growth["bytes of log per job, 100 at once"]
-    return Costs(server, per_job, max(0.0, whole - server), max(0.0, whole_job - per_job), sync, wal)
+    return Costs(server, per_job, max(LEAST, whole - server), max(LEAST_JOB, whole_job - per_job), sync, wal)
 
 
 def _line(one: float, hundred: float) -> tuple[float, float]:
     """What an exchange costs at all, and what each job in it costs, from exchanges of one and of a hundred."""
-    per_job = max(1e-6, (hundred - one) / 99)
-    return max(1e-5, one - per_job), per_job
+    per_job = max(LEAST_JOB, (hundred - one) / 99)
+    return max(LEAST, one - per_job), per_job
+
+
+def lost_in_noise(costs: Mapping[str, float]) -> list[str]:
+    """The costs that came out as nothing, which no cost is: the run was too noisy to tell them."""
+    least = {"exchange": LEAST, "job": LEAST_JOB, "host": LEAST, "host_job": LEAST_JOB}
+    return [name for name, bound in least.items() if costs[name] <= bound]
 
 
 def document(run: dict[str, Any]) -> dict[str, Any]:
@@ -272,6 +286,7 @@ def _document(result: Result) -> dict[str, float]:
 def rows(told: dict[str, Any]) -> list[dict[str, _report.Cell]]:
     """As a table, a line for each length of job."""
     found: list[dict[str, _report.Cell]] = []
+    cores = told["assumed"]["cores of the server"]
     for each in told["table"]:
         last, bent = each["last"], each["bent"]
         found.append(
@@ -282,6 +297,7 @@ def rows(told: dict[str, Any]) -> list[dict[str, _report.Cell]]:
                 "jobs/s": last["jobs_per_second"],
                 "workers busy": f"{last['busy']:.0%}",
                 "server busy": f"{last['server']:.0%}",
+                "of a core, per worker": f"{last['server'] * cores / last['workers']:.2%}",
                 "jobs in an exchange": last["batch"],
                 "exchange p99, ms": last["exchange_p99"] * 1e3,
                 "log, MB/s": last["wal_per_second"] / 1e6,

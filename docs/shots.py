@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import sync_playwright
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from playwright.sync_api import Browser, Page
 
@@ -34,6 +35,11 @@ from rota.demo.screen import Screen
 run.ALBUMS, run.PIECES = {ALBUMS}, {ALBUMS} * run.TRACKS
 run.run(sys.argv[1], Screen(lambda text: None, False))
 """
+# What the sentence and the worker's facts say of one job; they are asked for apart.
+AGREED = """() => {
+    const [said, linked] = [document.querySelector(".why"), document.querySelector("[aria-label=Worker] a.job")];
+    return said && linked && said.textContent.includes(` job ${linked.textContent.trim().slice(1)}.`);
+}"""
 WIDE, LOW, NARROW = (1280, 880), (1280, 600), (400, 880)
 # Each window: the file's name, its size, light or dark, and the page it shows.
 SHOTS = (
@@ -57,13 +63,16 @@ def main() -> int:
         browser = stack.enter_context(sync_playwright()).chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         windows = [(name, target, _window(browser, place, size, scheme)) for name, size, scheme, target in SHOTS]
         _until(lambda: _tagged(place) >= ENOUGH, demo)
-        slot = _killed(place).replace(":", "%3A")
+        slot = _killed(place)
         for _, target, page in windows:
-            page.evaluate("place => { location.hash = place }", f"#/{target.format(slot=slot)}")
+            page.evaluate("place => { location.hash = place }", f"#/{target.format(slot=slot.replace(':', '%3A'))}")
         time.sleep(2.5)
         for name, _, page in windows:
             path = IMAGES / f"{name}.png"
-            page.screenshot(path=path)
+            with _held(place, slot) if name == "slot" else nullcontext():
+                if name == "slot":
+                    page.wait_for_function(AGREED)
+                page.screenshot(path=path)
             print(f"wrote {path.relative_to(IMAGES.parent.parent)}, {path.stat().st_size:,} bytes")
         browser.close()
     return 0
@@ -103,6 +112,17 @@ def _killed(place: str) -> str:
     found = _ask(place, "orchestrator", "status") or {"slots": []}
     named = [slot["name"] for slot in found["slots"] if slot["lifetime_restarts"]]
     return str(named[0]) if named else "worker:tag:0"
+
+
+@contextmanager
+def _held(place: str, slot: str) -> Iterator[None]:
+    """Let the worker of a slot stand still in the middle of a job: the demo's are too short to be looked at."""
+    (pid,) = [each["pid"] for each in _ask(place, "worker", "list") if each["slot"] == slot]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def _window(browser: Browser, place: str, size: tuple[int, int], scheme: Any) -> Page:

@@ -1,24 +1,46 @@
-"""The page of figures, from one whole run of `./dev bench --docs`: no number on it is typed by hand."""
+"""The page of figures, from one whole run of `./dev bench --docs`.
+
+Every figure in its tables is measured. Typed by hand are the words around them: the template, what `unmet.toml` says of
+targets that are not met, and a `note` that a run may carry, which tells how it was taken.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks import simulation
 from benchmarks._report import cell_text
-from benchmarks._targets import Target, targets
+from benchmarks._targets import Target, ratios, targets
 from benchmarks.peers.compare import RAW
 from docs.pages import chart
 from docs.pages.markdown import table
 
 HERE = Path(__file__).resolve().parent
 DATA, TEMPLATE = HERE.parent / "performance.json", HERE / "performance.template"
+UNMET = HERE / "unmet.toml"
 GROUPS = ("SQLite", "PostgreSQL", "Redis")
-PEER_HEADS = ("system", "on", "enqueue one / bulk", "worked off by 1 / 2 / 4", "spread", "pickup p50 / p99", "again")
+PEER_HEADS = (
+    "system",
+    "on",
+    "enqueue one / bulk",
+    "worked off by 1 / 2 / 4",
+    "rota ÷ this",
+    "spread",
+    "pickup p50 / p99",
+    "again",
+)
+NAMES = {
+    "exchange": "what an exchange takes the server",
+    "job": "what each job in it takes the server",
+    "host": "what an exchange takes its orchestrator",
+    "host_job": "what each job in it takes its orchestrator",
+}
+UNKNOWN = "Nobody has looked into it yet."
 GAP = re.compile(r"\{\{(.+?)\}\}")
 
 
@@ -42,14 +64,15 @@ def page_of(run: dict[str, Any]) -> str:
     """The template with every gap filled."""
     gaps = {
         "taken": _taken(run),
-        "peers": table(PEER_HEADS, [_peer(system) for system in run["peers"]]),
+        "peers": table(PEER_HEADS, [_peer(system, ratio) for system, ratio in ratios(run)]),
         "systems": _systems(run),
         "targets": table(("what", "wanted", "measured", "met"), [_target(target) for target in targets(run)]),
+        "unmet": _unmet(run, reasons()),
         "capacity": _capacity(run),
         "estimate": _estimate(run),
         "simulation": _rows(simulation.rows(run["simulation"])) if run.get("simulation") else "",
     }
-    return GAP.sub(lambda gap: gaps.get(gap[1]) or _part(run, gap[1]), TEMPLATE.read_text(encoding="utf-8"))
+    return GAP.sub(lambda gap: gaps.get(gap[1]) or part(run, gap[1]), TEMPLATE.read_text(encoding="utf-8"))
 
 
 def picture_of(run: dict[str, Any]) -> str:
@@ -74,7 +97,7 @@ def _taken(run: dict[str, Any]) -> str:
     return f"{told} {run['note']}" if "note" in run else told
 
 
-def _peer(system: dict[str, Any]) -> list[str]:
+def _peer(system: dict[str, Any], ratio: float | None) -> list[str]:
     figures = system["figures"]
 
     def shown(*names: str, which: str = "median") -> str:
@@ -82,10 +105,11 @@ def _peer(system: dict[str, Any]) -> list[str]:
 
     name = f"**{system['name']}**" if system["name"] == "rota" else system["name"]
     if system["missing"]:
-        return [name, system["on"], "–", f"missing: {system['missing']}", "–", "–", "–"]
+        return [name, system["on"], "–", f"missing: {system['missing']}", "–", "–", "–", "–"]
     adds, drains = shown("enqueue one", "enqueue bulk"), shown("drain 1", "drain 2", "drain 4")
     pickup = f"{shown('pickup')} / {shown('pickup', which='p99')}"
-    return [name, system["on"], adds, drains, shown("drain 2", which="spread"), pickup, _again(system)]
+    times = "–" if ratio is None else f"{cell_text(ratio)} ×"
+    return [name, system["on"], adds, drains, times, shown("drain 2", which="spread"), pickup, _again(system)]
 
 
 def _again(system: dict[str, Any]) -> str:
@@ -112,7 +136,24 @@ def _target(target: Target) -> list[str]:
     return [target.what, target.wanted, target.measured, met]
 
 
-def _part(run: dict[str, Any], name: str) -> str:
+@cache
+def reasons() -> dict[str, str]:
+    """What stands in the way of each target that is not met, and what was tried, by the target's name."""
+    return tomllib.loads(UNMET.read_text(encoding="utf-8"))
+
+
+def _unmet(run: dict[str, Any], reasons: dict[str, str]) -> str:
+    """Every target that is not met, with its reason; one that nobody has looked into is said to be such."""
+    missed = [target for target in targets(run) if target.met is False]
+    if not missed:
+        return "Every target that was measured is met."
+    return "\n".join(
+        f"- **{target.what}**: {target.measured}, wanted {target.wanted}. {reasons.get(target.what, UNKNOWN).strip()}"
+        for target in missed
+    )
+
+
+def part(run: dict[str, Any], name: str) -> str:
     """What one benchmark measured."""
     found = run["parts"].get(name, {})
     if "rows" not in found:
@@ -148,5 +189,15 @@ def _estimate(run: dict[str, Any]) -> str:
         f" {costs['exchange'] * 1e3:.2f} ms and {costs['job'] * 1e6:.0f} µs for each job in it,"
         f"\nand its orchestrator {costs['host'] * 1e3:.2f} ms and"
         f" {costs['host_job'] * 1e6:.0f} µs; a sync of the disk takes {costs['sync'] * 1e3:.2f} ms, and a job"
-        f" {costs['wal_job']:,.0f} bytes of the log.\nAssumed: {assumed}."
+        f" {costs['wal_job']:,.0f} bytes of the log.\nAssumed: {assumed}.{_noise(costs)}"
+    )
+
+
+def _noise(costs: dict[str, float]) -> str:
+    lost = [NAMES[name] for name in simulation.lost_in_noise(costs)]
+    if not lost:
+        return ""
+    return (
+        f"\nLost in the noise of this run, and reckoned as next to nothing: {', '.join(lost)}. Costs taken on so busy a"
+        " machine\nmake the table a rough guess."
     )

@@ -1,4 +1,8 @@
-"""The page on reliability, from `./dev chaos --docs` and `./dev soak --docs`: no figure on it is typed by hand."""
+"""The page on reliability, from `./dev chaos --docs`, `./dev soak --docs` and `./dev bench --docs`.
+
+Every figure in its tables of storms, of the soak and of outages is measured. Typed by hand are the words around them:
+the template, its last table, and a `note` that a run may carry, which tells how it was taken.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 from benchmarks._report import cell_text
 from benchmarks.reliability import flat, pooled
 from docs.pages.markdown import join, table
-from docs.pages.performance import GAP
+from docs.pages.performance import GAP, last_run, part
 
 HERE = Path(__file__).resolve().parent
 DATA, TEMPLATE = HERE.parent / "reliability.json", HERE / "reliability.template"
@@ -31,6 +35,7 @@ def page_of(runs: dict[str, Any]) -> str:
         "found": _found(storms),
         "mended sqlite": _mended(storms, "sqlite"),
         "mended postgres": _mended(storms, "postgres"),
+        "outage": part(last_run(), "outage"),
         "soak": _soak(soak) if soak else NOT_YET,
     }
     return GAP.sub(lambda gap: gaps[gap[1]], TEMPLATE.read_text(encoding="utf-8"))

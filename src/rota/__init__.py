@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from rota.core.errors import BadInput as BadInput
     from rota.core.errors import BadSetting as BadSetting
     from rota.core.errors import Conflict as Conflict
+    from rota.core.errors import Contended as Contended
     from rota.core.errors import Cycle as Cycle
+    from rota.core.errors import InDoubt as InDoubt
+    from rota.core.errors import NotAllowed as NotAllowed
     from rota.core.errors import NotFound as NotFound
     from rota.core.errors import NothingReady as NothingReady
     from rota.core.errors import QueueFull as QueueFull
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from rota.core.errors import RotaError as RotaError
     from rota.core.errors import SchemaMismatch as SchemaMismatch
     from rota.core.errors import Stale as Stale
+    from rota.core.errors import StoreAway as StoreAway
     from rota.core.errors import StoreError as StoreError
     from rota.core.errors import StoreFull as StoreFull
     from rota.core.errors import TooLarge as TooLarge
@@ -55,7 +59,10 @@ _HOMES = {
         "BadInput",
         "BadSetting",
         "Conflict",
+        "Contended",
         "Cycle",
+        "InDoubt",
+        "NotAllowed",
         "NotFound",
         "NothingReady",
         "QueueFull",
@@ -63,6 +70,7 @@ _HOMES = {
         "RotaError",
         "SchemaMismatch",
         "Stale",
+        "StoreAway",
         "StoreError",
         "StoreFull",
         "TooLarge",

@@ -9,9 +9,10 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core.errors import BadInput
 from rota.core.record import Record
+from rota.core.system import ERROR
 from rota.core.times import MILLISECOND, SECOND, format_instant
 from rota.core.topic import checked, first_match
-from rota.states import States
+from rota.states import HEALTH, States
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,6 +122,11 @@ class Feed:
     def states(self) -> list[Change]:
         """The states that differ from what was told last."""
         return [self._state(state, f"{state.noun}_update", self.cursor) for state in self._states.changed()]
+
+    def failing(self, problem: str, at: Instant) -> Change:
+        """Word that the store fails; when it answers again, the system's health is told anew."""
+        self._states.forget(HEALTH)
+        return Change((HEALTH,), "health_update", "health", {"status": ERROR, "errors": [problem]}, at, self.cursor)
 
     def want(self, patterns: Sequence[str]) -> None:
         """Look at these topics from now on."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rota.wire import Document
 
 GONE = "gone"
+HEALTH = "system:health"
 
 
 class State(Record):
@@ -48,6 +49,10 @@ class States:
         for noun, verb, which, *rest in event.facts:
             if noun in ("worker", "queue", "source", "schedule"):
                 self._facts[noun, which] = {"verb": verb, **rest[0]}
+
+    def forget(self, topic: str) -> None:
+        """Something else was told of it meanwhile: what it says is told again."""
+        self._told.pop(topic, None)
 
     def snapshot(self, patterns: Sequence[str]) -> list[State]:
         """These topics as they are now; what differs from what others were told is told to all with the next change."""
@@ -137,7 +142,7 @@ class States:
             if slot.wanted
         ]
         status, errors = health(places)
-        return State("system:health", "health", {"status": status, "errors": errors})
+        return State(HEALTH, "health", {"status": status, "errors": errors})
 
     def _end(self, state: State) -> Document:
         """How something that is no longer there ended."""

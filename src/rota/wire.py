@@ -292,6 +292,7 @@ def slot(slot: Slot, now: Instant, hosts: Mapping[str, str]) -> Document:
         "queue": None if slot.queue == HTTP else slot.queue,
         "crew": slot.crew,
         "host": hosts.get(slot.host),
+        "host_id": slot.host,
         "wanted": slot.wanted,
         "status": slot.status,
         "health": slot.health,

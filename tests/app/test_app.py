@@ -290,3 +290,11 @@ def test_a_source_whose_vectorizer_is_no_id_and_no_table_is_refused(tmp_path: Pa
     app = App(str(tmp_path / "rota.db"))
     with pytest.raises(errors.BadInput, match="neither the id of a vectorizer nor the name of its table"):
         app.source(task="tag", vectorizer=vectorizer)
+
+
+def test_every_error_that_a_caller_can_meet_is_a_public_name() -> None:
+    own = {"TakesLong"}  # only a look of the server's that was to be quick meets it, and looks again
+    known = {
+        name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, errors.RotaError)
+    }
+    assert known - own == known & set(dir(rota))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks._targets import CRASHED, CUT
+
 
 def figure(median: float, **more: float) -> dict[str, float]:
     return {"median": median, "spread": 0.1, "samples": 3, **more}
@@ -45,9 +47,20 @@ def crew(ratio: float) -> dict[str, Any]:
     }
 
 
+def beats() -> dict[str, Any]:
+    return measured(missed_beats=0.0, workers_taken_for_dead=0.0, ratio=1.1)
+
+
+def verbs() -> dict[str, Any]:
+    return {"benchmark": "cli", "rows": [{"verb": "claim", "p95 ms": 80.0, "ratio": 2.5}]}
+
+
+def depth(largest: str) -> dict[str, Any]:
+    sizes = (("1,000", 1.0), (largest, 1.2))
+    return {"benchmark": "depth", "rows": [{"ready": size, "ratio": ratio, "ratio ": 1.1} for size, ratio in sizes]}
+
+
 def whole() -> dict[str, Any]:
-    beats = measured(missed_beats=0.0, workers_taken_for_dead=0.0, ratio=1.1)
-    verbs = {"benchmark": "cli", "rows": [{"verb": "claim", "p95 ms": 80.0, "ratio": 2.5}]}
     enqueued = [{"jobs/s": "enqueue 1", "ratio": 0.85}, {"jobs/s": "enqueue 1,000", "ratio": 0.55}]
     exchanges = [
         {"jobs/s": f"exchange {n}", "rota": rota, "raw": raw} for n, rota, raw in ((1, 500, 900), (100, 12e3, 22e3))
@@ -72,17 +85,36 @@ def whole() -> dict[str, Any]:
             "crew postgres": crew(0.45),
             "rows sqlite": {"benchmark": "rows", "rows": enqueued},
             "rows postgres": {"benchmark": "rows", "rows": exchanges},
-            "recovery": {"benchmark": "recovery", "rows": [{"from": "busy", "p99 ms": 60.0, "target p99": 250.0}]},
-            "depth": {"benchmark": "depth", "rows": [{"ready": "5,000,000", "ratio": 1.2, "ratio ": 1.1}]},
-            "http": {"benchmark": "http", "rows": [{"step": "idle", "MB": 38.0}]},
-            "cli": verbs,
-            "cli http": verbs,
+            "recovery": {
+                "benchmark": "recovery",
+                "rows": [{"from": "busy", "measured": 200, "p99 ms": 60.0, "target p99": 250.0, "settled once": True}],
+            },
+            "depth": depth("5,000,000"),
+            "depth postgres": depth("1,000,000"),
+            "http": {
+                "benchmark": "http",
+                "rows": [
+                    {"step": "idle", "p99 ms": None, "MB": 38.0},
+                    {"step": "1000 requests/s beside them", "p99 ms": 41.0, "MB": 44.0},
+                ],
+            },
+            "fanout": {
+                "benchmark": "fanout",
+                "rows": [{"readers": 1, "events": 50, "reached": 50, "p99 ms": 60.0}],
+            },
+            "outage": {
+                "benchmark": "outage",
+                "rows": [{"what": CRASHED, "ratio": 0.99}, {"what": CUT, "ratio": 0.93}],
+            },
+            "cli": verbs(),
+            "cli http": verbs(),
+            "cli http postgres": verbs(),
             "unseen": {
                 "benchmark": "unseen",
                 "rows": [{"beats": 5, "runs again after, s": 10.1}, {"beats": 30, "runs again after, s": 60.2}],
             },
-            "beats sqlite": beats,
-            "beats postgres": beats,
+            "beats sqlite": beats(),
+            "beats postgres": beats(),
             "writers": measured(longest_ms=132.0, share_above_50_ms=0.002, errors=0.0),
             "growth postgres": {
                 "benchmark": "growth",

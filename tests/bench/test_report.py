@@ -6,8 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.__main__ import PARTS
 from benchmarks._report import cell_text
-from docs.pages.performance import GAP, page_of, picture_of
+from benchmarks._targets import JUDGED, ratios, targets
+from docs.pages.performance import GAP, TEMPLATE, last_run, page_of, picture_of, reasons
 from rota.bench.figures import median, median_ratio, percentile, spread
 from tests.bench.runs import whole
 
@@ -40,6 +42,43 @@ def test_a_missing_peer_is_told_with_its_reason() -> None:
     run = whole()
     run["peers"][2] |= {"missing": "cannot be installed: no such version", "figures": {}}
     assert "missing: cannot be installed: no such version" in page_of(run)
+
+
+def test_each_system_has_its_ratio_to_rota_on_the_same_kind_of_store_and_redis_to_sqlite() -> None:
+    found = {system["label"]: ratio for system, ratio in ratios(whole())}
+    assert found["rota on SQLite"] == found["rota on PostgreSQL"] == 1.0
+    assert found["huey on SQLite"] == 13.0
+    assert found["pgqueuer on PostgreSQL"] == 4.0
+    assert found["dramatiq on Redis"] == 6.5
+    assert "| huey | SQLite | 1,000 / – | 1,000 / – / 2,000 | 13 × |" in page_of(whole())
+
+
+def test_a_system_without_figures_has_no_ratio() -> None:
+    run = whole()
+    run["peers"][2] |= {"missing": "cannot be installed", "figures": {}}
+    run["peers"] = [system for system in run["peers"] if system["label"] != "rota on PostgreSQL"]
+    found = {system["label"]: ratio for system, ratio in ratios(run)}
+    assert found["huey on SQLite"] is None and found["pgqueuer on PostgreSQL"] is None
+
+
+def test_a_row_that_is_not_met_is_told_with_what_stands_in_the_way() -> None:
+    run = whole()
+    assert "Every target that was measured is met." in page_of(run)
+    run["parts"]["rows sqlite"]["rows"][1]["ratio"] = 0.3
+    name = "enqueue in bulk, SQLite, of a raw insert"
+    assert f"- **{name}**: 0.3, wanted ≥ 0.5. {reasons()[name].strip()}" in page_of(run)
+
+
+def test_every_row_of_the_page_that_is_not_met_has_its_reason_and_every_reason_is_of_a_target() -> None:
+    missed = {target.what for target in targets(last_run()) if target.met is False}
+    assert missed <= set(reasons()), "say in docs/pages/unmet.toml what stands in the way"
+    assert set(reasons()) <= {what for what, *_ in JUDGED}
+    assert all(reasons().values())
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_that_is_measured_is_shown_on_the_page(part: str) -> None:
+    assert f"{{{{{part}}}}}" in TEMPLATE.read_text(encoding="utf-8")
 
 
 def test_the_chart_has_a_bar_for_each_system_and_longer_ones_for_more() -> None:

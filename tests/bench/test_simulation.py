@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.load import arrivals, ideal_waits
-from benchmarks.simulation import Costs, bend, costs_of, document, rows, simulate
+from benchmarks.simulation import Costs, bend, costs_of, document, lost_in_noise, rows, simulate
+from docs.pages.performance import page_of
 from tests.bench.runs import whole
 
 COSTS = Costs(exchange=0.0008, job=0.00003, host=0.001, host_job=0.00003, sync=0.0003, wal_job=1000)
@@ -55,6 +56,26 @@ def test_costs_are_those_that_a_run_measured() -> None:
     assert costs.exchange + costs.job + costs.sync == pytest.approx(1 / 900)
     assert costs.exchange + 100 * costs.job + costs.sync == pytest.approx(100 / 22_000)
     assert costs_of({"parts": {}}) is None
+
+
+def test_a_cost_that_came_out_as_nothing_is_never_reckoned_as_nothing_and_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("benchmarks.simulation.LENGTHS", (0.1,))
+    monkeypatch.setattr("benchmarks.simulation.MOST_HOSTS", 4)
+    run = whole()
+    for row in run["parts"]["rows postgres"]["rows"]:
+        row["rota"] = row["raw"]  # as if an orchestrator cost nothing
+    costs = costs_of(run)
+    assert costs is not None and costs.host > 0 and costs.host_job > 0
+    told = {name: getattr(costs, name) for name in Costs.__annotations__}
+    assert lost_in_noise(told) == ["host", "host_job"]
+    assert "Lost in the noise of this run" in page_of({**run, "simulation": document(run)})
+
+
+def test_longer_jobs_take_less_of_the_server_for_each_worker() -> None:
+    short, long = (bend(COSTS, job, 2, 4, 0.0005)[0] for job in (0.1, 1.0))
+    assert long.server / long.workers < short.server / short.workers
 
 
 def test_without_figures_there_is_no_estimate() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.core import claim, job, orchestrator, worker
+from rota.core import claim, health, job, orchestrator, slot, worker
 from rota.core.machine import ImpossibleMove, allowed, check, diagram
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ TABLES: list[tuple[str, Moves, tuple[str, ...], set[str | None]]] = [
     ("claim", claim.MOVES, claim.STATES, {None}),
     ("worker", worker.MOVES, worker.STATES, {None}),
     ("orchestrator", orchestrator.MOVES, orchestrator.STATES, {orchestrator.STOPPED}),
+    ("slot", slot.MOVES, slot.STATES, {None}),
+    ("health", health.MOVES, health.STATES, {None}),
 ]
 each_table = pytest.mark.parametrize(("name", "moves", "states", "start"), TABLES, ids=[table[0] for table in TABLES])
 
@@ -53,6 +55,18 @@ def test_an_ended_claim_never_moves_again(state: str) -> None:
 def test_a_stopped_worker_never_moves_again_and_a_dead_one_only_by_a_beat() -> None:
     assert not [verb for old, verb in worker.MOVES if old == worker.STOPPED]
     assert [verb for old, verb in worker.MOVES if old == worker.DEAD] == [worker.BEAT]
+
+
+def test_a_slot_that_failed_moves_by_reset_alone() -> None:
+    assert [verb for old, verb in slot.MOVES if old == slot.FAILED] == [slot.RESET]
+
+
+def test_the_dead_stay_dead_in_the_opinion_of_their_watcher() -> None:
+    assert not [verb for old, verb in health.MOVES if old == health.DEAD]
+
+
+def test_only_a_healthy_frame_makes_a_worker_healthy() -> None:
+    assert {verb for (_, verb), new in health.MOVES.items() if health.HEALTHY in new} == {health.FRAME}
 
 
 def test_only_a_claim_makes_a_job_active_and_only_from_ready() -> None:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from rota.core.orchestrator import LEASE, RENEW_EVERY, RUNNING, Pulse, is_lapsed, shown
+from rota.core.orchestrator import (
+    END_AFTER,
+    ENDED,
+    HELD,
+    LEASE,
+    LOST,
+    RENEW_EVERY,
+    RUNNING,
+    TELL_AFTER,
+    Pulse,
+    is_lapsed,
+    shown,
+    standing,
+)
 from rota.core.times import SECOND
 
 NOW = 1000 * SECOND
@@ -39,3 +52,17 @@ def test_one_that_missed_a_renewal_is_shown_as_late_before_its_lease_lapses() ->
     assert shown(RUNNING, renewed_at + LEASE, NOW + 1) == "late"
     assert renewed_at + LEASE > NOW + 1
     assert shown(RUNNING, None, NOW) == RUNNING
+
+
+def test_without_renewal_handlers_are_told_at_ten_seconds_and_a_fenced_queues_ended_at_twelve() -> None:
+    assert (TELL_AFTER, END_AFTER) == (10 * SECOND, 12 * SECOND)
+    assert standing(NOW, NOW) == HELD
+    assert standing(NOW, NOW + 10 * SECOND - 1) == HELD
+    assert standing(NOW, NOW + 10 * SECOND) == LOST
+    assert standing(NOW, NOW + 12 * SECOND - 1) == LOST
+    assert standing(NOW, NOW + 12 * SECOND) == ENDED
+
+
+def test_a_fenced_queues_jobs_are_ended_well_before_the_lease_lapses() -> None:
+    lapses_at = NOW + LEASE
+    assert standing(NOW, lapses_at - 3 * SECOND) == ENDED and not is_lapsed(lapses_at, 0, lapses_at - 1)

@@ -14,6 +14,7 @@ from rota.core.death import (
     RECYCLED,
     SETUP_FAILED,
     SIGNALED,
+    STARTUP_TIMEOUT,
     TOO_MANY_ERRORS,
     Charge,
     Exit,
@@ -25,6 +26,7 @@ from rota.core.times import MINUTE, SECOND
 
 POLICY = RestartPolicy()
 COUNTED = Charge(counts=True, backs_off=True)
+UNSTARTED = charge(STARTUP_TIMEOUT, job_in_hand=False, job_deaths=0)
 
 
 def test_the_backoff_doubles_from_a_second_and_the_sixth_death_gives_up() -> None:
@@ -64,6 +66,41 @@ def test_a_crash_every_six_minutes_is_restarted_twenty_times_and_no_more() -> No
     failed, start_at = history.after_death(POLICY, COUNTED, now)
     assert start_at is None
     assert failed.failure_reason == "restarted 20 times in all, at most 20 are allowed"
+
+
+def unstarted(times: int) -> History:
+    """A slot whose last starts ran out of time, six minutes apart: none is within the window of the next."""
+    history = History()
+    for n in range(times):
+        history, start_at = history.after_death(POLICY, UNSTARTED, n * 6 * MINUTE)
+        assert start_at == n * 6 * MINUTE + SECOND
+    return history
+
+
+def test_the_fifth_start_in_a_row_that_is_not_ready_in_time_gives_up_whatever_the_window() -> None:
+    history, now = unstarted(4), 24 * MINUTE
+    failed, start_at = history.after_death(POLICY, UNSTARTED, now)
+    assert (start_at, failed.failed_at) == (None, now)
+    assert failed.failure_reason == "was not ready in time, 5 starts in a row"
+    assert (failed.lifetime, failed.restarts) == (4, history.restarts), "asked before anything is counted"
+
+
+def test_a_death_of_another_kind_ends_the_row_of_starts_that_were_not_ready() -> None:
+    history, start_at = unstarted(4).after_death(POLICY, COUNTED, 24 * MINUTE)
+    assert start_at == 24 * MINUTE + SECOND
+    for n in range(5, 9):
+        history, start_at = history.after_death(POLICY, UNSTARTED, n * 6 * MINUTE)
+        assert start_at is not None, "four more are borne"
+    _, start_at = history.after_death(POLICY, UNSTARTED, 9 * 6 * MINUTE)
+    assert start_at is None
+
+
+def test_a_start_that_a_person_ended_neither_counts_in_that_row_nor_ends_it() -> None:
+    """That a worker which is ready ends it is `test_orphans`'s: the store hears of it."""
+    history, start_at = unstarted(4).after_death(POLICY, charge(OPERATOR, False, 0), 24 * MINUTE)
+    assert (history, start_at) == (unstarted(4), 24 * MINUTE)
+    _, start_at = history.after_death(POLICY, UNSTARTED, 24 * MINUTE)
+    assert start_at is None
 
 
 @pytest.mark.parametrize("reason", [DEADLINE, RECYCLED, OPERATOR])

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rota.cli.begin import pools_of
+from rota.core import frame, health, orchestrator, report, slot, worker
 from rota.core.errors import BadSetting
+from rota.core.health import HealthPolicy
+from rota.core.job import NewJob
+from rota.core.queue import Queue
+from rota.core.restart import RestartPolicy
+from rota.core.retry import Backoff
 from rota.core.times import DAY, MINUTE, SECOND
+from rota.demo.run import POOLS
+from rota.http import guard
+from rota.orchestrator import handout, stopping, upkeep
 from rota.settings import MEANINGS, Settings, _plain, load
+from rota.store import payload
+from rota.worker import context, life, runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,13 +29,45 @@ if TYPE_CHECKING:
 
 def test_the_defaults_are_those_of_the_design(tmp_path: Path) -> None:
     settings = load(environment={}, start=str(tmp_path))
+    assert (settings.frame_interval, settings.silent_interval, settings.startup_timeout) == (
+        3 * SECOND,
+        9 * SECOND,
+        60 * SECOND,
+    )
+    assert settings.health == HealthPolicy(startup=60 * SECOND, silent=9 * SECOND, misses=3, busy_silence=2 * MINUTE)
+    assert settings.restarts == RestartPolicy(5 * MINUTE, 5, 20, longest_backoff=MINUTE, first_backoff=SECOND)
     assert (settings.lease, settings.heartbeat_interval, settings.poll_interval) == (
         30 * MINUTE,
         30 * SECOND,
         2 * SECOND,
     )
     assert (settings.max_attempts, settings.backoff.first, settings.backoff.most) == (3, 2 * SECOND, 10 * MINUTE)
+    assert (settings.http_host, settings.http_port, settings.shutdown_timeout) == ("127.0.0.1", 8356, 20 * SECOND)
     assert (settings.keep_for, settings.keep_jobs, settings.db) == (7 * DAY, 1_000_000, None)
+    assert (settings.health_history, settings.max_jobs, settings.max_rss) == (0, 0, 0), "off"
+    nothing_said = {"pool": None, "workers": None}
+    assert pools_of(nothing_said, settings) == {"default": 1}  # type: ignore[arg-type]
+    assert POOLS == {"tag": 2, "library": 10, "calibration": 5}, "the demo's"
+
+
+def test_what_is_no_setting_is_as_the_design_says_too() -> None:
+    assert (health.SHORTEST_RECOVERY, health.LONGEST_RECOVERY) == (5 * SECOND, 120 * SECOND)
+    assert worker.MISSED_BEATS == 2
+    assert (orchestrator.LEASE, orchestrator.RENEW_EVERY) == (15 * SECOND, 4 * SECOND)
+    assert (orchestrator.TELL_AFTER, orchestrator.END_AFTER, life.FENCE) == (10 * SECOND, 12 * SECOND, 12 * SECOND)
+    assert Queue("tag").fence != "end", "handlers are told, and go on"
+    assert upkeep.RECONCILE_EVERY == 60 * SECOND
+    assert (stopping.TERM, stopping.KILL) == (5 * SECOND, SECOND // 2)
+    assert (slot.MOST_UNSTARTED, runtime.ERRORS_IN_A_ROW) == (5, 10)
+    assert (NewJob("a").timeout, Backoff().delay(3, 1.0)) == (None, 8 * SECOND)
+    assert Backoff().delay(3, 0.0) == 0, "full jitter"
+
+
+def test_the_largest_of_each_is_as_the_design_says() -> None:
+    jobs = {payload.LARGEST, report.LARGEST_RESULT, context.LARGEST_CHECKPOINT, handout.LARGEST_WINDOW}
+    assert jobs == {256 * 1024}
+    assert {guard.LARGEST_BODY, frame.LARGEST} == {1024 * 1024}
+    assert frame.LARGEST_REPORT == 64 * 1024
 
 
 def test_a_flag_goes_over_a_variable_over_the_file_over_the_default(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.crews import children, is_alive, kill
+from tests.support.crews import children, is_alive, kill, states
 from tests.support.eventually import eventually
 from tests.support.processes import line, python
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.support.crews import Crew
 
 QUICK = {"ROTA_FRAME_INTERVAL": "50ms", "ROTA_SILENT_INTERVAL": "200ms"}
+BRISK = {"ROTA_FRAME_INTERVAL": "200ms", "ROTA_SILENT_INTERVAL": "1s"}
 STANDING = '''
 @app.task(queue="tag")
 def told(name: str, ctx) -> str:
@@ -44,6 +45,24 @@ def never_ends() -> None:
     note("import")
     while True:
         time.sleep(1)
+'''
+RECOVERING = '''
+@app.task(queue="tag")
+def stand(name: str, seconds: float, ctx) -> None:
+    """Ask for time and say nothing until the test lets it."""
+    note(f"hold {name} {os.getpid()}")
+    with ctx.recovering(seconds):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@app.task(queue="tag")
+def never_well(name: str, ctx) -> None:
+    """Ask for a second, and again, and again."""
+    note(f"hold {name} {os.getpid()}")
+    with ctx.recovering(1):
+        while True:
+            with ctx.recovering(1):
+                time.sleep(0.1)
 '''
 STRANGER = """
 store = open_store(sys.argv[1], Settings())
@@ -170,3 +189,81 @@ def test_a_start_that_never_ends_is_cut_off_and_counted(crew: Crew, where: str) 
     assert [death.reason for death in crew.deaths()] == ["startup_timeout"] * 2
     assert crew.ledger() == ["import"] * 2
     assert crew.processes() == []
+
+
+def test_an_orchestrator_that_stood_still_suspects_itself_first_and_nobody_dies(crew: Crew) -> None:
+    """It alone is stopped, for longer than three silent intervals and than the time-out of the job in hand."""
+    crew.env |= BRISK
+    crew.start("tag=2")
+    id = crew.app.enqueue(crew.new("hold", name="a").but(timeout=6_000_000)).id
+    eventually(lambda: crew.held_by("a") and crew.up(2))
+    workers = children(crew.pid)
+    since = crew.app.store.now()
+    os.kill(crew.pid, signal.SIGSTOP)
+    eventually(lambda: crew.app.store.now() > since + 7_000_000)
+    os.kill(crew.pid, signal.SIGCONT)
+    eventually(lambda: crew.said("stood still for"))
+    crew.done(crew.add("tag", n=1))
+    assert children(crew.pid) == workers
+    crew.let_go("a")
+    assert crew.done(id)[0].attempts == 1
+    assert (crew.deaths(), crew.said("killing it")) == ([], [])
+
+
+def test_after_a_host_slept_nobody_dies_of_the_silence(crew: Crew) -> None:
+    """Everyone is stopped at once, and none of what the workers would have said is there when they wake."""
+    crew.env |= BRISK
+    crew.start("tag=2")
+    id = crew.add("hold", name="a")
+    eventually(lambda: crew.held_by("a") and crew.up(2))
+    workers = children(crew.pid)
+    since = crew.app.store.now()
+    for pid in (*workers, crew.pid):
+        os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: crew.app.store.now() > since + 5_000_000)
+    for pid in (crew.pid, *workers):
+        os.kill(pid, signal.SIGCONT)
+    eventually(lambda: crew.said("stood still for"))
+    crew.done(crew.add("tag", n=1))
+    assert children(crew.pid) == workers
+    crew.let_go("a")
+    assert crew.done(id)[0].attempts == 1
+    assert (crew.deaths(), crew.said("killing it")) == ([], [])
+
+
+def test_a_worker_that_asked_for_time_to_recover_may_stand_still_meanwhile(crew: Crew) -> None:
+    """Another, idle and as silent, is ended all the while."""
+    crew.env |= QUICK
+    crew.teach(RECOVERING)
+    crew.start("tag=2")
+    eventually(lambda: crew.up(2))
+    both = children(crew.pid)
+    id = crew.add("stand", name="a", seconds=60)
+    pid = eventually(lambda: crew.held_by("a"))
+    eventually(lambda: states(pid) == ["T"] * len(states(pid)))
+    (other,) = set(both) - {pid}
+    os.kill(other, signal.SIGSTOP)
+    eventually(lambda: not is_alive(other))
+    assert [slot.health for slot in crew.app.store.slots.all() if slot.health == "recovering"]
+    since = crew.app.store.now()
+    eventually(lambda: crew.app.store.now() > since + 1_500_000)
+    assert is_alive(pid)
+    os.kill(pid, signal.SIGCONT)
+    assert crew.done(id)[0].attempts == 1
+    assert [death.reason for death in crew.deaths()] == ["heartbeat_timeout"]
+
+
+def test_a_worker_that_recovers_for_longer_than_it_asked_for_dies_of_that(crew: Crew) -> None:
+    """The least that is granted is five seconds; asking again and again moves nothing."""
+    crew.env |= QUICK
+    crew.teach(RECOVERING)
+    crew.start("tag=1")
+    id = crew.app.enqueue(crew.new("never_well", name="a").but(max_attempts=1)).id
+    pid = eventually(lambda: crew.held_by("a"))
+    (failed,) = crew.app.jobs.wait([id], "final", 60_000_000)
+    (certificate,) = eventually(crew.deaths)
+    assert (certificate.reason, certificate.signal, certificate.sent_by) == ("recovery_timeout", 9, "orchestrator")
+    assert (certificate.job, failed.status, failed.deaths) == (id, "failed", 1)
+    assert not is_alive(pid)
+    (run,) = crew.app.claims.runs(id)
+    assert run.ended_at - run.claimed_at >= 5_000_000

@@ -125,7 +125,7 @@ def test_a_stop_waits_for_an_orphan_that_still_works(crew: Crew) -> None:
     assert crew.wait() == 0
     done = crew.app.jobs.get(id)
     assert (done.status, done.attempts, done.result) == ("done", 1, pid)
-    eventually(lambda: crew.processes() == [])
+    assert crew.processes() == []
     assert crew.app.jobs.list("active") == []
 
 
@@ -140,7 +140,7 @@ def test_a_stop_whose_patience_ends_ends_the_orphan_and_its_job_goes_back_unspen
     eventually(lambda: crew.said("works on alone"))
     assert crew.stop() == 0
     assert not is_alive(pid)
-    eventually(lambda: crew.processes() == [])
+    assert crew.processes() == []
     job = crew.app.jobs.get(id)
     assert (job.status, job.attempts, job.deaths) == ("ready", 0, 0)
 

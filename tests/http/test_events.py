@@ -11,7 +11,9 @@ import pytest
 
 from rota.store.host import host_id
 from tests.http.servers import Server
+from tests.support.cable import cable
 from tests.support.eventually import eventually
+from tests.support.stores import database_for_tests, url_of
 from tests.support.work import add, add_many
 
 if TYPE_CHECKING:
@@ -35,6 +37,45 @@ def hasty(tmp_path: Path) -> Iterator[Server]:
     server = Server(tmp_path, change=change)
     yield server
     server.end()
+
+
+REVOKED_MEANWHILE = """
+from rota.http import feed
+join = feed.Hub.join
+async def late(self, patterns, after, token_id):
+    await self._stores.ask(lambda store: store.tokens.revoke(token_id))
+    return await join(self, patterns, after, token_id)
+feed.Hub.join = late
+"""
+
+
+def test_a_token_revoked_while_its_reader_joins_opens_no_stream(tmp_path: Path) -> None:
+    server = Server(tmp_path, change=REVOKED_MEANWHILE)
+    try:
+        with server.client(server.token("ci", "read")).http.stream("GET", "/api/v1/events") as answer:
+            assert answer.status_code == 401
+        assert "rota_http_event_readers 0.0" in server.client().call("GET", "/metrics").text
+    finally:
+        server.end()
+
+
+def test_a_store_that_fails_is_an_error_of_the_systems_health_until_it_answers_again(tmp_path: Path) -> None:
+    schema = url_of("postgres", tmp_path).partition("?")[2]
+    with cable(database_for_tests()) as link:
+        server = Server(tmp_path, kind="postgres", ROTA_DB=f"{link.url}?{schema}", ROTA_POLL_INTERVAL="200ms")
+        try:
+            with server.client().events("system:health") as events:
+                assert events.next(type="snapshot")["health"] == {"status": "healthy", "errors": []}
+                link.down = True
+                link.cut()
+                told = events.next()
+                assert (told["topic"], told["type"]) == ("system:health", "health_update")
+                assert told["health"]["status"] == "error" and len(told["health"]["errors"]) == 1
+                link.down = False
+                again = events.next()
+                assert (again["type"], again["health"]) == ("health_update", {"status": "healthy", "errors": []})
+        finally:
+            server.end()
 
 
 def test_a_reader_gets_a_snapshot_of_each_topic_and_then_the_changes(server: Server) -> None:
@@ -201,10 +242,10 @@ def test_states_are_told_at_most_ten_times_a_second(server: Server) -> None:
     assert told <= 3 + seconds * 10
 
 
-def test_a_quiet_stream_is_kept_alive(hasty: Server) -> None:
+def test_a_quiet_stream_is_kept_alive_by_events_that_are_no_news(hasty: Server) -> None:
     with hasty.client().events("queue:tag:jobs") as events:
         assert events.line() == "retry: 1000"
-        assert [line for line in (events.line() for _ in range(5)) if line] == [": keep-alive", ": keep-alive"]
+        assert [events.line() for _ in range(7)] == ["", *["event: alive", "data:", ""] * 2]
 
 
 def test_a_reader_whose_token_is_revoked_hears_nothing_more(server: Server) -> None:

@@ -7,17 +7,20 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rota.core.claim import Done, Snoozed
+from rota.core.errors import Stale
 from rota.core.job import NewJob
 from rota.core.schedule import NewSchedule
-from rota.core.slot import HTTP
+from rota.core.slot import HTTP, History
 from rota.core.source import Declared
-from rota.core.times import MINUTE
+from rota.core.times import MINUTE, SECOND
 from rota.core.worker import Dead
 from rota.store.crews import Process
 from rota.store.host import host_id
+from rota.store.slots import remember
 from rota.store.sources import Found
 from tests.docs.pages import ROOT
 from tests.http.servers import Server
@@ -25,6 +28,8 @@ from tests.support.eventually import eventually
 from tests.support.work import Crew, add, add_many, claim, fail, finish
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rota.store.store import Store
 
 Samples = dict[tuple[str, ...], float]
@@ -103,8 +108,62 @@ def test_they_tell_what_happened(server: Server) -> None:
         ("rota_workers", "idle"): 1,
     }
     assert {key: found.get(key) for key in expected} == expected
-    assert found["rota_oldest_ready_age_seconds", "scan"] >= 0
     assert found["rota_write_lock_wait_seconds",] < 60
+
+
+def test_the_oldest_ready_job_is_as_old_as_its_wait_and_none_has_no_age(server: Server) -> None:
+    with server.store() as store:
+        before = store.now()
+        job = add(store, queue="scan")
+        after = store.now()
+        eventually(lambda: store.now() > after + SECOND // 2)
+        least = (store.now() - after) / SECOND
+        age = samples(server)["rota_oldest_ready_age_seconds", "scan"]
+        assert least <= age <= (store.now() - before) / SECOND
+        claim(store, job)
+        assert samples(server)["rota_oldest_ready_age_seconds", "scan"] == 0
+
+
+def test_restarts_of_a_queues_slots_add_up_until_they_are_reset(server: Server) -> None:
+    with server.store() as store:
+        store.slots.take("main", host_id(), {"tag": 2, "scan": 1})
+        with store.write() as tx:
+            for name, times in (("worker:tag:0", 2), ("worker:tag:1", 3)):
+                remember(tx, name, History((), times))
+        found = samples(server)
+        assert [found["rota_slot_restarts_total", queue] for queue in ("tag", "scan")] == [5, 0]
+        store.slots.reset("worker:tag:0")
+        assert samples(server)["rota_slot_restarts_total", "tag"] == 3
+
+
+def test_a_lapse_is_a_run_that_expired_and_what_its_holder_says_then_a_stale_commit(server: Server) -> None:
+    with server.store() as store:
+        job = add(store, queue="tag")
+        assert samples(server)["rota_stale_commits_refused_total",] == 0
+        held = claim(store, job, lease=1000)
+        eventually(lambda: store.reconcile().expired_claims_released)
+        for outcome in (Done(), Snoozed(MINUTE)):
+            with pytest.raises(Stale):
+                store.claims.settle(held, outcome)
+    found = samples(server)
+    assert found["rota_runs_total", "tag", "expire"] == 1
+    assert ("rota_runs_total", "tag", "finish") not in found
+    assert found["rota_stale_commits_refused_total",] == 2
+
+
+def test_the_lag_is_the_age_of_the_newest_event_when_it_was_read(tmp_path: Path) -> None:
+    slow = "from rota.http import feed; feed.Bell.wait = lambda *_: feed.asyncio.sleep(0.5)"
+    server = Server(tmp_path, change=slow)
+    try:
+        assert samples(server)["rota_event_lag_seconds",] == 0
+        with server.client().events("queue:jobs") as events, server.store() as store:
+            before = store.now()
+            add(store, queue="tag")
+            events.next(type="job_update")
+            took = (store.now() - before) / SECOND
+        assert 0 < samples(server)["rota_event_lag_seconds",] <= took
+    finally:
+        server.end()
 
 
 def test_a_schedule_is_told_by_its_jobs_and_its_next_time(server: Server) -> None:

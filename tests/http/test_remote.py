@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rota import feed
 from rota.core import errors
 from rota.core.claim import Claim, Done, Failed, Snoozed
 from rota.core.errors import RotaError
@@ -236,6 +237,15 @@ def test_an_answer_in_chunks_is_read_as_one() -> None:
     rude = Rude(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
     with open_store(rude.url, Settings()) as store:
         assert store.jobs.add_many([NewJob("A")]) == [7]
+    rude.close()
+
+
+def test_who_follows_takes_no_sign_of_life_for_news() -> None:
+    signs = b"event: alive\ndata:\n\nevent: alive\ndata: {}\n\n"
+    rude = Rude(b"HTTP/1.1 200 OK\r\n\r\n" + signs + b'id: 7\ndata: {"id": "7"}\n\n' + signs)
+    with open_store(rude.url, Settings()) as store:
+        found = feed.follow(store, ["queue:jobs"])
+        assert [next(found), next(found)] == [{"id": "7"}, {"id": "7"}], "of two streams, because each breaks"
     rude.close()
 
 

@@ -200,6 +200,7 @@ def test_an_error_has_the_command_lines_code_and_changes_nothing(server: Server)
     id, worker = shell.add("A", "--queue", "tag"), client.post("/api/v1/workers", name="w")["id"]
     claim = client.post(f"/api/v1/jobs/{id}/claim", worker_id=worker)
     shell.say("queue", "set", "full", "--max-depth", 1), shell.add("B", "--queue", "full")
+    server.token("taken", "read")
     settle = f"/api/v1/jobs/{id}/claim/settle"
     refusals: list[tuple[int, int, str, str, object]] = [
         (404, 3, "GET", "/api/v1/jobs/99", None),
@@ -217,7 +218,9 @@ def test_an_error_has_the_command_lines_code_and_changes_nothing(server: Server)
         (429, 6, "POST", "/api/v1/jobs", {"title": "C", "queue": "full"}),
         (404, 7, "POST", "/api/v1/workers/worker-00000000/heartbeat", {}),
         (404, 7, "POST", "/api/v1/claims", {"worker_id": "worker-00000000"}),
-        (409, 4, "POST", "/api/v1/tokens", {"name": "local", "scopes": ["read"]}),
+        (409, 4, "POST", "/api/v1/tokens", {"name": "taken", "scopes": ["read"]}),
+        (400, 2, "POST", "/api/v1/tokens", {"name": "local", "scopes": ["read"]}),
+        (400, 2, "POST", "/api/v1/tokens", {"name": "local@elsewhere", "scopes": ["read"]}),
         (400, 2, "POST", f"/api/v1/jobs/{id}/block", {"on": id}),
         (400, 2, "PATCH", "/api/v1/queues/tag", {}),
     ]

@@ -77,6 +77,8 @@ def test_a_workers_token_acts_for_the_workers_that_it_registered_and_for_no_othe
         (f"/api/v1/jobs/{id}/claim/renew", {"token": token}),
         (f"/api/v1/jobs/{id}/claim/release", {"token": token}),
         (f"/api/v1/jobs/{id}/claim/settle", {"token": token, "outcome": "done"}),
+        (f"/api/v1/jobs/{id}/claim/checkpoint", {"token": token, "value": 1}),
+        (f"/api/v1/jobs/{id}/claim/capture", {"token": token, "transcript_path": "/tmp/x", "stderr_path": None}),
         (f"/api/v1/workers/{worker}/heartbeat", {}),
     ):
         assert f"may not act for {worker}" in other.refused(403, "POST", path, body)["detail"]

@@ -299,6 +299,10 @@ def test_tracking_is_off_until_its_tables_are_there(tmp_path: Path) -> None:
         assert told["enabled"] and [each["source_table"] for each in told["vectorizers"]] == ["blog"]
         printed = server.shell.ask("tracking", "status", "--db", url)
         assert {name: value for name, value in told.items() if name != "enabled"} == printed
+        elsewhere = Shell(tmp_path, ROTA_DB=server.url, ROTA_TOKEN=server.secret)
+        assert elsewhere.ask("tracking", "status") == printed
+        assert elsewhere.say("tracking", "status") == server.shell.say("tracking", "status", "--db", url)
+        assert "0 of 0 workers live" in elsewhere.say("tracking", "status", "--limit", "1")
         server.end()
 
 

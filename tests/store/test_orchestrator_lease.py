@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,9 @@ from rota.store.orphans import move_to_lease
 from tests.support.work import Crew, add, add_many, last_event, register, status
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rota.store.rows import Row
     from rota.store.store import Store
     from tests.support.clock import FakeClock
 
@@ -44,6 +47,33 @@ def test_a_renewal_never_shortens(store: Store, clock: FakeClock) -> None:
     assert first == clock.now() + LEASE
     clock.advance(SECOND)
     assert crew.renew() == clock.now() + LEASE
+
+
+def statements_of_a_renewal(store: Store, crew: Crew, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What one renewal asks of the database, by name."""
+    asked: list[str] = []
+    execute = store.database.execute
+
+    def note(name: str, params: Mapping[str, Any]) -> list[Row]:
+        asked.append(name)
+        return execute(name, params)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.database, "execute", note)
+        patch.setattr(store.database, "many", None)  # nothing row by row
+        crew.renew()
+    return asked
+
+
+def test_a_renewal_costs_a_host_with_500_claims_the_statements_of_one_with_a_single_claim(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_many(store, 501)
+    one, many = Crew(store, 1), Crew(store, 10)
+    assert (len(one.exchange(room=1).claims), len(many.exchange(room=50).claims)) == (1, 500)
+    asked = statements_of_a_renewal(store, many, monkeypatch)
+    assert asked == statements_of_a_renewal(store, one, monkeypatch)
+    assert asked == ["orchestrator.renew", "orchestrator.pulse", "orchestrator.beat_pulse"], "one is of the host"
 
 
 def test_an_exchange_that_is_written_renews_the_lease_too(store: Store, clock: FakeClock) -> None:

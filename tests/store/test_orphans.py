@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.claim import Done, Failed
+from rota.core.death import OPERATOR, STARTUP_TIMEOUT
 from rota.core.errors import Stale
 from rota.core.job import ACTIVE, DONE, FAILED, READY, SCHEDULED
 from rota.core.orchestrator import LEASE
@@ -131,6 +132,26 @@ def test_a_slot_whose_worker_died_before_it_was_written_up_stays_as_its_death_le
     assert crew.stands() == ("failed", None, None)
     assert store.workers.get(crew.worker).status == "dead"
     assert not [fact for event in store.events.after(last) for fact in event.facts if fact[1] == "move"]
+
+
+def test_a_worker_that_is_ready_ends_the_row_of_starts_that_were_not(store: Store) -> None:
+    crew = Manned(store)
+
+    def start(is_ready: bool) -> str | None:
+        """The slot's next worker runs out of time, or is ready and then killed by a person; why it is given up."""
+        process = Process(store.new_worker_id(), 4711, 12345, NAME)
+        worker = store.orchestrators.hire(crew.id, NAME, "tag", process)
+        if is_ready:
+            store.orchestrators.came_up(worker, NAME)
+        reason = OPERATOR if is_ready else STARTUP_TIMEOUT
+        loose = RestartPolicy(most_in_window=100, most_in_lifetime=100)
+        return store.orchestrators.record_death(Death(worker, NAME, reason, "signal 9", None, 9), Report(), loose)[1]
+
+    store.orchestrators.record_death(death(crew, asked=True), Report(), RestartPolicy())
+    assert [start(is_ready=False) for _ in range(4)] == [None] * 4
+    assert start(is_ready=True) is None
+    assert [start(is_ready=False) for _ in range(4)] == [None] * 4
+    assert start(is_ready=False) == "was not ready in time, 5 starts in a row"
 
 
 def test_readers_see_what_workers_report_and_how_they_are(store: Store) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
+from rota.store.refusals import STALE
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -107,10 +109,12 @@ class Shell:
         return id
 
     def contents(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Every row of every table: what must be the same where nothing may change."""
+        """Every row of every table: what must be the same where nothing may change. Refusals may be counted."""
+        kept = {"meter": f"WHERE name <> '{STALE}'"}
         connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables}
+            texts = {name: f'SELECT * FROM "{name}" {kept.get(name, "")}' for name in tables}
+            return {name: connection.execute(text).fetchall() for name, text in texts.items()}
         finally:
             connection.close()

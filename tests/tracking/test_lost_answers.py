@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -29,31 +29,37 @@ def lines(link: Cable) -> Iterator[Lines]:
         yield found
 
 
+@pytest.fixture(params=[1, "wiki"], ids=["a vectorizer", "a table without one yet"])
+def vectorizer(request: pytest.FixtureRequest) -> int | str:
+    """Whose progress is reported; one that goes by its table is made by the beat that reports it first."""
+    return cast("int | str", request.param)
+
+
 def totals(sql: Connection) -> list[Any]:
-    """Successes and errors of each worker, and of vectorizer 1."""
+    """Successes and errors of each worker, and of each vectorizer."""
     return sql.execute(
         "SELECT success_count, error_count FROM ai.vectorizer_worker_process"
         " UNION ALL SELECT success_count, error_count FROM ai.vectorizer_worker_progress"
     ).fetchall()
 
 
-def work(tracker: Tracker) -> None:
+def work(tracker: Tracker, vectorizer: int | str = 1) -> None:
     tracker.success(10)
     tracker.error("e", count=3)
-    tracker.progress(1, 7)
-    tracker.progress(1, 2, error="e")
+    tracker.progress(vectorizer, 7)
+    tracker.progress(vectorizer, 2, error="e")
 
 
 @pytest.mark.parametrize("fault", [CUT_BEFORE, CUT_AFTER, STALL])
 def test_a_beat_is_applied_once_when_its_commit_or_its_answer_is_lost(
-    link: Cable, lines: Lines, sql: Connection, fault: str
+    link: Cable, lines: Lines, sql: Connection, fault: str, vectorizer: int | str
 ) -> None:
     with Tracker(lines, "1", every=0.1) as tracker:
         eventually(lambda: tracker.state == "tracked")
         link.fault = fault
-        work(tracker)
+        work(tracker, vectorizer)
         eventually(lambda: link.faults == 1)
-        work(tracker)
+        work(tracker, vectorizer)
         eventually(lambda: totals(sql) == [(20, 6), (18, 2)])
         assert tracker.close()
 
@@ -62,11 +68,11 @@ def test_a_beat_is_applied_once_when_its_commit_or_its_answer_is_lost(
 
 @pytest.mark.parametrize("fault", [CUT_BEFORE, CUT_AFTER, STALL])
 def test_a_worker_registers_once_when_that_answer_is_lost(
-    link: Cable, lines: Lines, sql: Connection, fault: str
+    link: Cable, lines: Lines, sql: Connection, fault: str, vectorizer: int | str
 ) -> None:
     link.fault = fault
     tracker = Tracker(lines, "1", every=0.1)
-    work(tracker)
+    work(tracker, vectorizer)
     with tracker:
         eventually(lambda: tracker.state == "tracked")
 
@@ -75,13 +81,15 @@ def test_a_worker_registers_once_when_that_answer_is_lost(
 
 
 @pytest.mark.parametrize("registered", [True, False])
-def test_a_commit_that_comes_late_is_waited_for(link: Cable, sql: Connection, registered: bool) -> None:
+def test_a_commit_that_comes_late_is_waited_for(
+    link: Cable, sql: Connection, registered: bool, vectorizer: int | str
+) -> None:
     tracker = Tracker(link.url, "1", every=0.1)
     if registered:
         with tracker._lines.borrow() as connection:
             tracker._account.beat(connection)
     link.fault = HOLD
-    work(tracker)
+    work(tracker, vectorizer)
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     with tracker:
         # The tracker is back on a new connection while its old transaction is still open.

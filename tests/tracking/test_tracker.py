@@ -17,6 +17,7 @@ from rota.tracking import Tracker
 from rota.tracking.postgres import opened
 from rota.tracking.schema import install, uninstall
 from tests.support.eventually import eventually
+from tests.support.postgres import with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,6 +176,7 @@ def test_a_worker_leaves_when_tracking_is_lost_if_it_wants_to(
 import signal, sys
 from rota.tracking import Tracker
 from tests.support.eventually import eventually
+from tests.support.postgres import with_parts
 leaves = sys.argv[2] == "True"
 tracker = Tracker(sys.argv[1], "1", every=0.1, fail_on_loss=leaves).start()
 eventually(lambda: tracker.state == "untracked")
@@ -289,3 +291,44 @@ def test_progress_by_table_is_that_of_the_vectorizer_that_reads_it_or_of_a_new_o
     assert slow.close()
     assert sorted(progress(sql)) == [(1, 6, 0, None), (2, 2, 1, "e")]
     assert sql.execute("SELECT source_table FROM ai.vectorizer WHERE id = 2").fetchall() == [("wiki",)]
+
+
+def test_a_vectorizer_that_was_dropped_and_made_anew_gets_what_is_reported_by_its_table(
+    slow: Tracker, sql: Connection
+) -> None:
+    slow.progress("blog", 5)
+    eventually(lambda: progress(sql) == [(1, 5, 0, None)])
+    sql.execute("DELETE FROM ai.vectorizer")
+    sql.execute("INSERT INTO ai.vectorizer (source_table) VALUES ('blog')")
+    slow.progress("blog", 3)
+    assert slow.close()
+    assert progress(sql) == [(2, 3, 0, None)]
+
+
+def test_progress_by_table_waits_while_its_vectorizer_cannot_be_looked_up(
+    url: str, sql: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    with psycopg.connect(url) as other:
+        other.execute("LOCK TABLE ai.vectorizer")
+        with Tracker(url, "1", every=0.1) as tracker:
+            tracker.progress("wiki", 4)
+            tracker.success(3)
+            eventually(lambda: workers(sql) and workers(sql)[0][1] == 3, within=60)
+            assert "lock timeout" in caplog.text
+            other.rollback()
+            eventually(lambda: progress(sql) == [(2, 4, 0, None)], within=60)
+
+
+def test_progress_by_a_table_that_may_not_be_looked_up_arrives_from_the_day_on_that_it_may(
+    url: str, sql: Connection, role: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(url) as owner:
+        install(owner, role)
+    sql.execute(f'REVOKE INSERT ON ai.vectorizer FROM "{role}"')
+    with Tracker(with_parts(url, user=role), "1", every=600) as tracker:
+        tracked(tracker)
+        tracker.progress("wiki", 4)
+        eventually(lambda: "progress of table wiki is not reported: permission denied" in caplog.text)
+        sql.execute(f'GRANT INSERT ON ai.vectorizer TO "{role}"')
+        tracker.progress("wiki", 5)
+        eventually(lambda: [row[1] for row in progress(sql)] == [5])

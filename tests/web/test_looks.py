@@ -9,10 +9,15 @@ from playwright.sync_api import expect
 from rota.core.claim import Done, Failed
 from rota.core.job import NewJob
 from rota.store.host import host_id
+from tests.http.servers import Server
+from tests.web.conftest import windows
 from tests.web.screens import AXE, PAGES
 
 if TYPE_CHECKING:
-    from tests.http.servers import Server
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
     from tests.web.conftest import Look
     from tests.web.screens import Screen
 
@@ -154,6 +159,18 @@ def test_a_page_says_what_to_do_where_there_is_nothing_yet(view: Look) -> None:
     screen.sees("There is no job 4711.")
     screen.go("jobs/nonsense")
     screen.sees("is not a job id")
+
+
+def test_a_slot_is_shown_against_the_limits_in_force(browser: Browser, tmp_path: Path) -> None:
+    limits = {"ROTA_RESTART_LIMIT": "7", "ROTA_RESTART_WINDOW": "90s", "ROTA_RESTART_LIFETIME": "33"}
+    server = Server(tmp_path, **limits)
+    fill(server)
+    with windows(browser, lambda: server.shell.say("open")) as look:
+        screen = look()
+        screen.go("workers/worker%3Atag%3A0")
+        expect(screen.fact("Restarts of late")).to_have_text("0 of 7 within 1 min 30 s")
+        expect(screen.fact("Restarts in all")).to_have_text("0 of 33")
+    server.end()
 
 
 def test_typing_is_not_undone_by_a_page_that_is_just_coming_up(view: Look) -> None:

@@ -13,6 +13,13 @@ from playwright.sync_api import expect
 
 from rota.core.claim import Failed
 from rota.core.job import NewJob
+from rota.core.restart import RestartPolicy
+from rota.core.schedule import NewSchedule
+from rota.core.source import Declared
+from rota.core.times import SECOND
+from rota.store.crews import Home
+from rota.store.deaths import Death
+from rota.store.exchange import Report
 from tests.http.servers import Server
 from tests.web.screens import PAGES, Screen
 
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
+    from rota.store.store import Store
     from tests.web.conftest import Look
 
 EVIL = "</pre><script>window.hit = 1</script><img src=x onerror='window.hit = 2'>\"'><svg onload='window.hit = 3'>"
@@ -37,39 +45,85 @@ def lasting(tmp_path: Path) -> Iterator[Server]:
     server.end()
 
 
-def test_nothing_that_a_job_or_a_worker_says_ever_runs(server: Server, view: Look) -> None:
+def plant_jobs(store: Store, folder: Path) -> dict[str, str]:
+    """Jobs and a worker of their own that say evil things; the page of each, and where on it that stands."""
+    worker = store.workers.register(EVIL[:180])
+    new = NewJob(EVIL, kind=EVIL[:180], payload={EVIL: [EVIL]}, key=EVIL, limit_key=EVIL, max_attempts=1)
+    failed = store.jobs.add(new).id
+    claim = store.claims.claim(failed, worker.id)
+    written = folder / "written"
+    written.write_text(EVIL)
+    store.claims.capture(claim, str(written), str(written))
+    store.claims.checkpoint(claim, {EVIL: EVIL})
+    store.claims.settle(claim, Failed(EVIL))
+    done = store.jobs.add(NewJob(EVIL, after=[failed])).id
+    store.jobs.done(done, {"text": EVIL}, force=True)
+    noted = store.jobs.add(NewJob(EVIL)).id
+    store.claims.release(store.claims.claim(noted), EVIL)
+    held = store.jobs.add(NewJob(EVIL)).id
+    store.claims.claim(held, worker.id)
+    store.workers.heartbeat(worker.id, {"busy": EVIL, "progress": {"done": 1, "total": 2, "note": EVIL[:200]}})
+    jobs = {f"jobs/{failed}": "Error", f"jobs/{done}": "Result", f"jobs/{noted}": "Note", f"jobs/{held}": ""}
+    return {**jobs, f"workers/{worker.id}": ""}
+
+
+def plant_crew(store: Store) -> dict[str, str]:
+    """A crew of an evil name on such a host, one of whose workers died with evil words."""
+    orchestrator = store.orchestrators.join(EVIL[:150], Home("far/1", EVIL[:150], 4242, EVIL[:60]))
+    (slot,) = store.slots.take(EVIL[:150], "far/1", {"tag": 1})
+    worker = store.orchestrators.hire(orchestrator, slot.name, "tag")
+    death = Death(worker, slot.name, "signaled", EVIL, signal=9, sent_by=EVIL, last_frame=EVIL, stderr_tail=EVIL)
+    store.orchestrators.record_death(death, Report(), RestartPolicy(most_in_window=0))
+    return {"workers/worker%3Atag%3A0": "Deaths", "hosts": "Hosts", "overview": "Recent deaths"}
+
+
+def plant_clockwork(store: Store) -> dict[str, str]:
+    """A source and a schedule that failed with evil words."""
+    store.sources.declare([Declared("files", "tag", "tag", SECOND, 1, 1, None)])
+    store.schedules.add(NewSchedule("nightly", "0 2 * * *", kind=EVIL[:180]))
+    with store.write() as tx:
+        tx.execute("source.fill_failed", name="files", error=EVIL)
+        tx.execute("source.failed", name="files", now=tx.now, error=EVIL, worker=EVIL)
+        tx.execute("schedule.refused", name="nightly", error=EVIL)
+    return {"sources": "files", "schedules": "Schedules"}
+
+
+def is_harmless(screen: Screen, place: str) -> None:
+    screen.go(place)
+    expect(screen.page.locator("main h1")).to_be_visible()
+    expect(screen.page.locator("[aria-busy]")).to_have_count(0)
+    assert screen.page.evaluate("window.hit") is None, place
+    assert screen.page.evaluate("document.querySelectorAll('body script, body img').length") == 0, place
+
+
+def test_nothing_that_anyone_says_ever_runs(server: Server, view: Look) -> None:
+    named = server.client(server.token(EVIL[:60], "admin"))
     with server.store() as store:
-        worker = store.workers.register(EVIL[:180])
-        new = NewJob(EVIL, kind=EVIL[:180], payload={EVIL: [EVIL]}, key=EVIL, limit_key=EVIL, max_attempts=1)
-        failed = store.jobs.add(new).id
-        claim = store.claims.claim(failed, worker.id)
-        written = server.shell.folder / "written"
-        written.write_text(EVIL)
-        store.claims.capture(claim, str(written), str(written))
-        store.claims.settle(claim, Failed(EVIL))
-        done = store.jobs.add(NewJob(EVIL, after=[failed])).id
-        store.jobs.done(done, {"text": EVIL}, force=True)
-        noted = store.jobs.add(NewJob(EVIL)).id
-        store.claims.release(store.claims.claim(noted), EVIL)
-        store.queues.pause("default", EVIL)
-        store.workers.heartbeat(worker.id, {"busy": EVIL})
+        planted = {**plant_jobs(store, server.shell.folder), "queues": "default"}
+        named.post("/api/v1/queues/pause", queue="default", reason=EVIL)
+        planted |= {**plant_crew(store), **plant_clockwork(store)}
+    screen = view(named.post("/api/v1/codes")["link"])
+    for place, panel in planted.items():
+        is_harmless(screen, place)
+        told = screen.panel(panel) if panel else screen.page.locator("main")
+        expect(told).to_contain_text("<script>window.hit = 1</script>")
+    for place in (*PAGES, f"jobs?search={EVIL[:20]}", f"workers/{EVIL}", f"nowhere{EVIL}", f"events?text={EVIL}"):
+        is_harmless(screen, place)
+    expect(screen.page.get_by_role("navigation")).to_contain_text("<script>window.hit = 1</script>")
+
+
+def test_words_in_a_certificate_and_in_the_log_are_words(server: Server, view: Look) -> None:
+    with server.store() as store:
+        places = {**plant_jobs(store, server.shell.folder), **plant_crew(store)}
+    server.client(server.token(EVIL[:60], "enqueue")).post("/api/v1/jobs", title=EVIL)
     screen = view()
-    places = [
-        *PAGES,
-        *(f"jobs/{id}" for id in (failed, done, noted)),
-        f"workers/{worker.id}",
-        f"jobs?search={EVIL[:20]}",
-    ]
-    for place in [*places, f"workers/{EVIL}", f"nowhere{EVIL}"]:
-        screen.go(place)
-        expect(screen.page.locator("main h1")).to_be_visible()
-        expect(screen.page.locator("[aria-busy]")).to_have_count(0)
-        assert screen.page.evaluate("window.hit") is None, place
-        assert screen.page.evaluate("document.querySelectorAll('main script, main img').length") == 0
-    screen.go(f"jobs/{failed}")
+    is_harmless(screen, "workers/worker%3Atag%3A0")
+    expect(screen.page.get_by_role("article").get_by_text("<script>window.hit = 1</script>")).to_have_count(4)
+    is_harmless(screen, "events?topic=queue%3Ajobs")
+    expect(screen.page.get_by_role("cell", name=f"{EVIL[:60]}@http").first).to_be_visible()
+    is_harmless(screen, next(iter(places)))
     screen.heading(EVIL)
     expect(screen.page.get_by_label("Output", exact=True).last).to_contain_text("<script>window.hit = 1</script>")
-    expect(screen.panel("Error")).to_contain_text("<script>window.hit = 1</script>")
 
 
 def test_the_page_lets_no_script_in_but_its_own_and_all_of_it_is_below_150_kb(server: Server) -> None:
@@ -105,14 +159,28 @@ def test_who_comes_without_a_session_is_told_what_to_do(server: Server, browser:
 
 
 def test_a_readers_token_sees_everything_and_no_button(server: Server, view: Look) -> None:
-    job = server.shell.ask("add", "A")["id"]
+    with server.store() as store:
+        job = store.jobs.add(NewJob("A", "tag")).id
+        worker = store.workers.register("loop").id
+        store.orchestrators.join("main", Home("far/1", "far", 4242, None))
+        store.slots.take("main", "far/1", {"tag": 1})
+        store.sources.declare([Declared("files", "tag", "tag", SECOND, 1, 1, None)])
+        store.schedules.add(NewSchedule("nightly", "0 2 * * *"))
     reader = server.client(server.token("reader", "read"))
-    screen = view(reader.post("/api/v1/codes")["link"])
-    for place in [*PAGES, f"jobs/{job}"]:
+    screen, admin = view(reader.post("/api/v1/codes")["link"]), view()
+    deeds = {
+        "overview": "Pause all", "queues": "Scale", "hosts": "Drain", "sources": "Forget", "schedules": "Remove",
+        f"jobs/{job}": "Cancel", "workers/worker%3Atag%3A0": "Reset", f"workers/{worker}": "Stop worker",
+    }  # fmt: skip
+    for place in {**dict.fromkeys(PAGES), **deeds}:
         screen.go(place)
         expect(screen.page.locator("main h1")).to_be_visible()
+        if place in deeds:
+            admin.go(place)
+            expect(admin.page.locator("main").get_by_role("button", name=deeds[place], exact=True)).to_be_visible()
         expect(screen.page.locator("[aria-busy]")).to_have_count(0)
         expect(screen.page.locator("main").get_by_role("button")).to_have_count(0)
+    screen.go(f"jobs/{job}")
     screen.heading("A")
     status = screen.page.evaluate(
         """id => fetch(`api/v1/jobs/${id}/cancel`, {method: "POST", body: "{}",

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from rota.core.job import NewJob
+from rota.core.source import Declared
+from rota.core.times import SECOND
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
+    from tests.http.servers import Server
     from tests.support.crews import Crew
     from tests.web.conftest import Look
     from tests.web.screens import Screen
@@ -30,6 +33,16 @@ def let_go(crew: Crew, name: str) -> None:
 def mark(screen: Screen) -> None:
     """Something that a page loaded anew would not have."""
     screen.page.evaluate("window.mark = true")
+
+
+def who_did(crew: Crew, noun: str, verb: str, which: object) -> list[str]:
+    """The actors of each such fact in the event log."""
+    return [
+        event.actor
+        for event in crew.app.store.events.after("0", 1_000_000)
+        for fact in event.facts
+        if fact[:2] == [noun, verb] and which in (fact[5] if noun == "job" else fact[2:3])
+    ]
 
 
 def test_a_job_goes_from_ready_to_done_before_ones_eyes(crew: Crew, look: Look) -> None:
@@ -148,8 +161,81 @@ def test_what_destroys_asks_once_and_can_be_left(crew: Crew, look: Look) -> None
     screen.press("Settle as done")
     screen.confirm("Settle as done", Why="done on paper")
     expect(screen.panel("Result")).to_contain_text("done on paper")
-    actors = {event.actor for event in crew.app.store.events.newest(limit=500)}
-    assert "local@http" in actors
+    for verb, which in (("cancel", job), ("retry", job), ("release", held), ("force", held)):
+        assert who_did(crew, "job", verb, which) == ["local@http"], verb
+
+
+def test_a_job_is_settled_as_failed_for_good(crew: Crew, look: Look) -> None:
+    crew.start("tag=1", http=True)
+    job = crew.app.store.jobs.add(NewJob("by hand", "other", max_attempts=5)).id
+    screen = look()
+    screen.go(f"jobs/{job}")
+    screen.press("Settle as failed")
+    screen.confirm("Settle as failed", Why="the customer is gone")
+    expect(screen.fact("State")).to_have_text("failed")
+    expect(screen.panel("Error")).to_contain_text("the customer is gone")
+    assert crew.app.jobs.get(job).status == "failed"
+    assert who_did(crew, "job", "force", job) == ["local@http"]
+
+
+def test_a_worker_is_stopped_and_its_slot_filled_again(crew: Crew, look: Look) -> None:
+    crew.start("tag=1", http=True)
+    screen = look()
+    screen.go("workers/worker%3Atag%3A0")
+    expect(screen.fact("Slot")).to_have_text("up")
+    before = screen.fact("Worker").inner_text()
+    screen.press("Stop worker")
+    expect(screen.page.get_by_role("dialog")).to_contain_text(f"Stop {before}?")
+    screen.confirm("Stop worker")
+    expect(screen.fact("Worker")).not_to_have_text(before)
+    expect(screen.fact("Slot")).to_have_text("up")
+    assert crew.app.workers.get(before).status == "stopped"
+    expect(screen.fact("Restarts of late")).to_have_text("0 of 5 within 5 min")
+
+
+def test_a_slot_that_was_given_up_is_reset_and_filled_again(crew: Crew, look: Look) -> None:
+    crew.start("tag=1", http=True)
+    screen = look()
+    screen.go("workers/worker%3Atag%3A0")
+    expect(screen.fact("Slot")).to_have_text("up")
+    crew.app.store.jobs.add_many([NewJob("poison", "tag", "die", max_attempts=1) for _ in range(6)])
+    restarts = screen.panel("Restarts")
+    expect(restarts.get_by_text("failed")).to_be_visible()
+    expect(screen.fact("Restarts of late")).to_have_text("5 of 5 within 5 min")
+    screen.press("Reset")
+    screen.confirm("Reset")
+    expect(restarts.get_by_text("up", exact=True)).to_be_visible()
+    expect(screen.fact("Restarts of late")).to_have_text("0 of 5 within 5 min")
+    assert who_did(crew, "slot", "reset", "worker:tag:0") == ["local@http"]
+
+
+def test_a_crew_is_drained_and_ends_when_it_has_finished(crew: Crew, look: Look) -> None:
+    crew.start("tag=1", http=True)
+    screen = look()
+    job = hold(crew, "a")
+    eventually(lambda: crew.held_by("a"))
+    screen.go("hosts")
+    screen.press("Drain")
+    screen.confirm("Drain")
+    screen.sees("The server does not answer.")
+    assert crew.app.jobs.get(job).status == "active"
+    let_go(crew, "a")
+    assert crew.wait() == 0
+    assert crew.app.jobs.get(job).status == "done"
+
+
+def test_a_source_is_forgotten(server: Server, view: Look) -> None:
+    with server.store() as store:
+        store.sources.declare([Declared("files", "tag", "tag", SECOND, 1, 1, None)])
+        screen = view()
+        screen.go("sources")
+        screen.press("Forget", screen.panel("files"))
+        screen.confirm("Leave it")
+        assert len(store.sources.all()) == 1
+        screen.press("Forget", screen.panel("files"))
+        screen.confirm("Forget")
+        screen.sees("No sources.")
+        assert store.sources.all() == []
 
 
 def test_a_job_that_kills_workers_needs_attention(crew: Crew, look: Look) -> None:

@@ -6,6 +6,11 @@ export class Problem extends Error {
   ) {
     super(text);
   }
+
+  // The server is there, and its store is not.
+  get isOfStore(): boolean {
+    return this.status === 503;
+  }
 }
 
 export interface Answer<T> {
@@ -28,6 +33,10 @@ export async function send<T>(method: "POST" | "PATCH" | "DELETE", path: string,
     init.headers = { "Content-Type": "application/json" };
   }
   return (await answered<T>(await reach(path, init))).data;
+}
+
+export function post(path: string, body?: object): Promise<unknown> {
+  return send("POST", path, body);
 }
 
 async function reach(path: string, init: RequestInit): Promise<Response> {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { nextOf, withQuery } from "./api.ts";
-import { bytes, clock, coarse, duration, plain, rate, relative, timeLeft } from "./format.ts";
+import { bytes, clock, coarse, duration, plain, rate, relative, setting, shortly, timeLeft } from "./format.ts";
 import { layout } from "./graph.ts";
 import { read, to } from "./route.ts";
 import { agos, begun, bridged, last, perSecond } from "./series.ts";
@@ -27,7 +27,7 @@ test("what waits takes as long as the pace of late says, else as the usual run d
 
 test("clocks, rates and sizes", () => {
   assert.deepEqual([-1, 7, 75, 11_045].map(clock), ["0:00", "0:07", "1:15", "3:04:05"]);
-  assert.deepEqual([0, 0.05, 0.25, 9.94, 12.4, 1204].map(rate), ["0/s", "3.0/min", "0.3/s", "9.9/s", "12/s", "1,204/s"]);
+  assert.deepEqual([0, 0.05, 0.25, 9.94, 12.4, 1204].map(rate), ["0/s", "3.0/min", "0.25/s", "9.9/s", "12/s", "1,204/s"]);
   assert.deepEqual([12, 2048, 3_145_728].map(bytes), ["12 B", "2.0 KiB", "3.0 MiB"]);
 });
 
@@ -77,6 +77,14 @@ test("what is needed stands left of what needs it, also over two steps, and a ci
   assert.deepEqual(columns([1, 2, 3, 4], [[2, 1], [3, 2], [3, 1], [4, 1]]), { 1: 0, 2: 1, 3: 2, 4: 1 });
   assert.deepEqual(layout([7, 8], []).map((spot) => spot.row), [0, 1]);
   assert.equal(layout([1, 2], [[1, 2], [2, 1]]).length, 2);
+});
+
+test("of many things the first two are told, and how many more there are", () => {
+  assert.deepEqual([[], ["a"], ["a", "b"], ["a", "b", "c", "d"]].map((texts) => shortly(texts)), ["", "a", "a; b", "a; b; and 2 more"]);
+});
+
+test("a setting is shown as it would be given, and pools by queue", () => {
+  assert.deepEqual([null, "", 0, false, "info", {}, { tag: 2, scan: 1 }].map(setting), ["–", "–", "0", "false", "info", "–", "tag=2, scan=1"]);
 });
 
 test("what was written for a terminal is text, and of an overwritten line the last", () => {

@@ -1,7 +1,8 @@
 // What people can do, in the words of the dialogs that ask for it.
-import { send } from "./api.ts";
-import type { Job, Queue, Slot } from "./types.ts";
-import { post, type Deed } from "./ui.tsx";
+import { post, send } from "./api.ts";
+import { scalable, type Place } from "./places.ts";
+import type { Crew, Job, Queue } from "./types.ts";
+import type { Deed } from "./ui.tsx";
 
 export function jobDeeds(job: Job): Deed[] {
   const path = `jobs/${job.id}`;
@@ -93,21 +94,36 @@ export function resumeDeed(queue: string | null): Deed {
   };
 }
 
-export function scaleDeed(queue: string, slots: Slot[]): Deed {
-  const crews = [...new Set(slots.map((slot) => slot.crew))];
-  const crew = crews[0] ?? "main";
-  const now = slots.filter((slot) => slot.wanted && slot.crew === crew).length;
+// A count is that of one crew on one host: where there are several such places, one is chosen.
+export function scaleDeed(queue: string, crew: Crew): Deed {
+  const places = new Map(scalable(queue, crew).map((place) => [`${place.crew} on ${place.host}`, place]));
+  const [first = ""] = places.keys();
+  const countAt = (chosen: string): string => String(places.get(chosen)?.wanted ?? 0);
+  const where = { name: "place", label: "Crew", choices: [...places.keys()], value: first, fills: (chosen: string) => ({ count: countAt(chosen) }) };
   return {
     label: "Scale",
     title: `How many workers should ${queue} have?`,
-    about: "On this host. A worker that is no longer wanted finishes what it holds first.",
-    fields: [
-      { name: "count", label: "Workers", kind: "number", value: String(now), needed: true },
-      ...(crews.length > 1 ? [{ name: "crew", label: "Crew", choices: crews, value: crew }] : []),
-    ],
+    about: `${places.size === 1 ? `Crew ${first}. ` : ""}A worker that is no longer wanted finishes what it holds first.`,
+    fields: [...(places.size > 1 ? [where] : []), { name: "count", label: "Workers", kind: "number", value: countAt(first), needed: true }],
     did: `${queue} is scaled`,
     nouns: ["queue", "worker"],
-    run: (said) => post(`queues/${encodeURIComponent(queue)}/scale`, { count: Number(said["count"]), crew: said["crew"] || crew }),
+    run: (said) => {
+      const place = places.get(said["place"] ?? first);
+      return post(`queues/${encodeURIComponent(queue)}/scale`, { count: Number(said["count"]), ...(place ? { crew: place.crew, host: place.hostId } : {}) });
+    },
+  };
+}
+
+export function drainDeed(place: Place): Deed {
+  const name = `crew ${place.crew} on ${place.host}`;
+  return {
+    label: "Drain",
+    title: `Drain ${name}?`,
+    about: "It finishes what it holds, however long that takes, and ends. An API that it runs, and its dashboard, end at once.",
+    danger: true,
+    did: `${name} drains`,
+    nouns: ["worker", "health"],
+    run: () => post("orchestrator/drain", { crew: place.crew, host: place.hostId }),
   };
 }
 

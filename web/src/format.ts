@@ -58,6 +58,7 @@ export function absolute(at: number): string {
 export function rate(perSecond: number): string {
   if (perSecond <= 0) return "0/s";
   if (perSecond < 0.1) return `${(perSecond * 60).toFixed(1)}/min`;
+  if (perSecond < 1) return `${Number(perSecond.toFixed(2))}/s`;
   return perSecond < 10 ? `${perSecond.toFixed(1)}/s` : `${count(Math.round(perSecond))}/s`;
 }
 
@@ -77,4 +78,16 @@ export function timeLeft(queue: { pending: number; eta: number } | undefined, pe
 export function plain(text: string): string {
   const still = text.replace(/\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])/g, "").replace(/\r\n/g, "\n");
   return still.replace(/[^\n]*\r(?=[^\n])/g, "").replace(/[\x00-\x08\x0b-\x1f\x7f]/g, "");
+}
+
+// The first of many, and how many more there are.
+export function shortly(texts: string[], most = 2): string {
+  const more = texts.length - most;
+  return texts.slice(0, most).join("; ") + (more > 0 ? `; and ${count(more)} more` : "");
+}
+
+// A setting as it would be given.
+export function setting(value: string | number | boolean | object | null): string {
+  if (value === null || typeof value !== "object") return value === null || value === "" ? "–" : String(value);
+  return Object.entries(value).map(([name, each]) => `${name}=${String(each)}`).join(", ") || "–";
 }

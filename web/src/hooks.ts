@@ -62,10 +62,12 @@ export function useLook<T>(path: string | null, nouns: Noun[], soon = 1000, anyw
       try {
         const answer = await ask<T>(path, ending.signal);
         setState({ path, data: answer.data, next: answer.next, problem: null });
+        feed.storeSaid(path, null);
         wait = soon;
       } catch (problem) {
         if (ending.signal.aborted) return;
         wait = Math.max(soon, AFTER_A_PROBLEM);
+        if (problem instanceof Problem) feed.storeSaid(path, problem.isOfStore ? problem.message : null);
         if (problem instanceof Problem) setState((was) => ({ ...(was.path === path ? was : { data: null, next: null }), path, problem }));
       }
       isBusy = false;
@@ -87,6 +89,7 @@ export function useLook<T>(path: string | null, nouns: Noun[], soon = 1000, anyw
     schedule(0);
     return () => {
       ending.abort();
+      feed.storeSaid(path, null);
       clearTimeout(timer);
       for (const end of ends) end();
     };

@@ -16,7 +16,7 @@ interface Message {
 
 const TOPICS = ["queue:status", "queue:*:status", "worker:*:status", "source:*:status", "schedule:*:status", "system:health"];
 const TOLD_EVERY = 250;
-const SILENT = 40_000; // the server says something every 15 s
+const SILENT = 40_000; // the server says something every 15 s, and be it only that it is alive
 const ENDED = new Set(["stopped", "dead", "gone"]);
 
 export class Feed {
@@ -32,6 +32,7 @@ export class Feed {
   private readonly listeners = new Set<() => void>();
   private stream: EventSource | null = null;
   private isFresh = true;
+  private readonly failing = new Map<string, string>();
   private isTelling = false;
   private heardAt = Date.now();
 
@@ -54,10 +55,26 @@ export class Feed {
     this.tell();
   }
 
+  // What was asked for at a path failed because of the store, or did not.
+  storeSaid(path: string, problem: string | null): void {
+    const before = this.trouble;
+    if (problem === null) this.failing.delete(path);
+    else this.failing.set(path, problem);
+    if (this.trouble !== before) this.tell();
+  }
+
+  // Why the server cannot say how things stand, if it cannot.
+  get trouble(): string | null {
+    const [first = null] = this.failing.values();
+    return first;
+  }
+
   private async open(): Promise<void> {
     try {
       this.me = await get<Me>("me");
+      this.storeSaid("me", null);
     } catch (problem) {
+      if (problem instanceof Problem) this.storeSaid("me", problem.isOfStore ? problem.message : null);
       const refused = problem instanceof Problem && (problem.status === 401 || problem.status === 403);
       this.become(refused ? "closed" : "lost");
       setTimeout(() => void this.open(), refused ? 10_000 : 1000);
@@ -71,6 +88,9 @@ export class Feed {
       this.heardAt = Date.now();
       this.become("open");
     };
+    stream.addEventListener("alive", () => {
+      this.heardAt = Date.now();
+    });
     stream.onmessage = (event: MessageEvent<string>) => this.take(JSON.parse(event.data) as Message);
     stream.onerror = () => {
       if (this.stream !== stream) return;

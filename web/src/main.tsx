@@ -2,6 +2,7 @@
 import { render, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import "./style.css";
+import { shortly } from "./format.ts";
 import { useFeed, usePlace } from "./hooks.ts";
 import { feed } from "./live.ts";
 import { Events } from "./pages/events.tsx";
@@ -82,21 +83,33 @@ function useInForce(theme: string): string {
   return theme === "system" ? (isDark ? "dark" : "light") : theme;
 }
 
-function Connection(): JSX.Element | null {
-  const { connection, lostAt } = useFeed();
-  if (connection !== "lost") return null;
+function Banner({ state, children }: { state: string; children: ComponentChildren }): JSX.Element {
   return (
     <div class="banner" role="alert">
-      <State state="unreachable" />
-      <span>
+      <State state={state} />
+      <span>{children}</span>
+    </div>
+  );
+}
+
+// What is wrong with all of it, the worst alone: a store or a server that is away, else what the system's health says.
+function Trouble(): JSX.Element | null {
+  const { connection, lostAt, trouble, health } = useFeed();
+  if (trouble !== null) {
+    return <Banner state="error">The store does not answer: {trouble}. What you see is as it was; this page goes on by itself once it is back.</Banner>;
+  }
+  if (connection === "lost") {
+    return (
+      <Banner state="unreachable">
         The server does not answer. What you see is as it was
         {lostAt === null ? "" : " "}
         {lostAt === null ? null : <Since at={lostAt - feed.skew} />}
         {lostAt === null ? "; " : " ago; "}
         this page tries again every second.
-      </span>
-    </div>
-  );
+      </Banner>
+    );
+  }
+  return connection === "open" && health?.status === "error" ? <Banner state="error">{shortly(health.errors)}</Banner> : null;
 }
 
 function Closed(): JSX.Element {
@@ -146,7 +159,7 @@ function Frame({ children, place, theme, turn }: { children: ComponentChildren; 
         </div>
       </nav>
       <main id="main" tabIndex={-1}>
-        <Connection />
+        <Trouble />
         {children}
       </main>
       <Toasts />

@@ -83,6 +83,7 @@ export interface Slot {
   queue: string | null;
   crew: string;
   host: string | null;
+  host_id: string;
   wanted: boolean;
   status: string;
   health: string | null;
@@ -162,7 +163,15 @@ export interface Crew {
   status: string;
   slots: Slot[];
   orchestrators: Orchestrator[];
-  settings: Record<string, string | number | boolean | null>;
+  settings: Settings;
+}
+
+// Those that pages reckon with, durations in seconds; all others are only shown.
+export interface Settings {
+  restart_limit: number;
+  restart_window: number;
+  restart_lifetime: number;
+  [name: string]: string | number | boolean | object | null;
 }
 
 export interface Source {

@@ -1,7 +1,7 @@
 // Small parts that every page is made of.
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Problem, send } from "./api.ts";
+import { Problem } from "./api.ts";
 import { absolute, clock, moment, relative } from "./format.ts";
 import { useFeed, useTicking, type Looked } from "./hooks.ts";
 import { feed, type Noun } from "./live.ts";
@@ -142,22 +142,26 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-// What was looked at: the problem, a word while the first answer is under way, or what is made of the answer.
+// What was looked at: a word while the first answer is under way, then what is made of the answer, and any problem since.
+// What the whole page suffers from is told once, above it.
 export function Shown<T>({ look, children }: { look: Looked<T>; children: (data: T) => ComponentChildren }): JSX.Element {
   const { connection } = useFeed();
-  if (look.data !== null) return <>{children(look.data)}</>;
-  if (look.problem && connection === "open") {
-    return (
-      <div class="problem" role="alert">
-        <Shape state="failed" />
-        <span>{look.problem.message}</span>
-        <button type="button" onClick={look.again}>
-          Try again
-        </button>
-      </div>
-    );
-  }
-  return <div class="waiting" aria-busy="true" />;
+  const told = connection === "open" && !(look.data !== null && look.problem?.isOfStore) ? look.problem : null;
+  if (look.data === null && told === null) return <div class="waiting" aria-busy="true" />;
+  return (
+    <>
+      {told ? (
+        <div class="problem" role="alert">
+          <Shape state="failed" />
+          <span>{told.message}</span>
+          <button type="button" onClick={look.again}>
+            Try again
+          </button>
+        </div>
+      ) : null}
+      {look.data === null ? null : children(look.data)}
+    </>
+  );
 }
 
 export interface Column<T> {
@@ -213,6 +217,7 @@ export interface Field {
   kind?: "text" | "number" | "long";
   needed?: boolean;
   choices?: string[];
+  fills?: (choice: string) => Record<string, string>; // what other fields say once this is chosen
 }
 
 export interface Deed {
@@ -263,6 +268,14 @@ export function Do({ deed, small }: { deed: Deed; small?: boolean }): JSX.Elemen
   );
 }
 
+// Fields are the browser's own: what somebody typed stays until they choose otherwise.
+function fill(chosen: HTMLSelectElement, fills: Field["fills"]): void {
+  for (const [name, value] of Object.entries(fills?.(chosen.value) ?? {})) {
+    const other = chosen.form?.elements.namedItem(name);
+    if (other instanceof HTMLInputElement) other.value = value;
+  }
+}
+
 function Ask({ deed, act, close }: { deed: Deed; act: (said: Record<string, string>) => Promise<string | null>; close: () => void }): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const [problem, setProblem] = useState<string | null>(null);
@@ -293,7 +306,7 @@ function Ask({ deed, act, close }: { deed: Deed; act: (said: Record<string, stri
           <label key={field.name}>
             <span>{field.label}</span>
             {field.choices ? (
-              <select name={field.name} defaultValue={field.value ?? ""}>
+              <select name={field.name} defaultValue={field.value ?? ""} onChange={(event) => fill(event.currentTarget, field.fills)}>
                 {field.choices.map((choice) => (
                   <option key={choice} value={choice}>
                     {choice || "none"}
@@ -324,10 +337,6 @@ function Ask({ deed, act, close }: { deed: Deed; act: (said: Record<string, stri
       </form>
     </dialog>
   );
-}
-
-export function post(path: string, body?: object): Promise<unknown> {
-  return send("POST", path, body);
 }
 
 interface Said {

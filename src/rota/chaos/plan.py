@@ -60,7 +60,7 @@ def alone(**pools: int) -> Shape:
 class Options(Record):
     """What a person asks for. `faults` None: one in every second and a half. `over`: what the main crew reaches.
 
-    `others`: there are more crews beside the main one, and bash loops.
+    `others`: there are more crews beside the main one, and bash loops. `people` act on the crew meanwhile.
     """
 
     seed: int
@@ -71,6 +71,7 @@ class Options(Record):
     faults: int | None = None
     over: str = DATABASE
     others: bool = True
+    people: bool = False
 
     @property
     def span(self) -> Duration:

@@ -39,6 +39,7 @@ def document(all: Snapshot) -> dict[str, Any]:
             "minutes": options.minutes,
             "workers": options.workers,
             "kills": len(all.plan.faults),
+            "people": options.people,
         },
         "jobs": _jobs(all),
         "faults": dict(Counter(fault.kind for fault in all.book.faults)),
@@ -129,6 +130,7 @@ def _jobs(all: Snapshot) -> dict[str, int]:
         "failed_as_planned": sum(kinds.get(id) == POISON for id in failed),
         "quarantined_by_the_storm": sum(kinds.get(id) != POISON and is_expected_to_fail(all, id) for id in failed),
         "failed_unexpectedly": sum(not is_expected_to_fail(all, id) for id in failed),
+        "called_off": states[jobs.CANCELLED],
         "waiting_for_a_failed_one": states[jobs.BLOCKED],
         "done_from_the_source": all.sourced.successes,
     }

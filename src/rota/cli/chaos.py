@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota.cli.call import aside
 from rota.core.errors import BadInput
-from rota.store.open import POSTGRES
+from rota.store.open import POSTGRES, REMOTE
 
 if TYPE_CHECKING:
     from rota.cli.call import Call
@@ -19,6 +19,10 @@ LONGEST = 24 * 60
 
 def _server(call: Call) -> str | None:
     """The PostgreSQL server that the storm has a schema of its own on; None for a file."""
+    if (call.settings().db or "").startswith(REMOTE):
+        raise BadInput(
+            "chaos breaks a crew beside its database, and an HTTP API was named: run it where the database is"
+        )
     if call["store"] != "postgres" and not (call.db or "").startswith(POSTGRES):
         return None
     url = call.settings().db or ""
@@ -40,13 +44,8 @@ def chaos(call: Call) -> int:
     seed = random.randrange(LARGEST_SEED) if call["seed"] is None else call["seed"]  # noqa: S311 - a seed is no secret
     url = _server(call)
     store = "sqlite" if url is None else "postgres"
-    told = run(
-        Options(
-            seed, store, call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"], call["over"] or DATABASE
-        ),
-        aside,
-        url,
-    )
+    size = (call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"])
+    told = run(Options(seed, store, *size, call["over"] or DATABASE, people=bool(call["people"])), aside, url)
     if call.json:
         call.document(told)
     else:

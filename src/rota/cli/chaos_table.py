@@ -38,6 +38,7 @@ CHAOS = (
             Option("--jobs", "how many jobs are offered", "J", "count", default="2000"),
             Option("--minutes", "how long the storm lasts", "M", "number", default="1"),
             Option("--workers", "how many workers the crew has", "W", "count", default="4"),
+            Option("--people", "let people pause queues, call jobs off and settle what they have lost meanwhile"),
             Option("--kills", "how many faults in all; without it one in every 1.5 s", "K", "whole"),
         ),
     ),

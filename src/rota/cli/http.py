@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rota import wire
 from rota.cli.call import aside
 from rota.cli.show import columns, moment
+from rota.core.access import own_name
 from rota.core.errors import NotFound, Refused, RotaError
 from rota.settings import check
 
@@ -85,7 +86,7 @@ def ask_for_link(address: str, secret: str) -> str:
 def create_token(call: Call) -> int:
     """A new token; its secret is the answer."""
     with call.store() as store:
-        token, secret = store.tokens.create(call["name"], call["scope"])
+        token, secret = store.tokens.create(own_name(call["name"]), call["scope"])
     if call.json:
         call.document({**wire.token(token), "secret": secret})
     else:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 
 from rota.cli.show import age, columns, paint
-from rota.core.errors import BadInput, Refused
-from rota.core.times import SECOND
+from rota.core.errors import BadInput, NotFound, Refused
+from rota.core.times import SECOND, instant_of
+from rota.store.open import POSTGRES, REMOTE, open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-    from datetime import datetime
 
     from rota.cli.call import Call
-    from rota.tracking.health import Health, Vectorizer
+    from rota.core.times import Instant
     from rota.tracking.postgres import Connection
+    from rota.wire import Document
 
+LISTED = 20
 _WIDTH = 10
 _GOOD, _FAIR = 0.99, 0.9
 _NO_VECTORIZER = "no vectorizers yet"
@@ -62,15 +64,30 @@ def uninstall(call: Call) -> int:
 
 def status(call: Call) -> int:
     """Living and dead workers, and how each vectorizer is doing."""
+    found, now = _over_http(call) if _url(call).startswith(REMOTE) else _in_the_database(call)
+    if call.json:
+        call.document(found)
+    else:
+        call.lines([*_workers(call, found, now), "", *_vectorizers(call, found, now)])
+    return 0
+
+
+def _in_the_database(call: Call) -> tuple[Document, Instant]:
     with _connection(call) as connection:
         from rota.tracking.health import document, read
 
-        found = read(connection, call["limit"] or 20)
-    if call.json:
-        call.document(document(found))
-    else:
-        call.lines([*_workers(call, found), "", *_vectorizers(call, found)])
-    return 0
+        found = read(connection, call["limit"] or LISTED)
+    return document(found), round(found.now.timestamp() * SECOND)
+
+
+def _over_http(call: Call) -> tuple[Document, Instant]:
+    """What the API of `ROTA_DB` tells, by its clock."""
+    with open_store(_url(call), call.settings()) as store:
+        assert store.link is not None
+        found = store.link.get("/tracking", limit=call["limit"] or LISTED)
+        if not found.pop("enabled"):
+            raise NotFound(f"there is no tracking where {store.link.address.shown} looks: see `rota tracking install`")
+        return found, store.now()
 
 
 def prune(call: Call) -> int:
@@ -95,10 +112,17 @@ def bar(share: float, filled: str = "█", empty: str = "░") -> str:
     return filled * cells + empty * (_WIDTH - cells)
 
 
-def _connection(call: Call) -> AbstractContextManager[Connection]:
+def _url(call: Call) -> str:
+    """Where to look; empty where nothing says so."""
     settings = call.settings()
-    url = call.db or settings.tracking_url or settings.db
-    if url is None or not url.startswith(("postgresql://", "postgres://")):
+    return call.db or settings.tracking_url or settings.db or ""
+
+
+def _connection(call: Call) -> AbstractContextManager[Connection]:
+    url = _url(call)
+    if url.startswith(REMOTE):
+        raise BadInput("this works on the database itself, and an HTTP API was named: do it where the database is")
+    if not url.startswith(POSTGRES):
         raise BadInput("tracking needs a PostgreSQL URL: write for example --db postgresql://user@host:5432/database")
     from rota.tracking.postgres import opened
 
@@ -114,70 +138,60 @@ def _ask(question: str) -> None:
         raise Refused("nothing was changed")
 
 
-def _workers(call: Call, found: Health) -> list[str]:
-    living = found.workers - found.dead
-    lines = [f"{living:,} of {found.workers:,} workers live, {found.dead:,} dead (two beats missed)"]
+def _workers(call: Call, found: Document, now: Instant) -> list[str]:
+    lines = [f"{found['live']:,} of {found['workers']:,} workers live, {found['dead']:,} dead (two beats missed)"]
     heads = ("WORKER", "VERSION", "STATE", "LAST BEAT", "DONE", "FAILED", "LAST ERROR")
     rows = [
         (
-            each.id,
-            each.version,
+            each["id"],
+            each["version"],
             state,
-            f"{_age(each.last_heartbeat, found.now)} ago",
-            each.success_count,
-            each.error_count,
-            each.last_error_message,
+            f"{age(instant_of(each['last_heartbeat']), now)} ago",
+            each["success_count"],
+            each["error_count"],
+            each["last_error_message"],
         )
-        for state, several in (("live", found.latest_live), ("dead", found.latest_dead))
-        for each in several
+        for state in ("live", "dead")
+        for each in found[f"{state}_workers"]
     ]
     if rows:
         lines += columns(call, heads, rows)
-    hidden = found.workers - len(rows)
+    hidden = found["workers"] - len(rows)
     return [*lines, f"and {hidden:,} more"] if hidden else lines
 
 
-def _vectorizers(call: Call, found: Health) -> list[str]:
-    if not found.vectorizers:
+def _vectorizers(call: Call, found: Document, now: Instant) -> list[str]:
+    if not found["vectorizers"]:
         return [_NO_VECTORIZER]
     heads = ("VECTORIZER", "SOURCE", "HEALTH", "DONE", "FAILED", "UPDATED", "LAST ERROR")
     rows = [
         (
-            each.id,
-            each.source_table,
-            _health(each),
-            each.success_count,
-            each.error_count,
-            f"{_age(each.updated_at, found.now)} ago" if each.updated_at else "never",
-            each.last_error_message,
+            each["id"],
+            each["source_table"],
+            _health(each["health"]),
+            each["success_count"],
+            each["error_count"],
+            f"{age(instant_of(each['updated_at']), now)} ago" if each["updated_at"] else "never",
+            each["last_error_message"],
         )
-        for each in found.vectorizers
+        for each in found["vectorizers"]
     ]
     lines = columns(call, heads, rows)
     if call.colour:
-        for n, each in enumerate(found.vectorizers, 1):
-            drawn = _health(each)
-            lines[n] = lines[n].replace(drawn, paint(drawn, _colour(each)), 1)
+        for n, each in enumerate(found["vectorizers"], 1):
+            drawn = _health(each["health"])
+            lines[n] = lines[n].replace(drawn, paint(drawn, _colour(each["health"])), 1)
     return lines
 
 
-def _health(each: Vectorizer) -> str:
-    if each.health is None:
+def _health(share: float | None) -> str:
+    if share is None:
         return "-"
     # Rounded down, so that 100% means that nothing failed.
-    percent = f"{int(each.health * 100)}%"
+    percent = f"{int(share * 100)}%"
     plain = not sys.stdout.encoding.lower().startswith("utf")
-    return f"{bar(each.health, '#', '.') if plain else bar(each.health)} {percent}"
+    return f"{bar(share, '#', '.') if plain else bar(share)} {percent}"
 
 
-def _colour(each: Vectorizer) -> str:
-    share = 1.0 if each.health is None else each.health
-    return "32" if share >= _GOOD else "33" if share >= _FAIR else "31"
-
-
-def _age(then: datetime, now: datetime) -> str:
-    return age(_instant(then), _instant(now))
-
-
-def _instant(moment: datetime) -> int:
-    return round(moment.timestamp() * SECOND)
+def _colour(share: float | None) -> str:
+    return "32" if share is None or share >= _GOOD else "33" if share >= _FAIR else "31"

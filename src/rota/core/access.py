@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 READ, ENQUEUE, WORK, ADMIN = "read", "enqueue", "work", "admin"
 SCOPES = (READ, ENQUEUE, WORK, ADMIN)
 LONGEST_NAME = 100
+LOCAL = "local"  # the admin token that a server makes by itself; on PostgreSQL `local@host`
 _PREFIX = "rota"
 
 
@@ -62,6 +63,18 @@ def checked_scopes(scopes: Iterable[str]) -> frozenset[str]:
         if scope not in SCOPES:
             raise BadInput(f"{scope!r} is not a scope: one of {', '.join(SCOPES)}")
     return found
+
+
+def is_local(name: str) -> bool:
+    """Whether a server makes tokens of this name by itself, so that none was made by anybody."""
+    return name == LOCAL or name.startswith(f"{LOCAL}@")
+
+
+def own_name(name: str) -> str:
+    """A name that a person may give a token."""
+    if is_local(name):
+        raise BadInput(f"{name!r} is the name of a token that a server makes by itself: choose another")
+    return name
 
 
 def checked_name(name: str) -> str:

@@ -294,6 +294,12 @@ class ReadyFilter(Details):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 10
 
 
+class TrackingFilter(Request):
+    """How many of the tracked workers to list, of the living and of the dead, the latest first."""
+
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+
 class WorkerFilter(Details):
     """Which workers to list; `all` includes those that are gone."""
 

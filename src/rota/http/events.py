@@ -27,6 +27,11 @@ async def follow(visit: Visit) -> Stream:
         raise BadInput("Last-Event-ID is not an event's id: hand back one as it came")
     patterns = tuple(sorted(set(checked(visit.query.topics))))
     reader, first = await visit.site.hub.join(patterns, after, visit.token.id if visit.token else None)
+    try:
+        await visit.prove()  # a token revoked before the hub knew its reader is one that nobody would end
+    except BaseException:
+        visit.site.hub.leave(reader)
+        raise
     return Stream(visit.site.hub, reader, first)
 
 

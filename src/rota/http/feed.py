@@ -98,6 +98,7 @@ class Hub:
         self._reminder: asyncio.Task[None] | None = None
         self._flushed = 0.0
         self._is_stale = False
+        self._is_failing = False
         self._revoked: set[str] = set()
         self._pace = Pace()
         self._turn = asyncio.Lock()
@@ -153,8 +154,9 @@ class Hub:
                     return
                 try:
                     await self._advance()
-                except RotaError:
+                except RotaError as problem:
                     self._is_stale = False
+                    self._tell_failing(str(problem))
             if self._feed is not None and self._feed.is_behind:
                 continue
             wait = self._flushed + FLUSH_EVERY - time.monotonic() if self._is_stale else self._poll
@@ -169,9 +171,16 @@ class Hub:
             for reader in self._all():
                 reader.nudge()
 
+    def _tell_failing(self, problem: str) -> None:
+        """The store cannot say how things are: that is what its readers hear, once, until it answers again."""
+        if self._feed is not None and not self._is_failing:
+            self._is_failing = True
+            self._hand_out([self._feed.failing(problem, time.time_ns() // 1000)])
+
     async def _advance(self) -> None:
         """Hand out what happened since, in one piece: each reader is woken once."""
         found, lag = await self._stores.ask(self._read)
+        self._is_failing = False
         self._hand_out(found)
         self._own.saw(lag)
         for reader in self._all():

@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rota.core.access import ADMIN
+from rota.core.access import ADMIN, LOCAL
 from rota.core.errors import NotFound, StoreError
 from rota.store.open import POSTGRES
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from rota.core.access import AccessToken
     from rota.store.store import Store
-
-LOCAL = "local"
 
 
 def local_token(store: Store) -> tuple[AccessToken, str]:

@@ -12,6 +12,7 @@ from rota.core.meter import BOUNDS
 from rota.core.times import SECOND
 from rota.core.version import __version__
 from rota.store.meters import DEATH, PICKUP, RUN
+from rota.store.refusals import STALE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,6 +38,11 @@ TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "rota_orchestrators": (GAUGE, (), "Orchestrators that are not gone."),
     "rota_claims": (COUNTER, (), "Claims made."),
     "rota_runs": (COUNTER, ("queue", "verb"), "Claims that ended, by how: expire is a lapse, die a death."),
+    "rota_stale_commits_refused": (
+        COUNTER,
+        (),
+        "Outcomes, renewals and checkpoints of claims that were lost.",
+    ),
     "rota_run_seconds": (HISTOGRAM, ("queue",), "How long runs took that finished or failed."),
     "rota_pickup_seconds": (HISTOGRAM, ("queue",), "How long jobs without a due time waited for their first claim."),
     "rota_worker_deaths": (COUNTER, ("reason",), "Workers that died, by reason."),
@@ -131,6 +137,7 @@ def _counted(store: Store) -> Iterator[Metric]:
     for meter in (each for each in meters if each.name == RUN):
         runs[meter.queue, meter.label] = runs.get((meter.queue, meter.label), 0) + meter.n
     yield _family("rota_runs", runs.items())
+    yield _family("rota_stale_commits_refused", [((), sum(each.n for each in meters if each.name == STALE))])
     ran = [each for each in meters if each.name == RUN and each.label in (jobs.FINISH, jobs.FAIL)]
     yield _histogram("rota_run_seconds", ran)
     yield _histogram("rota_pickup_seconds", [each for each in meters if each.name == PICKUP])

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from rota.core.access import is_local
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.times import SECOND
 from rota.http.app import create
 from rota.http.auth import is_loopback
 from rota.http.guard import LOOPBACK
-from rota.http.local import LOCAL, address_file, local_token
+from rota.http.local import address_file, local_token
 from rota.http.pipe import Pipe
 from rota.http.port import holder
 from rota.http.protocol import protocol
@@ -90,7 +91,7 @@ def _refuse_open_door(store: Store, settings: Settings) -> None:
     """Listen beyond this machine only for people who have made a token for it."""
     if is_loopback(settings.http_host):
         return
-    made = [token for token in store.tokens.list() if token.revoked_at is None and token.name != LOCAL]
+    made = [token for token in store.tokens.list() if token.revoked_at is None and not is_local(token.name)]
     if not made:
         raise Refused(
             f"{settings.http_host} can be reached from other machines, and there is no access token: make one with "

@@ -189,6 +189,7 @@ class Slot(Answer):
     queue: str | None
     crew: str
     host: str | None
+    host_id: str
     wanted: bool
     status: Literal["empty", "starting", "up", "backoff", "stopping", "failed"]
     health: str | None

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rota.http.feed import Hub, Reader
 
 RETRY = b"retry: 1000\n\n"
+# An event, because a browser tells a page of no comment; without an id or a document, so that nobody takes it for news.
+ALIVE = b"event: alive\ndata:\n\n"
 
 
 class Stream:
@@ -42,7 +44,7 @@ class Stream:
             if self._reader.is_over:
                 return
             piece = await self._hub.resync(self._reader) if self._reader.is_lost else self._reader.take()
-            piece = piece or b": keep-alive\n\n"
+            piece = piece or ALIVE
 
 
 async def _until_gone(receive: Receive, reader: Reader) -> None:

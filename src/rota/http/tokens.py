@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota import wire
-from rota.core.access import ADMIN
+from rota.core.access import ADMIN, own_name
 from rota.http import asked, shapes
 from rota.http.route import Route
 
@@ -20,7 +20,7 @@ def list_tokens(store: Store, _: Visit) -> list[Document]:
 
 
 def create(store: Store, visit: Visit) -> Document:
-    token, secret = store.tokens.create(visit.body.name, visit.body.scopes)
+    token, secret = store.tokens.create(own_name(visit.body.name), visit.body.scopes)
     return {**wire.token(token), "secret": secret}
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.access import READ
 from rota.core.errors import NotFound
-from rota.http import views
+from rota.http import asked, views
 from rota.http.route import Route
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rota.store.store import Store
     from rota.wire import Document
 
-LISTED = 50
 _NONE: Document = {
     "enabled": False,
     "workers": 0,
@@ -26,7 +25,7 @@ _NONE: Document = {
 }
 
 
-def show(store: Store, _: Visit) -> Document:
+def show(store: Store, visit: Visit) -> Document:
     """Without a database for it, or without its tables there, tracking is off: nobody's mistake."""
     url = store.settings.tracking_url
     if url is None:
@@ -36,9 +35,19 @@ def show(store: Store, _: Visit) -> Document:
 
     try:
         with opened(url) as connection:
-            return {"enabled": True, **document(read(connection, LISTED))}
+            return {"enabled": True, **document(read(connection, visit.query.limit))}
     except NotFound:
         return _NONE
 
 
-ROUTES = (Route("GET", "/api/v1/tracking", show, READ, "workers and vectorizers that are tracked", views.Tracking),)
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/tracking",
+        show,
+        READ,
+        "workers and vectorizers that are tracked",
+        views.Tracking,
+        query=asked.TrackingFilter,
+    ),
+)

@@ -12,7 +12,7 @@ from rota.core import orchestrator as orchestrators
 from rota.core.death import LOST
 from rota.core.errors import RotaError, Stale
 from rota.core.ids import run_id, worker_id
-from rota.core.times import SECOND, format_duration
+from rota.core.times import MILLISECOND, SECOND, format_duration
 from rota.orchestrator import ledger as urgency
 from rota.orchestrator import strays
 from rota.orchestrator.child import Child
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     Written = tuple[tuple[Duration | None, str | None], dict[int, tuple[str, str | None]]]
 
 TOLD_BEFORE_ENDED = SECOND
+HELPER_LOOK = 10 * MILLISECOND
 
 
 class Crew:
@@ -217,6 +218,8 @@ class Crew:
                 for child in children:
                     child.cut_short(number)
                 self._others.end_orphans(number)
+        elif stopping.waits_for_helpers(at) and self._others.has_helpers:
+            self._rounds.not_later(at + HELPER_LOOK)
         elif stopping.is_over(at):
             tokens = ", ".join(map(run_id, self._work.unsettled)) or "none"
             self._say(f"the store did not answer: the lease will lapse; unsettled: {tokens}")

@@ -11,7 +11,7 @@ from rota.core.worker import Dead
 from rota.orchestrator import ledger as urgency
 from rota.orchestrator.upkeep import now
 from rota.orchestrator.watch import Watch
-from rota.store.family import end_family
+from rota.store.family import end_family, has_helper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,16 +41,24 @@ class Others:
         self._say = say
         self._gone = gone
         self._wake = wake
+        self._adopted: set[str] = set()
         self._orphans = Watch(loop, self._orphan_ended)
         self._registered = Watch(loop, self._registered_ended)
 
     def take_over(self, orphans: Iterable[Process]) -> None:
         """Watch these until they have finished."""
-        self._orphans.add(orphans)
+        adopted = list(orphans)
+        self._adopted |= {orphan.worker_id for orphan in adopted}
+        self._orphans.add(adopted)
 
     @property
     def orphans(self) -> list[Process]:
         return self._orphans.processes()
+
+    @property
+    def has_helpers(self) -> bool:
+        """Whether the helper of one that is gone has not yet told the store all."""
+        return bool(self._adopted) and has_helper(self._adopted)
 
     def end_orphans(self, number: signal.Signals) -> None:
         """Signal them. A helper may be the first to see an end, so the store must know before that it was wanted."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 TERM, KILL = 5 * SECOND, SECOND // 2
 LAST_WORD, LAST_WORD_NOW = 10 * SECOND, SECOND
+HELPERS = 3 * SECOND
 
 
 class Stopping:
@@ -48,6 +49,13 @@ class Stopping:
 
     def is_over(self, at: Instant) -> bool:
         """All workers are gone: has the store had its time to write that down?"""
+        return self._alone_for(at) >= self._last_word
+
+    def waits_for_helpers(self, at: Instant) -> bool:
+        """All workers are gone: do the helpers of orphans have time to tell of theirs?"""
+        return self._alone_for(at) < min(HELPERS, self._last_word)
+
+    def _alone_for(self, at: Instant) -> Duration:
         if self._alone_since is None:
             self._alone_since = at
-        return at - self._alone_since >= self._last_word
+        return at - self._alone_since

@@ -12,6 +12,7 @@ from rota.core.source import is_internal
 from rota.core.times import format_instant
 from rota.store import ending, flow, hold, sourced, tend
 from rota.store.again import again
+from rota.store.refusals import counted
 from rota.store.rows import to_claim, to_job, to_run
 from rota.store.workers import present
 
@@ -76,6 +77,7 @@ class Claims:
                     return self._take(tx, flow.job_of(tx, row[0]), worker, lease, row[-1])
         raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
 
+    @counted
     @again
     def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
         """Extend a live lease, never shortening it; a lapsed one is lost. A seen worker's is renewed without asking."""
@@ -94,6 +96,7 @@ class Claims:
             tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
             return to_claim(to_job(row))
 
+    @counted
     @again
     def checkpoint(self, claim: Claim, value: Any) -> None:
         """Keep what the next attempt should know: anything JSON can hold, at most 256 KiB. Only the holder may."""
@@ -105,6 +108,7 @@ class Claims:
                 raise _lost(tx, claim)
             self._beat(tx, claim.worker_id)
 
+    @counted
     @again
     def capture(self, claim: Claim, transcript_path: str | None, stderr_path: str | None) -> None:
         """Say where the code behind this claim writes what it says; its run keeps that. Only the holder may."""
@@ -118,6 +122,7 @@ class Claims:
         """Give the job back unfinished; no attempt is spent."""
         self.settle(claim, Released(note))
 
+    @counted
     @again
     def settle(self, claim: Claim, outcome: Outcome) -> None:
         """Report what became of it. Settling again with the token that settled changes nothing and is no error."""

@@ -12,7 +12,7 @@ from rota.core.queue import DEFAULT, allow
 from rota.core.record import Record
 from rota.core.report import NO_KINDS
 from rota.core.source import internal_queue
-from rota.store import ending, hold, sourced, tend
+from rota.store import ending, hold, refusals, sourced, tend
 from rota.store.rows import by_id, to_job, to_run
 
 TYPE_CHECKING = False
@@ -119,11 +119,14 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
     """`number` is the running number of the last exchange; a late one is refused. Nothing to do writes nothing."""
     try:
         try:
-            return _exchange(store, id, number, report, ahead=report.is_empty)
+            answer = _exchange(store, id, number, report, ahead=report.is_empty)
         except _TooSoon:
-            return _exchange(store, id, number, report, ahead=False)
+            answer = _exchange(store, id, number, report, ahead=False)
     except _Nothing:
         return Exchange([], [], number)
+    if answer.refused:
+        refusals.count(store, len(answer.refused))
+    return answer
 
 
 def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -> Exchange:

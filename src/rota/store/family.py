@@ -20,6 +20,12 @@ def end_family(worker: str) -> None:
         time.sleep(0.001)
 
 
+def has_helper(workers: set[str]) -> bool:
+    """Whether somebody still looks after one of these orphans, or after what it left."""
+    known = {f"ROTA_WORKER_ID={worker}".encode() for worker in workers}
+    return any(_is_helper(pairs) and not known.isdisjoint(pairs) for pairs in map(_environment, _processes()))
+
+
 def _kill(pid: int, worker: str) -> None:
     """By its descriptor, so that what is looked at is what is ended, though its number be given away meanwhile."""
     try:
@@ -45,11 +51,17 @@ def _processes() -> list[int]:
 
 def _is_of(pid: int, worker: str) -> bool:
     """Whether a living process was started by this worker; the helper of an orphan is not meant."""
+    pairs = _environment(pid)
+    return f"ROTA_WORKER_ID={worker}".encode() in pairs and not _is_helper(pairs)
+
+
+def _is_helper(pairs: list[bytes]) -> bool:
+    return any(pair.startswith(b"ROTA_WORKER_PID=") for pair in pairs)
+
+
+def _environment(pid: int) -> list[bytes]:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            pairs = file.read().split(b"\0")
+            return file.read().split(b"\0")
     except OSError:
-        return False
-    return f"ROTA_WORKER_ID={worker}".encode() in pairs and not any(
-        pair.startswith(b"ROTA_WORKER_PID=") for pair in pairs
-    )
+        return []

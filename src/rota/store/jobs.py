@@ -15,6 +15,7 @@ from rota.core.times import SECOND
 from rota.store import ending, flow, payload, sourced
 from rota.store.adding import Addition, checked, depend
 from rota.store.again import again
+from rota.store.refusals import counted
 from rota.store.rows import to_job
 
 TYPE_CHECKING = False
@@ -208,6 +209,7 @@ class Jobs:
         finally:
             listener.close()
 
+    @counted
     @again
     def _settle_unfenced(self, id: int, outcome: Done | Failed | Snoozed, force: bool) -> Job:
         store = self._store

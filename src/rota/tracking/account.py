@@ -110,6 +110,7 @@ class Account:
             if not self._doubt:
                 self._put_back(taken)
             raise
+        self._progress.keep()
         with self._lock:
             self._doubt = []
             for entry, sent in taken:

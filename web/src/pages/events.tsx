@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { withQuery } from "../api.ts";
+import { lineOf, type Line } from "../facts.ts";
 import { useLook } from "../hooks.ts";
 import { to } from "../route.ts";
 import type { Fact } from "../types.ts";
@@ -14,40 +15,6 @@ const TOPICS: [pattern: string, title: string][] = [
   ["schedule:*", "schedules"],
   ["system:health", "slots, orchestrators and tokens"],
 ];
-const NOUNS = ["job", "queue", "worker", "source", "schedule", "health"];
-const TOLD_APART = new Set(["id", "verb", "queue_type", "queue", "was", "status"]);
-
-export interface Line {
-  key: string;
-  at: string;
-  actor: string;
-  noun: string;
-  verb: string;
-  which: string;
-  queue: string | null;
-  text: string;
-}
-
-// A fact as one line: what happened to what, and the rest of what is known.
-export function lineOf(fact: Fact, place: number): Line {
-  const noun = NOUNS.find((each) => fact[each] !== undefined) ?? "health";
-  const body = (fact[noun] ?? {}) as Record<string, unknown>;
-  const said = (name: string): string | null => (typeof body[name] === "string" || typeof body[name] === "number" ? String(body[name]) : null);
-  const moved = said("was") !== null || said("status") !== null ? [said("was"), said("status")].filter((each) => each !== null).join(" → ") : null;
-  const rest = Object.entries(body)
-    .filter(([name, value]) => !TOLD_APART.has(name) && value !== null && value !== "")
-    .map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : String(value)}`);
-  return {
-    key: `${fact.id} ${place}`,
-    at: fact.at,
-    actor: fact.actor,
-    noun,
-    verb: said("verb") ?? fact.type,
-    which: said("id") ?? said("queue_type") ?? "everything",
-    queue: noun === "job" ? said("queue") : null,
-    text: [moved, ...rest].filter((each) => each !== null).join(", "),
-  };
-}
 
 function Which({ line }: { line: Line }): JSX.Element {
   if (line.noun === "job") return <JobLink id={line.which} />;

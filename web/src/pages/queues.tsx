@@ -4,7 +4,7 @@ import { limitsDeed, pauseDeed, resumeDeed, scaleDeed } from "../deeds.ts";
 import { count, duration, rate, timeLeft } from "../format.ts";
 import { useFeed, useLook } from "../hooks.ts";
 import { to } from "../route.ts";
-import type { JobStatus, Pace, Queue, Slot } from "../types.ts";
+import type { Crew, JobStatus, Pace, Queue } from "../types.ts";
 import { Ago, Do, Empty, Page, Shown, State, useMay } from "../ui.tsx";
 
 const COUNTED: JobStatus[] = ["ready", "active", "scheduled", "blocked", "done", "failed", "cancelled"];
@@ -21,11 +21,11 @@ function limits(queue: Queue): [string, string][] {
   return found.filter(([, value]) => value !== null).map(([name, value]) => [name, typeof value === "number" ? count(value) : String(value)]);
 }
 
-function Card({ queue, slots, pace, isMarked }: { queue: Queue; slots: Slot[]; pace: Pace | null; isMarked: boolean }): JSX.Element {
+function Card({ queue, crew, pace, isMarked }: { queue: Queue; crew: Crew | null; pace: Pace | null; isMarked: boolean }): JSX.Element {
   const { queues } = useFeed();
   const live = queues.get(queue.name);
-  const wanted = slots.filter((slot) => slot.wanted).length;
-  const up = slots.filter((slot) => slot.wanted && slot.status === "up").length;
+  const slots = (crew?.slots ?? []).filter((slot) => slot.wanted && slot.queue === queue.name);
+  const up = slots.filter((slot) => slot.status === "up").length;
   const breaker = queue.paused && queue.paused_by === "breaker";
   return (
     <section class={isMarked ? "panel marked" : "panel"} id={`queue-${queue.name}`} aria-label={queue.name}>
@@ -34,7 +34,7 @@ function Card({ queue, slots, pace, isMarked }: { queue: Queue; slots: Slot[]; p
         <State state={queue.paused ? "paused" : queue.counts.active > 0 ? "active" : "idle"} />
         <div class="side">
           {queue.paused ? <Do small deed={resumeDeed(queue.name)} /> : <Do small deed={pauseDeed(queue.name)} />}
-          <Do small deed={scaleDeed(queue.name, slots)} />
+          {crew ? <Do small deed={scaleDeed(queue.name, crew)} /> : null}
           <Do small deed={limitsDeed(queue)} />
         </div>
       </header>
@@ -79,7 +79,7 @@ function Card({ queue, slots, pace, isMarked }: { queue: Queue; slots: Slot[]; p
           <dt>Workers</dt>
           <dd>
             <a class="number" href={to("workers", null, { queue: queue.name })}>
-              {wanted ? `${up} of ${wanted} up` : "no pool"}
+              {slots.length ? `${up} of ${slots.length} up` : "no pool"}
             </a>
           </dd>
         </div>
@@ -96,7 +96,7 @@ function Card({ queue, slots, pace, isMarked }: { queue: Queue; slots: Slot[]; p
 
 export function Queues({ which }: { which: string | null }): JSX.Element {
   const look = useLook<Queue[]>("queues", ["queue"], 700);
-  const slots = useLook<Slot[]>("slots", ["worker"], 1500);
+  const crew = useLook<Crew>("orchestrator", ["worker"], 1500);
   const pace = useLook<Pace>("pace", ["queue"], 2000);
   const may = useMay();
   const isThere = look.data !== null;
@@ -124,7 +124,7 @@ export function Queues({ which }: { which: string | null }): JSX.Element {
           ) : (
             <div class="cards">
               {queues.map((queue) => (
-                <Card key={queue.name} queue={queue} slots={(slots.data ?? []).filter((slot) => slot.queue === queue.name)} pace={pace.data} isMarked={queue.name === which} />
+                <Card key={queue.name} queue={queue} crew={crew.data} pace={pace.data} isMarked={queue.name === which} />
               ))}
             </div>
           )

@@ -1,9 +1,9 @@
 import type { JSX } from "preact";
-import { send } from "../api.ts";
+import { post, send } from "../api.ts";
 import { useLook } from "../hooks.ts";
 import { to } from "../route.ts";
 import type { Schedule } from "../types.ts";
-import { Ago, Do, Empty, JobLink, Page, Panel, post, Shown, State, Table } from "../ui.tsx";
+import { Ago, Do, Empty, JobLink, Page, Panel, Shown, State, Table } from "../ui.tsx";
 
 function Deeds({ schedule }: { schedule: Schedule }): JSX.Element {
   const path = `schedules/${encodeURIComponent(schedule.name)}`;

@@ -8,9 +8,6 @@ import { bounds, marks, placed } from "../timeline.ts";
 import type { Crew, Death, Slot, Worker } from "../types.ts";
 import { Ago, Do, Empty, JobLink, Page, Panel, Shown, State } from "../ui.tsx";
 
-// The policy that every slot has: five restarts within five minutes, twenty in all.
-const WITHIN = 300_000;
-
 function Certificate({ death }: { death: Death }): JSX.Element {
   const facts: [string, JSX.Element | string][] = [
     ["Died", <Ago at={death.died_at} />],
@@ -44,10 +41,10 @@ function Certificate({ death }: { death: Death }): JSX.Element {
 }
 
 // Each life from its start to its death; the gaps are the times until the next start.
-function Lives({ deaths, since }: { deaths: Death[]; since: string | null }): JSX.Element {
+function Lives({ deaths, since, within }: { deaths: Death[]; since: string | null; within: number }): JSX.Element {
   const now = Date.now() - feed.skew;
   const lives = deaths.map((death) => ({ death, from: moment(death.began_at) ?? moment(death.died_at) ?? now, until: moment(death.died_at) ?? now }));
-  const range = bounds([...lives, { from: Math.min(moment(since) ?? now, now - WITHIN), until: null }], now);
+  const range = bounds([...lives, { from: Math.min(moment(since) ?? now, now - within * 1000), until: null }], now);
   return (
     <div class="timeline" role="img" aria-label={`${deaths.length} deaths since ${absolute(range[0])}`}>
       <div class="marks">
@@ -103,16 +100,14 @@ function Fact({ name, value }: { name: string; value: JSX.Element | string }): J
 }
 
 function Policy({ slot, settings }: { slot: Slot; settings: Crew["settings"] }): JSX.Element {
-  const most = Number(settings["max_restarts"] ?? 5);
-  const lifetime = Number(settings["max_lifetime_restarts"] ?? 20);
   return (
     <dl class="facts">
       <Fact name="Slot" value={<State state={slot.status} />} />
       <Fact name="Health" value={slot.health ?? "–"} />
       <Fact name="Crew" value={slot.crew} />
       <Fact name="Host" value={slot.host ?? "–"} />
-      <Fact name="Restarts of late" value={`${slot.restarts} of ${most} within 5 min`} />
-      <Fact name="Restarts in all" value={`${slot.lifetime_restarts} of ${lifetime}`} />
+      <Fact name="Restarts of late" value={`${slot.restarts} of ${settings.restart_limit} within ${duration(settings.restart_window)}`} />
+      <Fact name="Restarts in all" value={`${slot.lifetime_restarts} of ${settings.restart_lifetime}`} />
       <Fact name="Next start" value={slot.starts_in === null ? "–" : `in ${duration(slot.starts_in)}`} />
     </dl>
   );
@@ -127,7 +122,8 @@ function OneSlot({ name }: { name: string }): JSX.Element {
   const deaths = useLook<Death[]>(`deaths?limit=100&slot=${encodeURIComponent(name)}`, ["worker"], 700);
   const why = useLook<{ why: string }>(`slots/${encodeURIComponent(name)}/why`, ["worker"], 700, 5000);
   const slot = crew.data?.slots.find((each) => each.name === name) ?? null;
-  const worker = useLook<Worker>(slot?.worker_id ? `workers/${slot.worker_id}` : null, ["worker"], 1000);
+  // As often as the sentence above it, so that both speak of one job.
+  const worker = useLook<Worker>(slot?.worker_id ? `workers/${slot.worker_id}` : null, ["worker"], 700, 5000);
   return (
     <Page
       title={name}
@@ -161,7 +157,7 @@ function OneSlot({ name }: { name: string }): JSX.Element {
                 <Shown look={deaths}>
                   {(all) => (
                     <>
-                      <Lives deaths={all} since={slot.worker_id ? (worker.data?.registered_at ?? null) : null} />
+                      <Lives deaths={all} since={slot.worker_id ? (worker.data?.registered_at ?? null) : null} within={found.settings.restart_window} />
                       {all.length === 0 ? <Empty title="No worker has died here." /> : all.slice(0, 20).map((death) => <Certificate key={death.worker_id} death={death} />)}
                     </>
                   )}

@@ -40,7 +40,8 @@ GRANT UPDATE (n) ON tally TO $enqueue;
 GRANT USAGE ON SEQUENCE number_job TO $enqueue;
 GRANT $enqueue TO $worker;
 GRANT USAGE ON SEQUENCE number_token TO $worker;
-GRANT INSERT ON run, worker, certificate, orchestrator, slot, ripple, source, source_memory, schedule TO $worker;
+GRANT INSERT ON run, worker, certificate, orchestrator, slot, ripple, source, source_memory, schedule, meter TO $worker;
+GRANT UPDATE (n, total) ON meter TO $worker;
 GRANT UPDATE ON job, worker, certificate, orchestrator, slot, ripple, number, pulse, source, source_memory, schedule TO $worker;
 GRANT UPDATE (rate_next_at, failures, paused_at, paused_by, pause_reason) ON queue TO $worker;
 GRANT DELETE ON ripple, tally, job, run, source_memory TO $worker

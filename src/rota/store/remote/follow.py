@@ -53,9 +53,14 @@ def _open_again(link: Link, patterns: tuple[str, ...], last: str | None) -> Conn
 
 
 def _documents(connection: Connection) -> Iterator[dict[str, Any]]:
-    rest = b""
+    """What the events say that have no name; one that has, such as `alive`, is no news."""
+    rest, is_named = b"", False
     for piece in connection.pieces():
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
-            if line.startswith(b"data: "):
+            if not line:
+                is_named = False
+            elif line.startswith(b"event:"):
+                is_named = True
+            elif line.startswith(b"data: ") and not is_named:
                 yield decode(line[6:].decode())
