@@ -157,18 +157,18 @@ def test_while_a_crew_drains_its_lease_is_renewed_until_the_last_claim_is_settle
     job = crew.add("hold", name="a")
     eventually(lambda: crew.held_by("a"))
     words = [ROTA, "orchestrator", "stop", "--graceful"]
-    with subprocess.Popen(words, cwd=crew.folder, env=environment(**crew.env)) as waiter:
-        (draining,) = eventually(lambda: [each for each in live(crew) if each.status == "stopping"])
-        first = draining.lease_expires_at or 0
-        eventually(lambda: crew.app.store.now() > first)
-        (still,) = live(crew)
-        assert (still.id, still.status) == (draining.id, "stopping")
-        assert (still.lease_expires_at or 0) > crew.app.store.now()
-        crew.app.store.tend()
-        assert crew.app.jobs.get(job).status == "active" and crew.processes()
-        crew.let_go("a")
-        assert crew.wait() == 0
-        assert waiter.wait(60) == 0
+    waiter = subprocess.Popen(words, cwd=crew.folder, env=environment(**crew.env))
+    (draining,) = eventually(lambda: [each for each in live(crew) if each.status == "stopping"])
+    first = draining.lease_expires_at or 0
+    eventually(lambda: crew.app.store.now() > first)
+    (still,) = live(crew)
+    assert (still.id, still.status) == (draining.id, "stopping")
+    assert (still.lease_expires_at or 0) > crew.app.store.now()
+    crew.app.store.tend()
+    assert crew.app.jobs.get(job).status == "active" and crew.processes()
+    crew.let_go("a")
+    assert crew.wait() == 0
+    assert waiter.wait(60) == 0
     assert live(crew) == []
     assert [run.verb for run in crew.app.claims.runs(job)] == ["finish"]
     assert [worker.status for worker in crew.app.workers.list(gone_too=True)] == ["stopped"]

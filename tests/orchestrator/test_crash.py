@@ -10,7 +10,9 @@ import psycopg
 import pytest
 
 from rota import App
+from rota.core.claim import Done
 from rota.core.errors import StoreError
+from rota.core.job import NewJob
 from rota.core.times import SECOND
 from rota.settings import Settings
 from tests.support.crews import Crew
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.demo.server import OwnServer
+    from rota.store.crews import Live
 
 BATCH = 20
+AWAY = 22.0  # seconds: a lease is 15
 
 
 class Feeder:
@@ -54,6 +58,31 @@ class Feeder:
         self._enough.set()
         self._thread.join(60)
         return self.jobs
+
+
+class Loop:
+    """A program that registered and beats; while the server is away it tries again, as a loop would."""
+
+    def __init__(self, crew: Crew, every: int) -> None:
+        self._app = App(crew.env["ROTA_DB"], Settings())
+        self.id = self._app.workers.register("loop", every).id
+        self._every = every / SECOND
+        self._enough = threading.Event()
+        self.missed = 0
+        self._thread = threading.Thread(target=self._beat)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        while not self._enough.wait(self._every / 4):
+            try:
+                self._app.workers.heartbeat(self.id)
+            except StoreError:
+                self.missed += 1
+        self._app.close()
+
+    def stop(self) -> None:
+        self._enough.set()
+        self._thread.join(60)
 
 
 @pytest.fixture
@@ -104,6 +133,65 @@ def test_backends_that_are_ended_five_times_a_second_cost_no_job_and_none_runs_t
         jobs = feeder.stop()
     check(crew, jobs)
     assert ended > 20 and len(jobs) > 1000
+
+
+def test_a_server_that_is_away_for_longer_than_a_lease_costs_nobody_his_claim(crew: Crew, server: OwnServer) -> None:
+    """Fault 35a: two crews with jobs in hand, and a worker that registered, beats and holds a job of its own."""
+    crew.start("tag=2")
+    beside = crew.start_beside(2)
+    jobs = [crew.add("hold", name=name) for name in "abcd"]
+    eventually(lambda: all(crew.held_by(name) for name in "abcd"), within=60)
+    loop = Loop(crew, 4 * SECOND)
+    try:
+        by_hand = crew.app.enqueue(NewJob("by hand", queue="other")).id
+        claim = crew.app.claims.claim(by_hand, loop.id)
+        crew.app.workers.heartbeat(loop.id)
+        expires = [each.lease_expires_at or 0 for each in live(crew)]
+        tokens = [crew.app.jobs.get(id).token for id in jobs]
+        server.crash()
+        away_since = time.monotonic()
+        crew.let_go("a")  # its outcome waits
+        eventually(lambda: time.monotonic() - away_since > AWAY, within=2 * AWAY, every=0.1)
+        server.start()
+        back_at = eventually(lambda: now(crew)) or 0
+        assert len(expires) == 2 and 0 < max(expires) < back_at, "every lease is past its end by now"
+        more = [crew.add("tag", n=n) for n in range(20)]
+        crew.done(jobs[0], *more)
+        eventually(
+            lambda: all((each.lease_expires_at or 0) > max(expires) for each in live(crew)) and len(live(crew)) == 2
+        )
+        crew.app.store.tend()
+        crew.app.reconcile()
+        assert [crew.app.jobs.get(id).token for id in (*jobs[1:], by_hand)] == [*tokens[1:], claim.token]
+        for name in "bcd":
+            crew.let_go(name)
+        crew.done(*jobs[1:])
+        crew.app.claims.settle(claim, Done())
+        assert loop.missed and crew.app.workers.get(loop.id).status != "dead"
+    finally:
+        loop.stop()
+    for id in (*jobs, *more, by_hand):
+        assert [run.verb for run in crew.app.claims.runs(id)] == ["finish"], "no `die`, no `expire`"
+    assert len(crew.ledger()) == 24, "each ran once"
+    assert crew.deaths() == [] and {worker.status for worker in crew.app.workers.list(gone_too=True)} <= {
+        "idle",
+        "busy",
+    }
+    beside.terminate()
+    assert beside.wait(60) == 0
+    assert crew.stop() == 0
+
+
+def now(crew: Crew) -> int | None:
+    """The server's time; the first use after a crash finds out that the link is gone."""
+    try:
+        return crew.app.store.now()
+    except StoreError:
+        return None
+
+
+def live(crew: Crew) -> list[Live]:
+    return crew.app.store.orchestrators.live()
 
 
 def check(crew: Crew, jobs: list[int]) -> None:

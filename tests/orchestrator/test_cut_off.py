@@ -13,7 +13,7 @@ from tests.support.network import network
 from tests.support.postgres import own, with_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.support.network import Network
@@ -79,9 +79,9 @@ class Country:
         new = self.crew.new(kind, name=name).but(queue="alone" if kind == "alone" else "tag")
         return self.crew.app.enqueue(new).id
 
-    def load(self, until: float) -> None:
-        """Add jobs all the while, so that there is always some work."""
-        while time.monotonic() < until:
+    def load(self, until: float, unless: Callable[[], object] = lambda: False) -> None:
+        """Add jobs all the while, so that there is always some work; `unless` ends it before its time."""
+        while time.monotonic() < until and not unless():
             self.jobs += [self.crew.add("short", n=len(self.jobs) + n) for n in range(5)]
             time.sleep(0.05)
 
@@ -116,11 +116,14 @@ def test_a_host_whose_link_is_cut_is_told_and_fenced_and_its_work_moves_on(count
 
     cut_at = time.monotonic()
     around.cut("north")
+    country.load(cut_at + 11.5, unless=lambda: crew.said("is out of reach"))
+    noticed_at = time.monotonic()
     country.load(cut_at + 11.5)
     crew.let_go("late-north")
     country.load(cut_at + 16)
     began = {name: eventually(lambda name=name: country.elsewhere(name), within=30)[0] for name in held}  # type: ignore[misc]
     assert crew.said("is out of reach"), "the link fell silent, and nobody closed it"
+    assert noticed_at - cut_at < 11, "fault 36: six seconds by its settings, which are `test_postgres_links`'s"
     assert max(began.values()) - cut_at < 16 + SLACK
     told = min(country.times("on-told", "north"))
     assert told - cut_at < 10 + SLACK
@@ -141,6 +144,7 @@ def test_a_host_whose_link_is_cut_is_told_and_fenced_and_its_work_moves_on(count
         assert done.result in NAMES[1:], "what the host that was cut off said later is refused"
         assert [run.verb for run in crew.app.claims.runs(job)] == ["die", "finish"], name
     assert country.times("late-through", "north")
+    assert crew.said("its outcome was refused"), "and it says so"
     crew.done(*country.jobs)
     for job in country.jobs:
         assert [run.verb for run in crew.app.claims.runs(job)].count("finish") == 1

@@ -104,6 +104,18 @@ def test_out_of_reach_is_told_in_words_and_without_the_password() -> None:
     assert "postgresql://ann@127.0.0.1:1/jobs is out of reach" in str(told.value) and "secret" not in str(told.value)
 
 
+def test_either_end_of_a_link_notices_within_six_seconds_that_it_is_cut(store: Store) -> None:
+    """Fault 36: idle by keepalives, busy by what is not acknowledged. That it does is `test_cut_off`'s."""
+    assert isinstance(store.database, PostgresDatabase)
+    connection = store.database.session.connection
+    ours, said = connection.info.get_parameters(), "SELECT name, setting FROM pg_settings WHERE name LIKE 'tcp%'"
+    theirs = {str(name): int(value) for name, value in connection.execute(said).fetchall()}
+    for end in ({f"tcp_{name}".replace("tcp_tcp", "tcp"): value for name, value in ours.items()}, theirs):
+        idle, every, times = (int(end[f"tcp_keepalives_{name}"]) for name in ("idle", "interval", "count"))
+        assert idle + every * times < 6 and 0 < int(end["tcp_user_timeout"]) < 6000, end
+    assert int(ours["connect_timeout"]) < 6
+
+
 STOPS = """
 store = open_store(sys.argv[1], Settings())
 with store.write() as tx:

@@ -78,6 +78,7 @@ class Work:
         self._starved = starved
         self._outcomes: deque[tuple[str, Settled]] = deque()
         self._carried: deque[tuple[str, Settled]] = deque()
+        self._unheard: list[tuple[str, Settled]] = []
         self._checkpoints: list[Checkpoint] = []
         self._carried_checkpoints: list[Checkpoint] = []
         self._under_way = False
@@ -85,9 +86,11 @@ class Work:
         self.holdings = Holdings(0)
 
     def begin(self, id: int) -> None:
-        """Work under this orchestrator's number from now on."""
+        """Work under this orchestrator's number from now on, and say first what was not heard under the one before."""
         self.holdings = Holdings(id)
         self._hungry = True
+        self._outcomes.extendleft(reversed(self._unheard))
+        self._unheard = []
 
     def report(self, worker: str, settled: Settled) -> None:
         """A job of this worker ended; it is settled with the next exchange."""
@@ -148,6 +151,7 @@ class Work:
         self._under_way = False
         self._carried, self._carried_checkpoints = deque(), []
         if isinstance(answer, RotaError):
+            self._unheard += brought
             self._lost(answer)
             return
         self._hungry = self._hungry or len(answer.claims) >= max(1, room)
