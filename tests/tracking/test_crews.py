@@ -100,6 +100,22 @@ def test_each_worker_is_a_row_with_all_that_it_did_when_the_crew_stops(start: St
     assert rows == [(f"rota {__version__}", 0.5, "ValueError: 7")]
 
 
+def test_beats_go_on_while_a_graceful_stop_waits_for_the_last_job(start: Start, sql: Connection) -> None:
+    crew = start(pools="tag=1", ROTA_SHUTDOWN_TIMEOUT="60s")
+    job = crew.add("hold", name="a")
+    eventually(lambda: crew.held_by("a") and totals(sql)[0] == 1, within=60)
+    beats = "SELECT heartbeat_count FROM ai.vectorizer_worker_process"
+    os.kill(crew.pid, signal.SIGTERM)
+    eventually(lambda: crew.said("stopping:"), within=60)
+    ((before,),) = sql.execute(beats).fetchall()
+    eventually(lambda: sql.execute(beats).fetchall() >= [(int(str(before)) + 4,)], within=60)
+    assert totals(sql) == (1, 0, 0)
+    crew.let_go("a")
+    assert crew.wait() == 0
+    crew.done(job)
+    assert totals(sql) == (1, 1, 0)
+
+
 def test_an_api_beside_the_workers_is_no_worker(start: Start, sql: Connection) -> None:
     crew = start(http=True, ROTA_HTTP_PORT="0")
     eventually(lambda: crew.up(3), within=60)
