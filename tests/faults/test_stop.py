@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from rota.chaos.system import MARK, Remains, remains
+from rota.core.ids import run_id
 from rota.core.times import SECOND
 from rota.orchestrator.stopping import LAST_WORD
 from rota.store.postgres.database import PostgresDatabase
@@ -106,6 +107,12 @@ def out_of_reach(crew: Crew) -> Iterator[None]:
             yield
 
 
+def named(crew: Crew) -> list[str]:
+    """The runs of which the crew said at its end that they are unsettled."""
+    (line,) = crew.said(UNSETTLED)
+    return line.partition(UNSETTLED)[2].split(", ")
+
+
 def run_again(crew: Crew, *jobs: int) -> None:
     """The next crew takes over and does what the one before could not tell of."""
     crew.start("tag=2")
@@ -113,27 +120,30 @@ def run_again(crew: Crew, *jobs: int) -> None:
     assert crew.stop() == 0
 
 
-def test_a_stop_whose_store_is_out_of_reach_exits_1_and_says_so(crew: Crew) -> None:
-    crew.start("tag=1")
-    job = crew.add("hold", name="a")
-    eventually(lambda: crew.held_by("a"))
+def test_a_stop_whose_store_is_out_of_reach_exits_1_and_names_what_is_unsettled(crew: Crew) -> None:
+    crew.start("tag=2")
+    jobs = [crew.add("hold", name=name) for name in "ab"]
+    eventually(lambda: crew.held_by("a") and crew.held_by("b"))
+    runs = [run_id(crew.app.jobs.get(job).token or 0) for job in jobs]
     with out_of_reach(crew):
         os.kill(crew.pid, signal.SIGTERM)
         eventually(lambda: crew.said("stopping:"))
-        crew.let_go("a")
-        eventually(lambda: crew.said("left: exited with code 0"))
+        for name in "ab":
+            crew.let_go(name)
+        eventually(lambda: len(crew.said("left: exited with code 0")) == 2)
         assert crew.wait() == 1
-        assert crew.said(UNSETTLED)
+        assert named(crew) == runs
         assert crew.processes() == []
-    assert crew.app.jobs.get(job).status == "active", "until its lease lapses, or the next crew takes over"
-    run_again(crew, job)
-    assert len(crew.ledger()) == 2
+    assert {crew.app.jobs.get(job).status for job in jobs} == {"active"}, "until the next crew takes over"
+    run_again(crew, *jobs)
+    assert len(crew.ledger()) == 4
 
 
 def test_a_second_signal_does_not_wait_for_a_store_that_is_out_of_reach(crew: Crew) -> None:
     crew.start("tag=1")
     job = crew.add("hold", name="a")
     pid = eventually(lambda: crew.held_by("a"))
+    run = run_id(crew.app.jobs.get(job).token or 0)
     with out_of_reach(crew):
         os.kill(crew.pid, signal.SIGTERM)
         eventually(lambda: crew.said("stopping:"))
@@ -142,7 +152,7 @@ def test_a_second_signal_does_not_wait_for_a_store_that_is_out_of_reach(crew: Cr
         assert crew.wait() == 1
         assert time.monotonic() - asked_at < LAST_WORD / SECOND - 2, "it waited for a second, not for ten"
         assert not os.path.exists(f"/proc/{pid}") and crew.processes() == []
-        assert crew.said(UNSETTLED)
+        assert named(crew) == [run]
     crew.let_go("a")
     run_again(crew, job)
 

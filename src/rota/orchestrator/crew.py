@@ -347,12 +347,14 @@ class Crew:
         if not place.wanted:
             del self._places[place.name]
         self._work.holdings.drop(held)
+        self._work.dying(child.worker_id, held | {token for _, token, _ in last.outcomes})
 
         def write_down(store: Store) -> Written:
             after = store.orchestrators.record_death(death, last, self._settings.restarts)
             return after, store.orchestrators.ends(tokens)
 
         def written(answer: Written | RotaError) -> None:
+            self._work.buried(child.worker_id)
             after, ends = (answer, {}) if isinstance(answer, RotaError) else answer
             self._tracked.left(child.worker_id, ends, crowded)
             self._after_death(place, after, death.stderr_tail or ended.text)

@@ -79,6 +79,7 @@ class Work:
         self._outcomes: deque[tuple[str, Settled]] = deque()
         self._carried: deque[tuple[str, Settled]] = deque()
         self._unheard: list[tuple[str, Settled]] = []
+        self._dying: dict[str, set[int]] = {}
         self._checkpoints: list[Checkpoint] = []
         self._carried_checkpoints: list[Checkpoint] = []
         self._under_way = False
@@ -121,8 +122,17 @@ class Work:
 
     @property
     def unsettled(self) -> list[int]:
-        """The tokens whose outcome is not settled yet."""
-        return [token for _, (_, token, _) in (*self._carried, *self._outcomes)]
+        """The tokens whose claims the store has not seen end yet: reported, or held by a worker that is gone."""
+        reported = {token for _, (_, token, _) in (*self._carried, *self._outcomes)}
+        return sorted(reported.union(*self._dying.values()))
+
+    def dying(self, worker: str, tokens: set[int]) -> None:
+        """These end with the death of their worker, once that is written down."""
+        self._dying[worker] = tokens
+
+    def buried(self, worker: str) -> None:
+        """A worker's death is written down."""
+        self._dying.pop(worker, None)
 
     @property
     def is_settled(self) -> bool:
