@@ -65,7 +65,7 @@ class Screen:
         return self.page.get_by_role("region", name=name, exact=True).first
 
     def press(self, name: str, within: Locator | None = None) -> None:
-        """A button, by what stands on it. A banner that comes at this very moment may move it: it is pressed all the same."""
+        """A button, by what stands on it. A banner that comes just then may move it: it is pressed all the same."""
         button = (within or self.page.locator("main")).get_by_role("button", name=name, exact=True).first
         button.click(trial=True)
         button.dispatch_event("click")
