@@ -196,6 +196,17 @@ def test_after_an_outage_the_first_to_renew_costs_nobody_the_grace(store: Store,
     assert second.exchange(room=0).refused == []
 
 
+def test_a_renewal_that_was_kept_waiting_for_less_than_a_lease_gives_no_grace(store: Store, clock: FakeClock) -> None:
+    """Fault 35: what a cut link left open may stop everyone for seconds; its host is lost in time all the same."""
+    job, away, there = add(store), Crew(store), Crew(store, 0)
+    away.exchange()
+    clock.advance(11 * SECOND)
+    there.renew()
+    clock.advance(4 * SECOND)
+    store.tend()
+    assert status(store, job) == READY
+
+
 def test_one_that_begins_after_an_outage_costs_nobody_the_grace(store: Store, clock: FakeClock) -> None:
     job, there = add(store), Crew(store)
     there.exchange()

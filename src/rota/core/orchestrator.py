@@ -38,9 +38,9 @@ class Pulse(Record):
     graced: Instant
     grace_from: Instant
 
-    def needs_grace(self, now: Instant) -> bool:
+    def needs_grace(self, now: Instant, silence: Duration = LEASE // 2) -> bool:
         """No orchestrator renewed for half a lease: the store was away, or all of them. Given once per silence."""
-        return now - self.at > LEASE // 2 and self.graced != self.at
+        return now - self.at > silence and self.graced != self.at
 
 
 def is_lapsed(lease_expires_at: Instant, grace_from: Instant, now: Instant) -> bool:

@@ -7,7 +7,7 @@ from rota.core import orchestrator as orchestrators
 from rota.core import slot as slots
 from rota.core import worker as workers
 from rota.core.errors import BadInput, NotFound, Stale
-from rota.core.orchestrator import LEASE
+from rota.core.orchestrator import END_AFTER, LEASE
 from rota.store import exchange as exchanges
 from rota.store import hold, tend
 from rota.store.again import again
@@ -40,7 +40,7 @@ class Orchestrators:
         with self._store.begin() as tx:
             id = tx.draw("orchestrator")
             place = {name: getattr(home, name) for name in Home._fields}
-            tend.grace(tx)
+            tend.grace(tx, END_AFTER)  # for less, whoever was kept waiting beside a cut link has the time to renew too
             tx.execute("orchestrator.join", id=id, crew=crew, now=tx.now, lease_expires_at=tx.now + LEASE, **place)
             tx.execute("orchestrator.beat_pulse", now=tx.now)
             tx.tell("orchestrator", "start", str(id), crew=crew)
@@ -106,7 +106,7 @@ class Orchestrators:
             row = tx.one("orchestrator.renew", id=id, **renewed)
             if row is None:
                 raise Stale(f"orchestrator {id} was given up: its workers count as lost")
-            tend.grace(tx)
+            tend.grace(tx, END_AFTER)  # for less, whoever was kept waiting beside a cut link has the time to renew too
             tx.execute("orchestrator.beat_pulse", now=tx.now)
             until: Instant = row[0]
             return until

@@ -7,7 +7,7 @@ from rota.core import orchestrator as orchestrators
 from rota.core import worker as workers
 from rota.core.claim import Died, Lapsed, Released, Returned
 from rota.core.death import DEADLINE, OPERATOR
-from rota.core.orchestrator import Pulse
+from rota.core.orchestrator import LEASE, Pulse
 from rota.core.record import Record
 from rota.core.worker import Dead, Holding, judge
 from rota.store import ending, flow, hold
@@ -126,12 +126,12 @@ def _lapse(tx: Transaction, job: Job) -> Ending:
     return Lapsed() if to_job(tx.execute("claim.held_by", worker=holder.id)[0]).token == job.token else Returned()
 
 
-def grace(tx: Transaction) -> Instant:
+def grace(tx: Transaction, silence: Duration = LEASE // 2) -> Instant:
     """From when silence counts: later than it began when the store itself was away. Ask before a pulse beats."""
     row = tx.one("orchestrator.pulse")
     assert row is not None
     pulse = Pulse(*row)
-    if pulse.needs_grace(tx.now) and tx.execute("orchestrator.live"):
+    if pulse.needs_grace(tx.now, silence) and tx.execute("orchestrator.live"):
         tx.execute("orchestrator.grace", graced=pulse.at, now=tx.now)
         return tx.now
     return pulse.grace_from
