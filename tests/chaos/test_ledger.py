@@ -78,7 +78,7 @@ def test_the_end_of_a_worker_is_a_line_too(ledger: Started) -> None:
 
 
 def test_the_end_of_a_command_is_a_line_of_its_own(ledger: Started) -> None:
-    ledger.pen.write("offered", numbers=[1])  # once this is answered it listens
+    ledger.pen.write("offered", numbers=[1])
     subprocess.run([sys.executable, "-c", COMMAND, ledger.socket], check=True)
     eventually(lambda: ledger.whats() == ["offered", "start", "over"])
     _, start, over = ledger.lines()
@@ -114,15 +114,16 @@ def test_a_pen_without_its_ledger_says_so(ledger: Started) -> None:
 
 def test_the_life_of_a_bash_loop_is_in_it_from_its_first_word_to_its_end(ledger: Started) -> None:
     """Bash cannot hold the connection: a process that watches it does."""
+    ledger.pen.write("offered", numbers=[])  # once this is answered it listens
     env = {**os.environ, LEDGER: ledger.socket, "ROTA_WORKER_ID": "worker-looploop", "ROTA_SLOT": "loop:0"}
     loop = subprocess.Popen(["sleep", "600"])
     watch = subprocess.Popen([sys.executable, "-m", "rota.chaos.watch", str(loop.pid)], env=env)
     try:
-        eventually(lambda: ledger.file.exists() and ledger.whats()[:1] == ["up"])
+        eventually(lambda: ledger.whats() == ["offered", "up"])
         ledger.pen.write("thaw", worker="worker-looploop")
-        assert ledger.whats() == ["up", "thaw"] and watch.poll() is None, "it lives, and so does its connection"
+        assert ledger.whats() == ["offered", "up", "thaw"] and watch.poll() is None, "it lives, and so does its connection"
         loop.kill()
-        eventually(lambda: ledger.whats() == ["up", "thaw", "gone"])
+        eventually(lambda: ledger.whats() == ["offered", "up", "thaw", "gone"])
     finally:
         loop.kill()
         loop.wait()
