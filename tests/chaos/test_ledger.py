@@ -121,7 +121,9 @@ def test_the_life_of_a_bash_loop_is_in_it_from_its_first_word_to_its_end(ledger:
     try:
         eventually(lambda: ledger.whats() == ["offered", "up"])
         ledger.pen.write("thaw", worker="worker-looploop")
-        assert ledger.whats() == ["offered", "up", "thaw"] and watch.poll() is None, "it lives, and so does its connection"
+        assert ledger.whats() == ["offered", "up", "thaw"] and watch.poll() is None, (
+            "it lives, and so does its connection"
+        )
         loop.kill()
         eventually(lambda: ledger.whats() == ["offered", "up", "thaw", "gone"])
     finally:

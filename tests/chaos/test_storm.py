@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from rota.chaos.plan import FATAL, PEOPLE, WORKERS, Options, draw
+from rota.chaos.plan import FATAL, PEOPLE, TROUBLE, WORKERS, Options, draw
 from rota.chaos.run import kinds
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
@@ -69,13 +69,29 @@ def test_a_storm_over_http_loses_nothing_though_the_api_is_killed_too(store: str
     assert list(tmp_path.iterdir()) == []
 
 
-def test_people_who_act_meanwhile_break_nothing_either(tmp_path: Path) -> None:
-    words = ["--people", "--seed", "3", "--jobs", "200", "--minutes", "0.15", "--workers", "2", "--kills", "10"]
+@pytest.mark.parametrize("store", STORES)
+def test_people_who_act_and_a_store_in_trouble_meanwhile_break_nothing_either(store: str, tmp_path: Path) -> None:
+    words = [
+        "--people",
+        "--trouble",
+        "--seed",
+        "3",
+        "--jobs",
+        "200",
+        "--minutes",
+        "0.15",
+        "--workers",
+        "2",
+        "--kills",
+        "12",
+    ]
+    words += ["--db", database_for_tests()] if store == "postgres" else []
     with start(tmp_path, *words, "--json") as process:
         out, err = process.communicate(timeout=110)
     assert process.returncode == 0, out + err
     told = json.loads(out)
     assert told["options"]["people"] and set(PEOPLE) & set(told["faults"]), told["faults"]
+    assert told["options"]["trouble"] and told["faults"][TROUBLE[store]], told["faults"]
     assert told["violations"] == [] and told["jobs"]["accepted"] == 200
     assert not any(told["left_behind"].values())
 

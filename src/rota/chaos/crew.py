@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 APP = "rota.chaos.app:app"
 DATABASE, LEDGER_FILE, LEDGER_SOCKET = "rota.db", "ledger", "ledger.sock"
 START_WITHIN = 60.0
+NAMED = "PGAPPNAME"  # what PostgreSQL calls a connection
 
 # A storm kills more than the defaults allow; what is tested is that work survives it.
 SETTINGS = {
@@ -65,7 +66,7 @@ class Crew:
         self.database = within_schema(url, self.schema) if url and self.schema else os.path.join(folder, DATABASE)
         self._plain = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
         own = {"ROTA_DB": self.database, "XDG_RUNTIME_DIR": folder, LEDGER: LEDGER_SOCKET, KEYS: str(shape.keys)}
-        own[system.MARK] = self.mark
+        own[system.MARK] = own[NAMED] = self.mark
         self.environment = {**self._plain, **settings, **own, **more}
         self.settings = load(environment=self.environment, start=folder)
         self.api = Api(folder, self.environment) if shape.behind_api else None
@@ -73,7 +74,7 @@ class Crew:
             crew: Orchestrator(crew, app, pools, folder, partial(self._reach, crew in shape.behind_api))
             for crew, pools in shape.crews.items()
         }
-        self.loops = Loops(shape.loops, folder, partial(self._reach, LOOPS in shape.behind_api))
+        self.loops = Loops(shape.loops, folder, partial(self._reach, LOOPS in shape.behind_api, unnamed=True))
         self._shape = shape
         os.makedirs(os.path.join(folder, MARKS), exist_ok=True)
         self._ledger = self._start_ledger()
@@ -169,9 +170,12 @@ class Crew:
         self._ledger.wait()
         self._ledger.stdout.close()
 
-    def _reach(self, over_http: bool) -> dict[str, str]:
-        """The environment of a process; over HTTP the API is its database."""
-        return {**self.environment, **(self.api.reach(self.open) if over_http and self.api is not None else {})}
+    def _reach(self, over_http: bool, unnamed: bool = False) -> dict[str, str]:
+        """The environment of a process; over HTTP the API is its database. `unnamed`: its connections are not cut."""
+        reach = {**self.environment, **(self.api.reach(self.open) if over_http and self.api is not None else {})}
+        if unnamed:
+            del reach[NAMED]
+        return reach
 
     def _start_ledger(self) -> subprocess.Popen[bytes]:
         """The socket's name is relative to the folder, which is every process's current one: such names are short."""

@@ -30,10 +30,13 @@ FREEZE, HANG, KILL_ORCHESTRATOR, KILL_API = "freeze", "hang", "kill orchestrator
 # What people do meanwhile: pause a queue, call a job off, settle a claim that they have lost.
 PAUSE, CANCEL, SETTLE_LATE = "pause", "cancel", "settle late"
 PEOPLE = (PAUSE, CANCEL, SETTLE_LATE)
+# What befalls the store: its connections are cut, its write lock is held for a while.
+CUT, HOLD = "cut connections", "hold lock"
+TROUBLE = {"postgres": CUT, "sqlite": HOLD}
 WEIGHTS = {KILL_BUSY: 8, KILL_IDLE: 3, TERMINATE: 3, FREEZE: 3, HANG: 1, KILL_ORCHESTRATOR: 2, KILL_API: 2}
-WEIGHTS |= dict.fromkeys(PEOPLE, 1)
+WEIGHTS |= {**dict.fromkeys(PEOPLE, 1), CUT: 3, HOLD: 3}
 FATAL = (KILL_BUSY, KILL_IDLE, TERMINATE, HANG)
-KINDS = tuple(kind for kind in WEIGHTS if kind not in PEOPLE)  # people act in plans that ask for it
+KINDS = tuple(kind for kind in WEIGHTS if kind not in (*PEOPLE, CUT, HOLD))  # the rest is for plans that ask for it
 
 DATABASE, HTTP = "database", "http"  # what a crew reaches: the database itself, or an API in front of it
 
@@ -60,7 +63,8 @@ def alone(**pools: int) -> Shape:
 class Options(Record):
     """What a person asks for. `faults` None: one in every second and a half. `over`: what the main crew reaches.
 
-    `others`: there are more crews beside the main one, and bash loops. `people` act on the crew meanwhile.
+    `others`: there are more crews beside the main one, and bash loops. `people` act on the crew meanwhile. `trouble`:
+    the store has some too.
     """
 
     seed: int
@@ -72,6 +76,7 @@ class Options(Record):
     over: str = DATABASE
     others: bool = True
     people: bool = False
+    trouble: bool = False
 
     @property
     def span(self) -> Duration:
@@ -222,7 +227,7 @@ def _faults(random: Random, options: Options, kinds: Sequence[str]) -> tuple[Fau
 
 def _queue(random: Random, options: Options, kind: str) -> str | None:
     """Whose worker is hit: every kind of worker as often as any other, however many there are of it."""
-    if kind in (KILL_ORCHESTRATOR, KILL_API):
+    if kind in (KILL_ORCHESTRATOR, KILL_API, CUT, HOLD):
         return None
     served = sorted({queue for pools in options.crews.values() for queue in pools})
     # Of a loop nobody ends what stands still: its lease lets another begin.
@@ -232,7 +237,7 @@ def _queue(random: Random, options: Options, kind: str) -> str | None:
 def _lasts(random: Random, kind: str) -> Duration:
     if kind == FREEZE:
         return random.randint(SHORTEST_FREEZE, LONGEST_FREEZE)
-    return random.randint(0, LONGEST_AWAY) if kind in (KILL_ORCHESTRATOR, KILL_API, PAUSE) else 0
+    return random.randint(0, LONGEST_AWAY) if kind in (KILL_ORCHESTRATOR, KILL_API, PAUSE, HOLD) else 0
 
 
 # What people call the workers of each queue.

@@ -40,6 +40,7 @@ def document(all: Snapshot) -> dict[str, Any]:
             "workers": options.workers,
             "kills": len(all.plan.faults),
             "people": options.people,
+            "trouble": options.trouble,
         },
         "jobs": _jobs(all),
         "faults": dict(Counter(fault.kind for fault in all.book.faults)),

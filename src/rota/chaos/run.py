@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.chaos import report
 from rota.chaos.crew import Crew
-from rota.chaos.plan import HANG, KILL_API, KINDS, PEOPLE, draw
+from rota.chaos.plan import HANG, KILL_API, KINDS, PEOPLE, TROUBLE, draw
 from rota.chaos.storm import Storm
 from rota.core.errors import Refused
 from rota.settings import MEANINGS
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def kinds(options: Options) -> tuple[str, ...]:
     """What can be broken. A worker that hangs only where the time after which it is missed can be set."""
     left_out = {*(() if "silent_interval" in MEANINGS else (HANG,)), *(() if options.behind_api else (KILL_API,))}
-    return tuple(kind for kind in (*KINDS, *(PEOPLE if options.people else ())) if kind not in left_out)
+    asked_for = (*(PEOPLE if options.people else ()), *((TROUBLE[options.store],) if options.trouble else ()))
+    return tuple(kind for kind in (*KINDS, *asked_for) if kind not in left_out)
 
 
 def _blow(crew: Crew, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:

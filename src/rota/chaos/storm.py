@@ -7,15 +7,17 @@ import time
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from rota.chaos import system
+from rota.chaos import system, trouble
 from rota.chaos.book import Reader
 from rota.chaos.crew import LEDGER_SOCKET
 from rota.chaos.expected import blocked_for_good
 from rota.chaos.lookout import Lookout
 from rota.chaos.people import People
 from rota.chaos.plan import (
+    CUT,
     FREEZE,
     HANG,
+    HOLD,
     KILL_API,
     KILL_BUSY,
     KILL_IDLE,
@@ -235,6 +237,9 @@ class Storm:
         if fault.kind == KILL_API:
             self._kill_api(fault)
             return
+        if fault.kind in (CUT, HOLD):
+            self._trouble(fault)
+            return
         if fault.kind in PEOPLE:
             self._act(fault)
             return
@@ -253,6 +258,17 @@ class Storm:
                 return
             self._pass_time(time.monotonic() + LOOK_AGAIN)
         self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now())
+
+    def _trouble(self, fault: Fault) -> None:
+        """Cut the crews' connections, or keep everyone from writing for a while."""
+        store_at = self._store.now()
+        if fault.kind == HOLD:
+            holder = trouble.hold_lock(self._crew, seconds(fault.lasts))
+            self._do_later(seconds(fault.lasts), holder.communicate)
+        elif not trouble.cut_connections(self._crew):
+            self._missed.append(fault.kind)
+            return
+        self._crew.pen.write("fault", kind=fault.kind, store_at=store_at)
 
     def _thaw(self, life: Life) -> None:
         self._crew.send(life, signal.SIGCONT)

@@ -45,7 +45,8 @@ def chaos(call: Call) -> int:
     url = _server(call)
     store = "sqlite" if url is None else "postgres"
     size = (call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"])
-    told = run(Options(seed, store, *size, call["over"] or DATABASE, people=bool(call["people"])), aside, url)
+    more = {"people": bool(call["people"]), "trouble": bool(call["trouble"])}
+    told = run(Options(seed, store, *size, call["over"] or DATABASE, **more), aside, url)
     if call.json:
         call.document(told)
     else:

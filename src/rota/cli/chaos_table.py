@@ -39,6 +39,7 @@ CHAOS = (
             Option("--minutes", "how long the storm lasts", "M", "number", default="1"),
             Option("--workers", "how many workers the crew has", "W", "count", default="4"),
             Option("--people", "let people pause queues, call jobs off and settle what they have lost meanwhile"),
+            Option("--trouble", "let the store have trouble too: cut connections (PostgreSQL), a held lock (SQLite)"),
             Option("--kills", "how many faults in all; without it one in every 1.5 s", "K", "whole"),
         ),
     ),

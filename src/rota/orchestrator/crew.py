@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
@@ -278,6 +279,7 @@ class Crew:
             self._say(f"could not be started: {problem.strerror}; trying again in 1s", place.name)
             place.state, place.start_at = slot.BACKOFF, now() + SECOND
             return
+        sys.audit("rota.crew.started")
         place.state, place.child, place.shown = slot.STARTING, child, health.PENDING
         self._loop.watch(child.pidfd, lambda: self._died(place, child))
         self._loop.watch(child.pipe.fileno(), lambda: self._hear(place, child), child.flush)
@@ -327,6 +329,7 @@ class Crew:
     def _died(self, place: Place, child: Child) -> None:
         """Reap, hear it out, end what is left of its session, then write it down and release what it held."""
         ended, usage = child.reap()
+        sys.audit("rota.crew.reaped")
         for frame in child.last_frames():
             self._hearing.take(place, child, frame)
         if not child.errors_closed:
@@ -411,6 +414,7 @@ class Crew:
             child.settled = settled.get(child.worker_id, child.settled)
             claims = by_worker.pop(child.worker_id, None)
             if claims:
+                sys.audit("rota.crew.hand")
                 for claim, why in child.hand(claims, at, self._lease.renewed_at):
                     self._work.report(child.worker_id, (claim.job_id, claim.token, why))
                 self._rounds.not_later(at + min((held.timeout or STUCK for held in child.in_hand), default=STUCK))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from rota.core import job
 from rota.core.jsontext import compact
 from rota.core.machine import check
@@ -66,10 +68,12 @@ class Transaction:
         if kind is None:
             try:
                 self._flush()
+                sys.audit("rota.store.commit")
             except BaseException as failure:
                 self._hold.__exit__(type(failure), failure, failure.__traceback__)
                 raise
         self._hold.__exit__(kind, *problem)
+        sys.audit("rota.store.committed")
         if kind is None and (self._facts or self.something_to_claim):
             self._database.ring(events_only=not self.something_to_claim)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 import threading
 import time
 from collections import deque
@@ -114,6 +115,7 @@ class Life:
     def end(self, job: Handed, outcome: Outcome) -> None:
         """Report what came of the job in hand. It is unsettled before it is no longer in hand: never neither."""
         token = job["token"]
+        sys.audit("rota.worker.ended")
         data = done_frame(job["id"], token, outcome)
         self.unsettled.append((token, data))
         self.in_hand.pop(token, None)
