@@ -18,7 +18,7 @@ from rota.core import frame as frames
 from rota.core import ids, queue, report, schedule, source, template, times, topic
 from rota.core.errors import RotaError
 from rota.core.schedule import NewSchedule
-from rota.http import asked
+from rota.http.app import ROUTES
 from rota.store import open as opening
 from rota.store.postgres import link as postgres_link
 from rota.store.postgres import log as postgres_log
@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NOW = 1_800_000_000_000_000
-REQUESTS = [
-    each
-    for each in vars(asked).values()
-    if isinstance(each, type) and issubclass(each, asked.Request) and each is not asked.Request
-]
+REQUESTS = sorted(
+    {each for route in ROUTES for each in (route.body, route.query) if each}, key=lambda each: each.__name__
+)
 
 
 def refuses(call: Callable[[], object]) -> bool:
