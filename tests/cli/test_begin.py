@@ -255,7 +255,8 @@ def test_doctor_tells_of_a_crew_that_was_killed_and_of_jobs_that_nobody_will_do(
     os.kill(run.process.pid, signal.SIGKILL)
     run.process.communicate()
     begun.say("resume")
-    eventually(lambda: begun.ask("reconcile") and "no worker serves it" in str(begun.ask("doctor")))
+    # Its lease and, because nobody else has renewed one meanwhile, the grace after it: half a minute.
+    eventually(lambda: begun.ask("reconcile") and "no worker serves it" in str(begun.ask("doctor")), within=90)
     warned = [f"{each['text']}; {each['mend']}" for each in begun.ask("doctor") if each["level"] == "warn"]
     assert any("it was killed, and did not leave in order; `rota run` takes over" in text for text in warned)
     assert any("1 job waits in other, and no worker serves it; `rota run`" in text for text in warned)

@@ -65,7 +65,8 @@ def test_in_tmux_at_80_by_24_a_job_is_opened_and_cancelled_and_the_shell_comes_b
         title = tmux("display-message", "-p", "#{pane_title}")
         tmux("send-keys", f"{ROTA} top; echo left with $?", "Enter")
         tmux.sees("worker:tag:0", "busy", str(id), "Tag �[2J")
-        assert max(map(len, tmux.screen())) <= 80 and "? help" in tmux.screen()[-1]
+        eventually(lambda: "? help" in tmux.screen()[-1])
+        assert max(map(len, tmux.screen())) <= 80
         tmux("send-keys", "3", "Enter")
         tmux.sees(f"Job {id} is running")
         tmux("send-keys", "c")
