@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.wire import Document
 
 FLUSH_EVERY, READ_EVERY, READ_FOR_MANY_EVERY, KEEP_ALIVE = 0.1, 0.05, 0.08, 15.0
-MANY_READERS = 100
+MANY_READERS, AT_ONCE = 100, 20
 MOST_READERS = 2000
 MOST_WAITING, MOST_BYTES = 256, 256 * 1024
 MOST_REPLAYED = 2000
@@ -156,7 +156,7 @@ class Hub:
                     await self._advance()
                 except RotaError as problem:
                     self._is_stale = False
-                    self._tell_failing(str(problem))
+                    await self._tell_failing(str(problem))
             if self._feed is not None and self._feed.is_behind:
                 continue
             wait = self._flushed + FLUSH_EVERY - time.monotonic() if self._is_stale else self._poll
@@ -168,20 +168,22 @@ class Hub:
         """A word to everyone now and then, whatever the store does, so that nobody takes silence for an end."""
         while self._readers:
             await asyncio.sleep(KEEP_ALIVE)
-            for reader in self._all():
+            for n, reader in enumerate(self._all(), 1):
                 reader.nudge()
+                if n % AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
-    def _tell_failing(self, problem: str) -> None:
+    async def _tell_failing(self, problem: str) -> None:
         """The store cannot say how things are: that is what its readers hear, once, until it answers again."""
         if self._feed is not None and not self._is_failing:
             self._is_failing = True
-            self._hand_out([self._feed.failing(problem, time.time_ns() // 1000)])
+            await self._hand_out([self._feed.failing(problem, time.time_ns() // 1000)])
 
     async def _advance(self) -> None:
         """Hand out what happened since, in one piece: each reader is woken once."""
         found, lag = await self._stores.ask(self._read)
         self._is_failing = False
-        self._hand_out(found)
+        await self._hand_out(found)
         self._own.saw(lag)
         for reader in self._all():
             if reader.token_id in self._revoked:
@@ -243,17 +245,22 @@ class Hub:
             return [feed.lost(store.now(), hub.cursor), *hub.snapshot(patterns, hub.cursor), *whole.active()]
         return [*hub.snapshot(patterns, mine.begun), *missed]
 
-    def _hand_out(self, changes: Sequence[Change]) -> None:
-        """Each message is made once, and those who want the same get the same piece."""
+    async def _hand_out(self, changes: Sequence[Change]) -> None:
+        """Each message is made once, and those who want the same get the same piece.
+
+        A few readers at a time: what else the loop has to answer comes in between.
+        """
         made: dict[tuple[int, str], bytes] = {}
-        for patterns, readers in self._readers.items():
+        for patterns, readers in list(self._readers.items()):
             wanted = [(n, topic) for n, change in enumerate(changes) if (topic := change.topic_for(patterns))]
             for n, topic in wanted:
                 if (n, topic) not in made:
                     made[n, topic] = _message(changes[n], topic)
             piece = b"".join([made[each] for each in wanted])
-            for reader in readers if wanted else ():
+            for n, reader in enumerate(list(readers) if wanted else (), 1):
                 reader.put(piece, len(wanted))
+                if n % AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
     def _all(self) -> list[Reader]:
         return [reader for readers in self._readers.values() for reader in readers]

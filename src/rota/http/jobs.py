@@ -31,6 +31,13 @@ def add(store: Store, visit: Visit) -> Document:
     return job_document(visit, store.jobs.add(_new(store, visit.body)))
 
 
+async def add_together(visit: Visit) -> Document:
+    """The same, together with whatever else waits for the one writer of a file."""
+    new = await visit.look(lambda store: _new(store, visit.body))
+    id = await visit.site.adding.add(new, visit.actor)
+    return job_document(visit, await visit.look(lambda store: store.jobs.get(id)))
+
+
 def add_many(store: Store, visit: Visit) -> Document:
     return {"ids": store.jobs.add_many([_new(store, each) for each in visit.body.jobs])}
 
@@ -150,7 +157,17 @@ ROUTES = (
         query=asked.JobFilter,
         quick=True,
     ),
-    Route("POST", "/api/v1/jobs", add, ENQUEUE, "add a job", shapes.Job, asked.NewJob, asked.Details),
+    Route(
+        "POST",
+        "/api/v1/jobs",
+        add,
+        ENQUEUE,
+        "add a job",
+        shapes.Job,
+        asked.NewJob,
+        asked.Details,
+        near=add_together,
+    ),
     Route("POST", "/api/v1/jobs/bulk", add_many, ENQUEUE, "add many jobs, all or none", replies.Ids, asked.NewJobs),
     Route(
         "GET",

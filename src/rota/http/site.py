@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rota.core.times import SECOND
+from rota.http.adding import Adding
 from rota.http.auth import Sessions
 from rota.http.bells import Bell
 from rota.http.feed import Hub
@@ -35,6 +36,7 @@ class Site:
         self.is_near = url is None or not url.startswith(POSTGRES)
         self.readers = Stores(url, settings, READERS, "read")
         self.writers = Stores(url, settings, 1 if self.is_near else WRITERS, "write")
+        self.adding = Adding(self.writers)
         self._feeder = Stores(url, settings, 1, "feed")
         self.sessions = Sessions(key)
         self.work = Bell(self.readers, events=False)

@@ -46,10 +46,11 @@ class Visit:
             await self._threads.ask(self._authorise)
         if self.route.body is not None:
             self._data = await read_body(self.request)
-        if self.route.is_async:
+        run = self.route.run if self.route.is_async else self.route.near if self.site.is_near else None
+        if run is not None:
             if not self._is_open:
-                await self._threads.ask(self._prepare)
-            answer = await self.route.run(self)
+                await self.look(self._prepare)
+            answer = await run(self)
         elif self.route.quick and self.site.is_near:
             answer = await self._threads.glance(self._prepared_run)
         else:
@@ -60,6 +61,10 @@ class Visit:
     async def ask(self, function: Callable[[Store], Found]) -> Found:
         """What a function of the store answers, in the name of whoever asks."""
         return await self._threads.ask(function, self.actor)
+
+    async def look(self, function: Callable[[Store], Found]) -> Found:
+        """The same for what only looks, and mostly for a moment."""
+        return await (self.site.readers.glance(function) if self.site.is_near else self._threads.ask(function))
 
     async def prove(self) -> None:
         """Refuse whoever may not ask this any more."""

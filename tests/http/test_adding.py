@@ -1,0 +1,83 @@
+"""Jobs that come one by one, many at once: they are made durable together, and each is answered by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core.errors import NotFound, StoreError
+from rota.core.job import NewJob
+from rota.http.adding import Adding
+from rota.http.stores import Stores
+from rota.settings import Settings
+from tests.support.stores import make_store, path_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rota.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with make_store("sqlite", tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def writers(store: Store) -> Iterator[Stores]:
+    found = Stores(path_of(store), Settings(), 1, "test")
+    yield found
+    found.close()
+
+
+def add(writers: Stores, *wanted: tuple[NewJob, str]) -> Sequence[int | BaseException]:
+    """Add all at once; what each is answered."""
+
+    async def all_at_once() -> Sequence[int | BaseException]:
+        adding = Adding(writers)
+        return await asyncio.gather(*(adding.add(new, actor) for new, actor in wanted), return_exceptions=True)
+
+    return asyncio.run(all_at_once())
+
+
+def told(store: Store) -> list[tuple[str, list[int]]]:
+    """Who added which jobs, by transaction."""
+    events = store.events.after("0")
+    return [(event.actor, [id for fact in event.facts if fact[1] == "add" for id in fact[5]]) for event in events]
+
+
+def test_those_that_wait_for_the_writer_become_durable_together(store: Store, writers: Stores) -> None:
+    ids = add(writers, *((NewJob(f"job {n}"), "ann") for n in range(30)))
+    assert [store.jobs.get(id).title for id in ids if isinstance(id, int)] == [f"job {n}" for n in range(30)]
+    assert told(store) == [("ann", ids)]
+
+
+def test_a_mistake_is_told_to_nobody_else(store: Store, writers: Stores) -> None:
+    first, wrong, last = add(writers, (NewJob("a"), "ann"), (NewJob("b", after=[999]), "ann"), (NewJob("c"), "ann"))
+    assert isinstance(wrong, NotFound) and "999" in str(wrong)
+    assert isinstance(first, int) and isinstance(last, int)
+    assert [store.jobs.get(id).title for id in (first, last)] == ["a", "c"]
+    assert len(store.jobs.list()) == 2
+
+
+def test_the_log_names_who_added_each(store: Store, writers: Stores) -> None:
+    ids = add(writers, *((NewJob("a"), actor) for actor in ("ann", "ann", "ben", "ann")))
+    assert told(store) == [("ann", ids[:2]), ("ben", ids[2:3]), ("ann", ids[3:])]
+
+
+def test_one_key_many_times_at_once_is_one_job(store: Store, writers: Stores) -> None:
+    assert set(add(writers, *((NewJob("a", key="k"), "ann") for _ in range(20)))) == {1}
+    assert len(store.jobs.list()) == 1
+
+
+def test_everyone_hears_of_a_store_that_fails_and_it_is_tried_again_afterwards(store: Store, writers: Stores) -> None:
+    path = path_of(store)
+    os.rename(path, f"{path}.away")
+    assert all(isinstance(each, StoreError) for each in add(writers, *((NewJob("a"), "ann") for _ in range(3))))
+    os.rename(f"{path}.away", path)
+    assert add(writers, (NewJob("a"), "ann")) == [1]
