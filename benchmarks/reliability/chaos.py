@@ -54,7 +54,7 @@ def storm(options: argparse.Namespace, seed: int, store: str, url: str | None) -
     words = ["--seed", str(seed), "--minutes", f"{options.minutes:g}", "--jobs", str(jobs), "--over", options.over]
     words += ["--workers", str(options.workers)] if options.workers else []
     words += ["--kills", str(options.kills)] if options.kills is not None else []
-    words += ["--people"] if options.people else []
+    words += [f"--{name}" for name in ("people", "trouble") if getattr(options, name)]
     words += ["--db", url] if url else []
     tell(f"seed {seed} on {pooled.LABELS[store]}")
     command = [sys.executable, "-m", "rota", "chaos", *words, "--json"]
@@ -131,7 +131,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, help=f"in each storm; {JOBS_A_MINUTE} a minute without it")
     parser.add_argument("--workers", type=int, help="as for rota chaos")
     parser.add_argument("--kills", type=int, help="as for rota chaos")
-    parser.add_argument("--people", action="store_true", help="as for rota chaos")
+    for name in ("--people", "--trouble"):
+        parser.add_argument(name, action="store_true", help="as for rota chaos")
     parser.add_argument("--over", choices=("database", "http"), default="database", help="as for rota chaos")
     parser.add_argument("--json", metavar="FILE", help="write what they came to there")
     parser.add_argument("--from", metavar="FILE", dest="given", action="append", help="blow none: read these files")

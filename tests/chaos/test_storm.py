@@ -102,6 +102,17 @@ def schemas_of_storms() -> list[str]:
         return [name for (name,) in found.fetchall()]
 
 
+def test_the_same_without_a_fault_tells_how_much_of_its_pace_was_kept(tmp_path: Path) -> None:
+    words = ["--compare", "--seed", "5", "--jobs", "60", "--minutes", "0.05", "--kills", "3", "--workers", "2"]
+    with start(tmp_path, *words) as process:
+        out, err = process.communicate(timeout=110)
+    assert process.returncode == 0, out + err
+    (row,) = [line for line in out.splitlines() if line.startswith("jobs a second")]
+    kept = float(row.split(", ")[1].split()[0])
+    assert 0 < kept < 2 and row.endswith("of the pace without faults")
+    assert err.count("seed 5: 60 jobs, 0 faults") == 1 and err.count("seed 5: 60 jobs, 3 faults") == 1
+
+
 def test_the_table_names_the_seed_and_says_that_nothing_is_violated(tmp_path: Path) -> None:
     with start(
         tmp_path, "--seed", "5", "--jobs", "20", "--minutes", "0.02", "--kills", "0", "--workers", "1"

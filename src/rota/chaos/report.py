@@ -80,6 +80,11 @@ def is_good(told: dict[str, Any]) -> bool:
     return not (told["lost"] or told["committed_more_than_once"] or told["false_deaths"] or told["violations"])
 
 
+def _compared(told: dict[str, Any]) -> str:
+    kept = told.get("of_the_undisturbed_pace")
+    return "" if kept is None else f", {kept} of the pace without faults"
+
+
 def lines(told: dict[str, Any]) -> Iterator[str]:
     """The document as people read it."""
     options = ", ".join(f"{name} {value}" for name, value in told["options"].items())
@@ -100,7 +105,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         ("claims left", told["claims_left"]),
         ("longest stall", f"{told['longest_stall_ms']} ms"),
         ("longest wait beside an idle worker", f"{told['longest_wait_ms']} ms"),
-        ("jobs a second", told["jobs_per_second"]),
+        ("jobs a second", f"{told['jobs_per_second']}{_compared(told)}"),
         ("stop", f"{told['stop_seconds']} s"),
         ("left behind", ", ".join(f"{name}: {' '.join(found)}" for name, found in left.items()) or "nothing"),
         ("invariants checked", " ".join(told["invariants_checked"])),

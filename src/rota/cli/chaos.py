@@ -35,7 +35,7 @@ def chaos(call: Call) -> int:
     """Blow a storm and tell what it came to; 1 when anything was lost, committed twice or violated."""
     from rota.chaos import report
     from rota.chaos.plan import DATABASE, Options
-    from rota.chaos.run import run
+    from rota.chaos.run import compare, run
 
     minutes = 1.0 if call["minutes"] is None else call["minutes"]
     if not 0 < minutes <= LONGEST:
@@ -46,7 +46,9 @@ def chaos(call: Call) -> int:
     store = "sqlite" if url is None else "postgres"
     size = (call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"])
     more = {"people": bool(call["people"]), "trouble": bool(call["trouble"])}
-    told = run(Options(seed, store, *size, call["over"] or DATABASE, **more), aside, url)
+    told = (compare if call["compare"] else run)(
+        Options(seed, store, *size, call["over"] or DATABASE, **more), aside, url
+    )
     if call.json:
         call.document(told)
     else:

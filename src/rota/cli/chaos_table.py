@@ -40,6 +40,7 @@ CHAOS = (
             Option("--workers", "how many workers the crew has", "W", "count", default="4"),
             Option("--people", "let people pause queues, call jobs off and settle what they have lost meanwhile"),
             Option("--trouble", "let the store have trouble too: cut connections (PostgreSQL), a held lock (SQLite)"),
+            Option("--compare", "blow the same without a fault first, and tell how much of its pace was kept"),
             Option("--kills", "how many faults in all; without it one in every 1.5 s", "K", "whole"),
         ),
     ),
