@@ -54,9 +54,7 @@ def terminal(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.timeout(300)
-def test_the_commands_lead_from_a_clone_to_the_first_job_and_the_demo(
-    clone: Path, terminal: dict[str, str], tmp_path: Path
-) -> None:
+def test_the_commands_lead_from_a_clone_to_the_first_job(clone: Path, terminal: dict[str, str], tmp_path: Path) -> None:
     wanted = [command for command in commands() if not command.startswith("./dev")]
     assert wanted[0] == INSTALL and wanted[2] == RUN, wanted
     folder = tmp_path / "home"
@@ -85,14 +83,17 @@ def test_the_commands_lead_from_a_clone_to_the_first_job_and_the_demo(
         if run.poll() is None:
             run.kill()
             run.communicate()
-    told = bash("rota demo", terminal, folder)  # what `./dev demo` runs
+
+
+def test_dev_demo_plays_the_demo(tmp_path: Path) -> None:
+    told = bash("./dev demo", environment(TMPDIR=str(tmp_path)), ROOT)
     assert re.search(
         r"^All 240 pieces are tagged, each committed once; the killed worker's ran again after", told, re.M
     )
 
 
 def test_every_other_command_of_the_readme_is_a_verb_of_dev() -> None:
-    """`./dev demo` is played above without its own environment; `./dev test` is what runs this."""
+    """`./dev demo` is played above; `./dev test` is what runs this."""
     usage = subprocess.run([ROOT / "dev", "help"], stdout=subprocess.PIPE, text=True, check=True).stdout
     verbs = set(re.findall(r"^  (\w+) ", usage, re.MULTILINE))
     ours = [command.split() for command in commands() if command.startswith("./dev")]
