@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 QUEUE = ["queue_type", "pending", "running", "completed", "avg_time", "eta"]
 WORKER = ["component", "id", "queue_type", "status", "pid", "current_job"]
+ADDED = b'"verb":"add"'
 JOB = ["id", "path", "status", "error", "results"]
 ON_BOTH = (
     "test_a_reader_gets_a_snapshot_of_each_topic_and_then_the_changes",
@@ -281,6 +284,38 @@ def test_who_does_not_read_is_told_to_begin_anew_and_delays_nobody(hasty: Server
         lazy.settimeout(30)
         while b'"type":"resync"' not in text[-2_000_000:]:
             text += lazy.recv(65536)
+
+
+def test_of_five_hundred_readers_those_who_read_hear_all_and_those_who_do_not_cost_little(server: Server) -> None:
+    """Fault 44: half of them never read."""
+    place = urlsplit(server.url)
+    request = f"GET /api/v1/events?topics=queue:jobs HTTP/1.1\r\nHost: {place.netloc}\r\n"
+    asked = f"{request}Authorization: Bearer {server.secret}\r\n\r\n".encode()
+
+    def join(lazy: bool) -> socket.socket:
+        reader = socket.create_connection((place.hostname or "", place.port or 0))
+        if lazy:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.sendall(asked)
+        return reader
+
+    with ExitStack() as all_of_them:
+        readers = [all_of_them.enter_context(join(lazy=n % 2 == 0)) for n in range(500)]
+        eventually(lambda: "rota_http_event_readers 500.0" in server.stranger().call("GET", "/metrics").text)
+        before, client = memory(server), server.client()
+        heard = dict.fromkeys(readers[1::2], 0)
+        ends = dict.fromkeys(heard, b"")  # of what came last: a word may come in two pieces
+        for n in range(1, 41):
+            jobs = [{"title": "x" * 200, "payload": {"path": "y" * 800}} for _ in range(5)]
+            client.post("/api/v1/jobs/bulk", jobs=jobs)
+            for reader in heard:
+                reader.settimeout(30)
+                while heard[reader] < 5 * n:
+                    data = ends[reader] + reader.recv(1 << 18)
+                    heard[reader] += data.count(ADDED)
+                    ends[reader] = data[1 - len(ADDED) :]
+        assert set(heard.values()) == {200}, "each change once"
+        assert memory(server) - before < 250 * 400, "no more than is kept for each, and a little for all"
 
 
 def memory(server: Server) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KINDS = ["sqlite", "postgres"]
-ROUNDS, JOBS = {"sqlite": 100, "postgres": 6}, 50
+ROUNDS, JOBS = {"sqlite": 200, "postgres": 20}, 50
 # Who settles begins at the first, who cancels at the last, and leases run out from the first on: all three meet.
 RACE = """
 import json
