@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rota.store.deaths import Death
     from rota.store.exchange import Exchange, Report
     from rota.store.store import Store
+    from rota.store.transaction import Transaction
 
 
 class Orchestrators:
@@ -40,9 +41,8 @@ class Orchestrators:
         with self._store.begin() as tx:
             id = tx.draw("orchestrator")
             place = {name: getattr(home, name) for name in Home._fields}
-            tend.grace(tx, END_AFTER)  # for less, whoever was kept waiting beside a cut link has the time to renew too
+            _beat_pulse(tx)
             tx.execute("orchestrator.join", id=id, crew=crew, now=tx.now, lease_expires_at=tx.now + LEASE, **place)
-            tx.execute("orchestrator.beat_pulse", now=tx.now)
             tx.tell("orchestrator", "start", str(id), crew=crew)
         return id
 
@@ -106,8 +106,7 @@ class Orchestrators:
             row = tx.one("orchestrator.renew", id=id, **renewed)
             if row is None:
                 raise Stale(f"orchestrator {id} was given up: its workers count as lost")
-            tend.grace(tx, END_AFTER)  # for less, whoever was kept waiting beside a cut link has the time to renew too
-            tx.execute("orchestrator.beat_pulse", now=tx.now)
+            _beat_pulse(tx)
             until: Instant = row[0]
             return until
 
@@ -299,3 +298,9 @@ class Orchestrators:
             tx.execute("slot.empty", orchestrator=id, now=tx.now)
             if tx.execute("orchestrator.end", id=id):
                 tx.tell("orchestrator", "end", str(id))
+
+
+def _beat_pulse(tx: Transaction) -> None:
+    """Somebody reaches the store again; where nobody did for long, everyone has their grace first."""
+    tend.grace(tx, END_AFTER)  # for less, whoever was kept waiting beside a cut link has the time to renew too
+    tx.execute("orchestrator.beat_pulse", now=tx.now)
