@@ -85,6 +85,10 @@ class Country:
             self.jobs += [self.crew.add("short", n=len(self.jobs) + n) for n in range(5)]
             time.sleep(0.05)
 
+    def noticed(self) -> list[str]:
+        """What was said of the link that fell silent: while a commit was under way, or not."""
+        return self.crew.said("is out of reach") or self.crew.said("went away during a commit")
+
     def times(self, what: str, where: str) -> list[float]:
         """When this was noted on that host; the last word of a line that is just being written does not count."""
         lines = (line.split() for line in self.crew.ledger())
@@ -116,13 +120,13 @@ def test_a_host_whose_link_is_cut_is_told_and_fenced_and_its_work_moves_on(count
 
     cut_at = time.monotonic()
     around.cut("north")
-    country.load(cut_at + 11.5, unless=lambda: crew.said("is out of reach"))
+    country.load(cut_at + 11.5, unless=country.noticed)
     noticed_at = time.monotonic()
     country.load(cut_at + 11.5)
     crew.let_go("late-north")
     country.load(cut_at + 16)
     began = {name: eventually(lambda name=name: country.elsewhere(name), within=30)[0] for name in held}  # type: ignore[misc]
-    assert crew.said("is out of reach"), "the link fell silent, and nobody closed it"
+    assert country.noticed(), "the link fell silent, and nobody closed it"
     assert noticed_at - cut_at < 11, "fault 36: six seconds by its settings, which are `test_postgres_links`'s"
     assert max(began.values()) - cut_at < 16 + SLACK
     told = min(country.times("on-told", "north"))
