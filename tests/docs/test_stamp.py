@@ -46,3 +46,7 @@ def test_what_is_on_no_picture_makes_none_of_them_old(
 def test_the_sources_that_are_looked_at_exist() -> None:
     for folder in stamp.SHOWN:
         assert any(path.suffix in stamp.KINDS for path in (stamp.ROOT / folder).rglob("*"))
+
+
+def test_the_pictures_of_the_docs_are_of_these_sources() -> None:
+    assert stamp.is_fresh(stamp.ROOT), "`./dev shots` takes them anew"
