@@ -73,8 +73,10 @@ class Transaction:
                 self._hold.__exit__(type(failure), failure, failure.__traceback__)
                 raise
         self._hold.__exit__(kind, *problem)
+        if kind is not None:
+            return
         sys.audit("rota.store.committed")
-        if kind is None and (self._facts or self.something_to_claim):
+        if self._facts or self.something_to_claim:
             self._database.ring(events_only=not self.something_to_claim)
 
     def execute(self, statement: str, /, **params: Any) -> list[Row]:
