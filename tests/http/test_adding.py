@@ -6,11 +6,14 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from rota.core.errors import NotFound, StoreError
 from rota.core.job import NewJob
 from rota.http.adding import Adding
+from rota.http.app import create
+from rota.http.local import local_token
 from rota.http.stores import Stores
 from rota.settings import Settings
 from tests.support.stores import make_store, path_of
@@ -81,3 +84,40 @@ def test_everyone_hears_of_a_store_that_fails_and_it_is_tried_again_afterwards(s
     assert all(isinstance(each, StoreError) for each in add(writers, *((NewJob("a"), "ann") for _ in range(3))))
     os.rename(f"{path}.away", path)
     assert add(writers, (NewJob("a"), "ann")) == [1]
+
+
+def test_the_api_of_a_file_adds_together_what_comes_while_it_waits_for_the_lock(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, secret = local_token(store)
+    api, arrived, add_one = create(path_of(store), Settings()), [], Adding.add
+
+    async def noting(adding: Adding, new: NewJob, actor: str) -> int:
+        arrived.append(new)
+        return await add_one(adding, new, actor)
+
+    monkeypatch.setattr(Adding, "add", noting)
+
+    async def post_all() -> list[int]:
+        transport = httpx.ASGITransport(api)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+            async def post(n: int) -> int:
+                head = {"Authorization": f"Bearer {secret}"}
+                answer = await client.post("/api/v1/jobs", json={"title": f"job {n}"}, headers=head)
+                return int(answer.raise_for_status().json()["id"])
+
+            with store.database.write():
+                posts = [asyncio.create_task(post(n)) for n in range(20)]
+                while len(arrived) < 20:
+                    await asyncio.sleep(0)
+            ids = await asyncio.gather(*posts)
+        await api.close()
+        return ids
+
+    ids = asyncio.run(asyncio.wait_for(post_all(), 60))
+    assert [store.jobs.get(id).title for id in ids] == [f"job {n}" for n in range(20)]
+    added = [some for actor, some in told(store) if some and actor == f"{token.name}@http"]
+    assert [id for some in added for id in some] == ids and len(added) <= 2, (
+        "what the writer had begun with, and all the rest"
+    )

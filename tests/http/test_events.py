@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rota.http import feed
 from rota.store.host import host_id
 from tests.http.servers import Server
 from tests.support.cable import cable
@@ -359,3 +361,22 @@ def test_the_command_line_follows_the_same_feed(server: Server) -> None:
 def same(document: dict[str, Any]) -> dict[str, Any]:
     """Without when it was looked at."""
     return {name: value for name, value in document.items() if name not in ("timestamp", "at")}
+
+
+def test_readers_are_woken_a_few_at_a_time_so_that_others_are_answered_in_between() -> None:
+    turns: list[None] = []
+    met: list[int] = []
+
+    async def count_turns() -> None:
+        while True:
+            turns.append(None)
+            await asyncio.sleep(0)
+
+    async def wake() -> None:
+        counting = asyncio.create_task(count_turns())
+        async for _ in feed.in_turns([feed.Reader((), None) for _ in range(5 * feed.AT_ONCE)]):
+            met.append(len(turns))
+        counting.cancel()
+
+    asyncio.run(wake())
+    assert [met.count(n) for n in sorted(set(met))] == [feed.AT_ONCE] * 5

@@ -63,9 +63,9 @@ def compare(options: Options, say: Callable[[str], None], url: str | None = None
     """The same jobs without a fault first; the document of the storm then tells how much of that pace was kept."""
     say("first without a fault")
     calm = run(options.but(faults=0, people=False, trouble=False), say, url)
+    if not report.is_good(calm):
+        return calm
     told = run(options, say, url)
     pace = calm["jobs_per_second"]  # 0 for a job or two
     told["of_the_undisturbed_pace"] = round(told["jobs_per_second"] / pace, 3) if pace else None
-    if not report.is_good(calm):
-        told["violations"] += calm["violations"]
     return told

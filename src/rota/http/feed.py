@@ -15,7 +15,7 @@ from rota.http.bells import Bell
 from rota.http.dump import dump
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from rota.feed import Change
     from rota.http.metrics import Own
@@ -168,10 +168,8 @@ class Hub:
         """A word to everyone now and then, whatever the store does, so that nobody takes silence for an end."""
         while self._readers:
             await asyncio.sleep(KEEP_ALIVE)
-            for n, reader in enumerate(self._all(), 1):
+            async for reader in in_turns(self._all()):
                 reader.nudge()
-                if n % AT_ONCE == 0:
-                    await asyncio.sleep(0)
 
     async def _tell_failing(self, problem: str) -> None:
         """The store cannot say how things are: that is what its readers hear, once, until it answers again."""
@@ -246,10 +244,7 @@ class Hub:
         return [*hub.snapshot(patterns, mine.begun), *missed]
 
     async def _hand_out(self, changes: Sequence[Change]) -> None:
-        """Each message is made once, and those who want the same get the same piece.
-
-        A few readers at a time: what else the loop has to answer comes in between.
-        """
+        """Each message is made once, and those who want the same get the same piece."""
         made: dict[tuple[int, str], bytes] = {}
         for patterns, readers in list(self._readers.items()):
             wanted = [(n, topic) for n, change in enumerate(changes) if (topic := change.topic_for(patterns))]
@@ -257,13 +252,19 @@ class Hub:
                 if (n, topic) not in made:
                     made[n, topic] = _message(changes[n], topic)
             piece = b"".join([made[each] for each in wanted])
-            for n, reader in enumerate(list(readers) if wanted else (), 1):
+            async for reader in in_turns(list(readers) if wanted else []):
                 reader.put(piece, len(wanted))
-                if n % AT_ONCE == 0:
-                    await asyncio.sleep(0)
 
     def _all(self) -> list[Reader]:
         return [reader for readers in self._readers.values() for reader in readers]
+
+
+async def in_turns(readers: Sequence[Reader]) -> AsyncIterator[Reader]:
+    """A few at a time: what else the loop has to do comes in between."""
+    for n, reader in enumerate(readers, 1):
+        yield reader
+        if n % AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 def _so_far(store: Store) -> Pace:
