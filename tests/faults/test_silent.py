@@ -167,6 +167,8 @@ def test_a_stranger_that_is_stopped_while_it_keeps_the_store_locked_is_named_and
         eventually(lambda: crew.said("ended by signal 9"))
         assert is_alive(stranger.pid)
         assert len(children(crew.pid)) == 1, "the death was seen though the store could not be told"
+        os.kill(stranger.pid, signal.SIGCONT)
+        eventually(lambda: crew.said(f"waiting for the store, whose write lock process {stranger.pid} "))
         kill(stranger.pid, signal.SIGKILL)
     eventually(lambda: crew.held_by("a") != pid)
     crew.let_go("a")

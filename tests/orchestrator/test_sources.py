@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rota.core.source import Declared
+from rota.core.times import HOUR
 from tests.support.crews import Crew
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
@@ -188,6 +190,15 @@ def test_rows_that_come_later_are_found_after_the_interval(shop: Shop) -> None:
         connection.commit()
     eventually(lambda: shop.succeeded(2))
     assert shop.done() == {1: 2}
+
+
+def test_a_crew_whose_workers_do_not_have_a_source_leaves_it_to_those_that_do(shop: Shop) -> None:
+    shop.stock("", [])
+    store = shop.crew.app.store
+    store.sources.declare([Declared("files", "tag", "tag", HOUR, 1, 10, None)])
+    shop.crew.start("tag=2")
+    shop.crew.done(shop.crew.add("tag", path="unmarked"))
+    assert (shop.source.fill_count, store.jobs.get(shop.source.filler).attempts) == (0, 0)
 
 
 def test_a_worker_killed_while_it_fills_costs_nothing_but_time(shop: Shop) -> None:

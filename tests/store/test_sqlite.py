@@ -115,6 +115,30 @@ def test_who_waits_for_the_write_lock_hears_who_holds_it(store: Store, monkeypat
         assert added and len(told) == 1
 
 
+def test_who_looks_behind_the_lock_hears_of_jobs_before_the_commit_and_others_after_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind, beside = store.database.listen(behind_lock=True), store.database.listen()
+    heard: list[tuple[bool, bool]] = []
+    commit = store.database._commit  # type: ignore[attr-defined]
+
+    def listened() -> None:
+        heard.append((behind.wait(0), beside.wait(0)))
+        commit()
+        heard.append((behind.wait(0), beside.wait(0)))
+
+    monkeypatch.setattr(store.database, "_commit", listened)
+    add(store)
+    assert heard.pop(0) == (True, False), "no job can be seen yet, but who takes the lock next will see it"
+    assert heard.pop(0) == (False, False)
+    assert (behind.wait(0), beside.wait(0)) == (False, True), "once each"
+    store.queues.pause("default")
+    assert heard == [(False, False)] * 2, "a wish is read without the lock: nobody hears of it early"
+    assert (behind.wait(0), beside.wait(0)) == (True, True)
+    behind.close()
+    beside.close()
+
+
 def test_a_writer_that_is_killed_while_it_holds_the_lock_leaves_nothing_behind(store: Store) -> None:
     job = add(store)
     with python(HOLD, path_of(store)) as holder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -247,7 +248,7 @@ class Storm:
         if life is None:
             self._missed.append(fault.kind)
         elif fault.kind == FREEZE:
-            self._do_later(seconds(fault.lasts), lambda: self._thaw(life))
+            self._thaw_later(seconds(fault.lasts), life)
 
     def _act(self, fault: Fault) -> None:
         """Do what people do, once there is something to do it to."""
@@ -270,8 +271,15 @@ class Storm:
             return
         self._crew.pen.write("fault", kind=fault.kind, store_at=store_at)
 
-    def _thaw(self, life: Life) -> None:
-        self._crew.send(life, signal.SIGCONT)
+    def _thaw_later(self, after: float, life: Life) -> None:
+        """By a thread of its own: what was stopped may keep the store locked, and we may be waiting for that lock."""
+        thaw = threading.Timer(after, lambda: self._crew.send(life, signal.SIGCONT))
+        thaw.daemon = True
+        thaw.start()
+        self._do_later(after, lambda: self._thawed(thaw, life))
+
+    def _thawed(self, thaw: threading.Thread, life: Life) -> None:
+        thaw.join()
         self._crew.pen.write("thaw", worker=life.worker)
 
     def _kill_orchestrator(self, fault: Fault) -> None:

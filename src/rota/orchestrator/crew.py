@@ -105,7 +105,7 @@ class Crew:
             if pools is not None:
                 store.slots.take(crew, host_id(), pools)
             slots = [each for each in store.slots.of_crew(crew, host_id()) if each.wanted]
-            return id, began, orphans, slots, store.database.listen() if pools is not None else None
+            return id, began, orphans, slots, store.database.listen(behind_lock=True) if pools is not None else None
 
         self._ledger.ask(urgency.DEATH, join, self._joined)
 

@@ -66,7 +66,9 @@ class Hearing:
             case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
                 self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
             case frames.HELLO:
-                self._upkeep.declare(source.heard(body), schedule.heard(body))
+                sources = source.heard(body)
+                self._upkeep.declare(sources, schedule.heard(body))
+                self._work.fills = self._work.fills or bool(sources)
                 self._tracked.learn(body)
                 child.concurrency = report.concurrency(body)
                 child.cancels, child.wants_whole = report.kinds(body.get("cancels")), report.kinds(body.get("whole"))

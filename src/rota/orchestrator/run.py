@@ -119,7 +119,7 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
     def blocked_by() -> int | None:
         return None if database.startswith((*POSTGRES, *REMOTE)) else last_holder(database)
 
-    ledger = Ledger(lambda: open_store(database, settings, told=on_trouble), on_trouble, blocked_by)
+    ledger = Ledger(lambda: open_store(database, settings), on_trouble, blocked_by)
     roll = open_roll(settings, say)
     tracked = Shown(roll, say) if isinstance(say, Screen) else Tracked(roll)
     crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news, tracked)

@@ -64,7 +64,7 @@ class Upkeep:
         self._told: dict[str, Child] = {}
         self._felt: dict[str, str | None] = {}
         self._facts: list[tuple[str, str, str, dict[str, object]]] = []
-        self._blocked_by: int | None = None
+        self._blocked_by: tuple[int, bool] | None = None
 
     @property
     def due(self) -> Instant:
@@ -128,13 +128,20 @@ class Upkeep:
     def blocker(self) -> int | None:
         """The session of a stopped process that keeps the store locked while we wait for it, if there is one."""
         holder = self._ledger.blocked_by() if self._ledger.busy_for() > PATIENCE else None
-        if holder is None or not is_stopped(holder):
+        if holder is None or holder == os.getpid():
             self._blocked_by = None
             return None
-        if holder != self._blocked_by:
-            self._blocked_by = holder
-            text = f"process {holder} ({system.command(holder)}) is stopped and keeps the store locked"
-            self._say(f"{text}: `kill -CONT {holder}` lets it go on")
+        stopped = is_stopped(holder)
+        if (holder, stopped) != self._blocked_by:
+            self._blocked_by = (holder, stopped)
+            named = f"process {holder} ({system.command(holder)})"
+            self._say(
+                f"{named} is stopped and keeps the store locked: `kill -CONT {holder}` lets it go on"
+                if stopped
+                else f"waiting for the store, whose write lock {named} took last"
+            )
+        if not stopped:
+            return None
         try:
             return os.getsid(holder)
         except OSError:

@@ -33,14 +33,19 @@ class Holdings:
         self._served = ""
 
     def exchange(
-        self, store: Store, outcomes: Sequence[Settled], idle: Sequence[Idle], checkpoints: Sequence[Checkpoint]
+        self,
+        store: Store,
+        outcomes: Sequence[Settled],
+        idle: Sequence[Idle],
+        checkpoints: Sequence[Checkpoint],
+        fills: bool = True,
     ) -> Exchange:
         """Settle and claim; after a lost answer, find out first how far the store has come."""
         if not self._is_sure:
             self._find_out(store)
         self._is_sure = False
         settled = {token for _, token, _ in outcomes}
-        report = Report(outcomes, idle, checkpoints, served=self._served)
+        report = Report(outcomes, idle, checkpoints, served=self._served, fills=fills)
         answer = store.orchestrators.exchange(self._id, self._number, report)
         self._is_sure = True
         self._number = answer.number
@@ -63,7 +68,10 @@ class Holdings:
 
 
 class Work:
-    """What one orchestrator has to settle, and whether it may find more to do."""
+    """What one orchestrator has to settle, and whether it may find more to do.
+
+    `fills`: a worker declared a source, so there is someone to fill its queue.
+    """
 
     def __init__(
         self,
@@ -84,6 +92,7 @@ class Work:
         self._carried_checkpoints: list[Checkpoint] = []
         self._under_way = False
         self._hungry = True
+        self.fills = False
         self.holdings = Holdings(0)
 
     def begin(self, id: int) -> None:
@@ -150,10 +159,10 @@ class Work:
         self._under_way, self._hungry = True, False
         outcomes = [settled for _, settled in brought]
         room = sum(each.room for each in idle)
-        holdings = self.holdings
+        holdings, fills = self.holdings, self.fills
         self._ledger.ask(
             urgency.WORK,
-            lambda store: holdings.exchange(store, outcomes, idle, checkpoints),
+            lambda store: holdings.exchange(store, outcomes, idle, checkpoints, fills),
             lambda answer: self._answered(answer, room, brought),
         )
 

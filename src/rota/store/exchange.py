@@ -83,7 +83,7 @@ class Report(Record):
 
     `holdings`, given after a lost answer, are all tokens still held: whatever else hangs on this orchestrator goes
     back unspent. `served` is the queue that the pool `default` had its last job from. `fills`: whether its workers
-    reach the database, which looking for work in a source needs.
+    have sources and reach the database, which looking for work in one needs.
     """
 
     outcomes: Sequence[Settled] = ()

@@ -293,7 +293,7 @@ class Orchestrators:
         with self._store.write() as tx:
             hold.orchestrator(tx, id)
             exchanges.give_back(self._store, tx, id, ())
-            for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id):
+            for (worker,) in sorted(tx.execute("worker.of_orchestrator", orchestrator=id)):
                 tend.deregister(self._store, tx, worker, "stop")
             tx.execute("slot.empty", orchestrator=id, now=tx.now)
             if tx.execute("orchestrator.end", id=id):

@@ -79,7 +79,8 @@ if TYPE_CHECKING:
 
         def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
 
-        def change(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
+        def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
+            """A change that is one statement and brings jobs, rung for too; no rows where it is made in steps."""
 
         def foresee(self, name: str, params: Mapping[str, Any]) -> None: ...
 
@@ -97,9 +98,14 @@ if TYPE_CHECKING:
 
         def set_version(self, version: int) -> None: ...
 
-        def ring(self, events_only: bool = False) -> None: ...
+        def knock(self) -> None:
+            """Before the commit: who looks for work behind our lock may wake already. Elsewhere this does nothing."""
 
-        def listen(self, events: bool = False) -> Listener: ...
+        def ring(self, events_only: bool = False, knocked: bool = False) -> None:
+            """After the commit: there is news, and perhaps work; `knocked`: those who look behind the lock know."""
+
+        def listen(self, events: bool = False, behind_lock: bool = False) -> Listener:
+            """For news, for work, or for work by one who looks for it only with the write lock."""
 
         def integrity(self) -> str: ...
 

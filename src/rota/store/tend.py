@@ -147,7 +147,7 @@ def _lost_orchestrators(store: Store, tx: Transaction, grace_from: Instant) -> i
             continue
         tx.execute("orchestrator.end", id=id)
         tx.tell("orchestrator", "lapse", str(id), hostname=hostname, pid=pid)
-        for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id):
+        for (worker,) in sorted(tx.execute("worker.of_orchestrator", orchestrator=id)):
             bury(store, tx, worker, Dead(workers.LOST, f"orchestrator {pid} on {hostname} stopped renewing its lease"))
             count += 1
     return count

@@ -33,6 +33,7 @@ class Transaction:
     def __init__(self, database: Database, actor: str, alone: bool = False) -> None:
         self.actor = actor
         self.something_to_claim = False
+        self._brings_jobs = False
         self.alone = alone or not database.locks_rows
         self.lent = database.is_lent
         self.far = database.is_far
@@ -68,6 +69,8 @@ class Transaction:
         if kind is None:
             try:
                 self._flush()
+                if self._brings_jobs:
+                    self._database.knock()
                 sys.audit("rota.store.commit")
             except BaseException as failure:
                 self._hold.__exit__(type(failure), failure, failure.__traceback__)
@@ -76,8 +79,10 @@ class Transaction:
         if kind is not None:
             return
         sys.audit("rota.store.committed")
-        if self._facts or self.something_to_claim:
-            self._database.ring(events_only=not self.something_to_claim)
+        if self.something_to_claim or self._brings_jobs:
+            self._database.ring(knocked=not self.something_to_claim)
+        elif self._facts:
+            self._database.ring(events_only=True)
 
     def execute(self, statement: str, /, **params: Any) -> list[Row]:
         return self._database.execute(statement, params)
@@ -111,7 +116,7 @@ class Transaction:
             self._tally[queue, old] = self._tally.get((queue, old), 0) - len(ids)
         self._tally[queue, new] = self._tally.get((queue, new), 0) + len(ids)
         if new in (job.READY, job.SCHEDULED):  # one that is scheduled may be due before anyone would look again
-            self.something_to_claim = True
+            self._brings_jobs = True
         if is_internal(queue):  # a filler that comes and goes is no news
             return
         self._facts.append(("job", verb, queue, old, new, ids, facts) if facts else ("job", verb, queue, old, new, ids))

@@ -175,5 +175,5 @@ class LentDatabase(PostgresDatabase):
         self._begin(where, LentSession(where, same, begins), _SHARD)
         self.version = LATEST
 
-    def ring(self, events_only: bool = False) -> None:
+    def ring(self, events_only: bool = False, knocked: bool = False) -> None:
         self.session.say("; ".join(f"NOTIFY {bell}" for bell in self.bells(events_only)))

@@ -12,7 +12,7 @@ from rota.store.host import files_of
 from rota.store.postgres.listener import Listener
 from rota.store.postgres.log import PostgresLog
 from rota.store.postgres.roles import KINDS, role
-from rota.store.postgres.session import Session
+from rota.store.postgres.session import Session, notify
 from rota.store.postgres.texts import GAPS, KEPT, Texts, statements_of
 from rota.store.transaction import SHARDS
 
@@ -113,8 +113,10 @@ class PostgresDatabase:
         return self.session.run(self.texts.text(name), params, name in KEPT)
 
     def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
-        """A change that is one statement, and told by it; no rows where it has to be made in steps."""
-        return self.session.run_whole(self.texts.text(name), params) if self.is_far else []
+        """A change that is one statement, and brings jobs; no rows where it has to be made in steps."""
+        if not self.is_far:
+            return []
+        return self.session.run_whole(self.texts.text(name), params, then=notify(self.bells(events_only=False)))
 
     def foresee(self, name: str, params: Mapping[str, Any]) -> None:
         """Send a statement of a transaction without waiting; executing the same takes its answer."""
@@ -146,16 +148,18 @@ class PostgresDatabase:
         """A transaction that sees one moment."""
         return _Transaction(self.session, self.session.reading)
 
-    def ring(self, events_only: bool = False) -> None:
+    def knock(self) -> None:
+        """A message takes longer than what it would save."""
+
+    def ring(self, events_only: bool = False, knocked: bool = False) -> None:
         """One message after the commit: inside the transaction its lock would make writers wait for each other."""
-        notify = "; ".join(f"NOTIFY {bell}" for bell in self.bells(events_only))
-        self.session.say(f"BEGIN; SET LOCAL synchronous_commit TO off; {notify}; COMMIT")
+        self.session.say(notify(self.bells(events_only)))
 
     def bells(self, events_only: bool) -> list[str]:
         """The names under which others listen: for events, and for work."""
         return [f"{self.schema}_events", *([] if events_only else [f"{self.schema}_work"])]
 
-    def listen(self, events: bool = False) -> Listener:
+    def listen(self, events: bool = False, behind_lock: bool = False) -> Listener:
         return Listener(self._where.conninfo, f"{self.schema}_{'events' if events else 'work'}")
 
     def close(self) -> None:

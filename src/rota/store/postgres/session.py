@@ -16,7 +16,7 @@ from rota.store.postgres.driver import psycopg
 from rota.store.postgres.texts import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -49,6 +49,12 @@ def settings_for(schema: str) -> dict[str, str]:
 def set_all(settings: Mapping[str, str], local: bool = True) -> str:
     """What sets them, as columns to select: for the transaction, or for as long as the link lasts."""
     return ", ".join(f"set_config('{name}', '{value}', {local})" for name, value in settings.items())
+
+
+def notify(bells: Iterable[str]) -> str:
+    """What wakes those who listen, as a transaction of its own that no disk is waited for."""
+    rings = ", ".join(f"pg_notify('{bell}', '')" for bell in bells)
+    return f"SELECT set_config('synchronous_commit', 'off', true), {rings}"
 
 
 class Session:
@@ -132,16 +138,18 @@ class Session:
             cursor = foreseen or self._send(text, params, keep)
             return self._answer(cursor) if answers(text) else []
 
-    def run_whole(self, text: str, params: Mapping[str, Any]) -> list[Row]:
+    def run_whole(self, text: str, params: Mapping[str, Any], then: str) -> list[Row]:
         """A change that is one statement, behind the gate that all who write share, in one exchange of messages.
 
-        A link that was lost before is opened again: nobody could tell afterwards whether the change was made.
+        `then` is a transaction of its own, which the server begins once the change is durable. A link that was lost
+        before is opened again: nobody could tell afterwards whether the change was made.
         """
         level, gate = self.shared
         if link.is_lost(self.connection):
             self._give_up_link()
         try:
-            return self._in_one(f"BEGIN ISOLATION LEVEL {level}", f"SELECT {self._each_time}, {gate}", text, params)
+            first = f"SELECT {self._each_time}, {gate}"
+            return self._in_one(f"BEGIN ISOLATION LEVEL {level}", first, text, params, then)
         except psycopg.Error as problem:
             self.roll_back()
             if link.is_away(problem):
@@ -236,13 +244,15 @@ class Session:
         cursor = self._send(text, params)
         return cursor.fetchall() if answers(text) else []
 
-    def _in_one(self, begin: str, first: str, text: str, params: Mapping[str, Any]) -> list[Row]:
+    def _in_one(self, begin: str, first: str, text: str, params: Mapping[str, Any], then: str = "") -> list[Row]:
         connection = self.connection
         with connection.pipeline():
             connection.execute(begin.encode())
             connection.execute(first.encode(), prepare=self.is_direct)
             cursor = self._send(text, params)
             connection.execute(b"COMMIT")
+            if then:
+                connection.execute(then.encode(), prepare=self.is_direct)
         return cursor.fetchall() if answers(text) else []
 
     def _in_doubt(self, problem: psycopg.Error) -> InDoubt:

@@ -137,7 +137,7 @@ class RemoteDatabase:
 
         return nullcontext()
 
-    def listen(self, events: bool = False) -> Listener:
+    def listen(self, events: bool = False, behind_lock: bool = False) -> Listener:
         if self._store.orchestrator and not events:
             from rota.store.remote.listener import Listener as Own
 

@@ -97,7 +97,7 @@ LEFT JOIN worker ON worker.id = died.worker ORDER BY died.died_at DESC, died.wor
 
 -- name: of_orchestrator
 -- The living workers of one orchestrator.
-SELECT id FROM worker WHERE orchestrator = :orchestrator AND status NOT IN ('stopped', 'dead') ORDER BY id
+SELECT id FROM worker WHERE orchestrator = :orchestrator AND status NOT IN ('stopped', 'dead')
 
 -- name: processes
 -- The living workers of one orchestrator with their processes.

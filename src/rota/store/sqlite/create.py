@@ -70,7 +70,7 @@ def _create_file(path: str) -> bool:
     except FileExistsError:
         return False
     finally:
-        for suffix in ("", "-wal", "-shm", ".lock", ".bell", ".events"):
+        for suffix in ("", "-wal", "-shm", ".lock", ".bell", ".events", ".knock"):
             if os.path.lexists(aside + suffix):
                 os.unlink(aside + suffix)
 

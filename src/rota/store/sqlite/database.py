@@ -80,7 +80,7 @@ class SqliteDatabase:
         self._statements = Statements(GAPS)
         self._handle: apsw.Connection | None = None
         self._is_hurried, self._until = False, math.inf
-        self._bell, self._events_bell = Bell(f"{path}.bell"), Bell(f"{path}.events")
+        self._bell, self._events_bell, self._knocker = (Bell(f"{path}.{name}") for name in ("bell", "events", "knock"))
         self._connect()
         _open_databases.add(self)
 
@@ -201,18 +201,24 @@ class SqliteDatabase:
         """A transaction that sees one moment."""
         return _Transaction(lambda: self._say("BEGIN"), self._roll_back, self._roll_back)
 
-    def ring(self, events_only: bool = False) -> None:
-        self._events_bell.ring()
-        if not events_only:
-            self._bell.ring()
+    def knock(self) -> None:
+        self._knocker.ring()
 
-    def listen(self, events: bool = False) -> Listener:
-        return Listener(f"{self.path}.events" if events else f"{self.path}.bell")
+    def ring(self, events_only: bool = False, knocked: bool = False) -> None:
+        self._events_bell.ring()
+        if events_only:
+            return
+        self._bell.ring()
+        if not knocked:
+            self._knocker.ring()
+
+    def listen(self, events: bool = False, behind_lock: bool = False) -> Listener:
+        return Listener(f"{self.path}.{'events' if events else 'knock' if behind_lock else 'bell'}")
 
     def close(self) -> None:
         _open_databases.discard(self)
-        self._bell.close()
-        self._events_bell.close()
+        for bell in (self._bell, self._events_bell, self._knocker):
+            bell.close()
         self._lock.close()
         self._connection.close()
 
