@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,12 +15,18 @@ from rota.core import errors, times
 from rota.core.times import DAY
 from rota.settings import Settings
 from rota.testing import work_off
+from tests.support.stores import STORES, url_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-@pytest.fixture
-def app(tmp_path: Path) -> App:
+@pytest.fixture(params=STORES)
+def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
     """An app whose failed jobs come back so late that no test meets them again."""
-    return App(f"sqlite:///{tmp_path}/jobs.db", Settings(backoff_first=DAY, backoff_most=DAY))
+    app = App(url_of(request.param, tmp_path), Settings(backoff_first=DAY, backoff_most=DAY))
+    yield app
+    app.close()
 
 
 def test_an_enqueued_task_runs_with_its_arguments_and_keeps_its_result(app: App) -> None:

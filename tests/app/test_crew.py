@@ -13,6 +13,7 @@ import pytest
 from tests.support.crews import children, is_alive
 from tests.support.eventually import eventually
 from tests.support.shell import environment
+from tests.support.stores import STORES, exports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,17 +39,17 @@ def hold() -> None:
 """
 
 
-def program(folder: Path, body: str, first: str = "") -> subprocess.Popen[str]:
+def program(folder: Path, body: str, first: str = "", **env: str) -> subprocess.Popen[str]:
     """A script with the shop's tasks and this main part."""
     lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
     (folder / "shop.py").write_text(f"{first}{SHOP}\nif __name__ == '__main__':\n{lines}")
     words = [sys.executable, str(folder / "shop.py")]
     pipe = subprocess.PIPE
-    return subprocess.Popen(words, cwd=folder, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(words, cwd=folder, env=environment(**env), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
-def run(folder: Path, body: str, first: str = "") -> str:
-    with program(folder, body, first) as process:
+def run(folder: Path, body: str, first: str = "", **env: str) -> str:
+    with program(folder, body, first, **env) as process:
         out, err = process.communicate(timeout=90)
     assert process.returncode == 0, err
     return out
@@ -71,7 +72,8 @@ print(crew.is_running, crew.pid, [pid for pid in pids if os.path.exists(f"/proc/
     assert "crew-beside" not in told[2]
 
 
-def test_it_is_steered_from_python(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", STORES)
+def test_it_is_steered_from_python(tmp_path: Path, kind: str) -> None:
     told = run(
         tmp_path,
         """
@@ -99,6 +101,7 @@ crew.start()
 print("again", tag.enqueue(4).wait(60).result)
 crew.stop(now=True)
 """,
+        **exports(kind, tmp_path),
     ).splitlines()
     assert told[:3] == ["paused ready", "resumed 25", "scaled"]
     assert told[3:6] == [

@@ -11,8 +11,10 @@ from rota import App
 from rota.core.times import DAY
 from rota.settings import Settings
 from rota.testing import temporary, work_off
+from tests.support.stores import STORES, url_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rota.app import Task
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 class Shop:
     """An app with a task that adds one to what came before, one that fails, and one that reports."""
 
-    def __init__(self, path: Path) -> None:
-        self.app = App(f"sqlite:///{path}/jobs.db", Settings(backoff_first=DAY, backoff_most=DAY))
+    def __init__(self, url: str) -> None:
+        self.app = App(url, Settings(backoff_first=DAY, backoff_most=DAY))
 
         @self.app.task()
         def add(n: int, ctx: Context) -> int:
@@ -42,9 +44,11 @@ class Shop:
         self.report: Task[..., list[list[object]]] = report
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path)
+@pytest.fixture(params=STORES)
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(url_of(request.param, tmp_path))
+    yield shop
+    shop.app.close()
 
 
 def test_a_chain_runs_one_after_another_and_each_step_sees_the_one_before(shop: Shop) -> None:

@@ -21,10 +21,9 @@ def on_terminal(shell: Shell, *words: str | int, **env: str) -> str:
     """What a call prints on a terminal."""
     ours, theirs = pty.openpty()
     try:
-        words_ = [ROTA, *map(str, words)]
-        subprocess.run(
-            words_, cwd=shell.folder, env=environment(TERM="xterm", **env), stdout=theirs, stderr=theirs, check=False
-        )
+        given = environment(TERM="xterm", **shell.env, **env)
+        command = [ROTA, *map(str, words)]
+        subprocess.run(command, cwd=shell.folder, env=given, stdout=theirs, stderr=theirs, check=False)
     finally:
         os.close(theirs)
     text = b""

@@ -18,6 +18,7 @@ from tests.e2e.test_demo import play
 from tests.support.eventually import eventually
 from tests.support.processes import processes_in
 from tests.support.shell import Shell, environment
+from tests.support.stores import STORES, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,12 +50,11 @@ echo '{"result": "APPROVED", "units": 1}'
 SLOW = "#!/bin/bash\nsleep 600 &\nsleep 600\n"
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
+@pytest.fixture(params=STORES)
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
     paths = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(EXAMPLE)}
-    made = Shell(tmp_path, **paths, ROTA_BACKOFF_FIRST="10ms")
-    made.say("init", "--db", "jobs.db")
-    shell = made.exporting(ROTA_DB=str(tmp_path / "jobs.db"))
+    shell = Shell(tmp_path, **paths, ROTA_BACKOFF_FIRST="10ms", ROTA_DB=url_of(request.param, tmp_path))
+    shell.say("init", "--db", shell.env["ROTA_DB"])
     yield shell
     shell.end()
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.yard import Yard
 from tests.support.eventually import eventually
+from tests.support.stores import STORES, exports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,12 +26,12 @@ QUICK_BEATS = {"ROTA_HEARTBEAT_INTERVAL": "200ms"}
 NOTHING_READY = 6
 
 
-@pytest.fixture
-def yard_with(tmp_path: Path) -> Iterator[MakeYard]:
+@pytest.fixture(params=STORES)
+def yard_with(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeYard]:
     made: list[Yard] = []
 
     def make(**environment: str) -> Yard:
-        made.append(Yard(tmp_path, **environment))
+        made.append(Yard(tmp_path, **exports(request.param, tmp_path), **environment))
         return made[-1]
 
     yield make

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import processes_in
+from tests.support.stores import STORES, exports
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "loops"
 
@@ -55,8 +56,13 @@ def test_the_demo_says_so_and_fails_when_the_work_does_not_get_done(tmp_path: Pa
     assert "NOT as promised" in played.stdout
 
 
+@pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("loop", ["minimal.sh", "capture.sh", "parallel.sh"])
-def test_each_example_works_off_a_queue_and_leaves_when_told(tmp_path: Path, loop: str) -> None:
+def test_each_example_works_off_a_queue_and_leaves_when_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: str, kind: str
+) -> None:
+    for name, value in exports(kind, tmp_path).items():
+        monkeypatch.setenv(name, value)
     script = f"""
         rota init && rota add one --payload '{{"seconds": 0}}' && rota add two --after 1 --payload '{{"seconds": 0}}'
         LEDGER={tmp_path}/ledger BEAT=1s '{EXAMPLES / loop}' '{EXAMPLES / "model.sh"}' & loop=$!

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.shell import Shell
+from tests.support.stores import STORES, exports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 EXAMPLES = Path(__file__).parents[2] / "examples" / "kinds"
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    made = Shell(tmp_path, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+@pytest.fixture(params=STORES)
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    made = Shell(tmp_path, PATH=path, **exports(request.param, tmp_path))
     made.say("init")
     yield made
     made.end()

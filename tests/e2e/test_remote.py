@@ -15,6 +15,7 @@ from tests.e2e.yard import Yard
 from tests.hooks.workshop import Script
 from tests.http.servers import Server
 from tests.support.eventually import eventually
+from tests.support.stores import STORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,10 +34,10 @@ rota.run_worker(execute, capture_io=lambda run, job: {"transcript_path": f"{run}
 """
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+@pytest.fixture(params=STORES)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     (tmp_path / "server").mkdir()
-    server = Server(tmp_path / "server")
+    server = Server(tmp_path / "server", kind=request.param)
     yield server
     server.end()
 

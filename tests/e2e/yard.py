@@ -48,7 +48,7 @@ class Yard:
         path = f"{programs}:{os.environ['PATH']}"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
         self._environment = {**inherited, "PATH": path, "LEDGER": str(self._ledger), "SLOW": "1.5", **environment}
-        if "ROTA_DB" not in environment:
+        if not environment.get("ROTA_DB", "").startswith("http"):
             self.rota("init")
 
     def rota(self, *words: str) -> Any:

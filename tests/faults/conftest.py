@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.crews import Crew
-from tests.support.stores import STORES, url_of
+from tests.support.stores import STORES, exports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture(params=STORES)
 def crew(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    where = {"ROTA_DB": url_of("postgres", tmp_path)} if request.param == "postgres" else {}
+    where = exports(request.param, tmp_path)
     crew = Crew(tmp_path, ROTA_RESTART_BACKOFF="50ms", **where)
     yield crew
     crew.end()

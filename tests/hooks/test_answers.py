@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,11 +13,16 @@ from rota import App, GiveUp, Job, NewJob, Snooze
 from rota.core.times import DAY
 from rota.settings import Settings
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 @pytest.fixture
-def app(tmp_path: Path) -> App:
+def app(url: str) -> Iterator[App]:
     """An app whose failed jobs come back so late that no test meets them again."""
-    return App(f"sqlite:///{tmp_path}/jobs.db", Settings(backoff_first=DAY, backoff_most=DAY))
+    app = App(url, Settings(backoff_first=DAY, backoff_most=DAY))
+    yield app
+    app.close()
 
 
 def ended(app: App, execute: Any, **more: Any) -> Job:

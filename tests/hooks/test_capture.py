@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,9 @@ from tests.cli.test_output import on_terminal
 from tests.hooks.workshop import Workshop
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 WRITE = """
 def capture_io(run_id, job):
@@ -42,6 +45,7 @@ NOT_FOUND = 3
 # A small process between: what is started by a large one counts as large itself.
 MEASURED = """
 import resource, subprocess, sys
+
 code = subprocess.call(sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 sys.exit(code)
@@ -49,9 +53,11 @@ sys.exit(code)
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> App:
+def app(url: str) -> Iterator[App]:
     """An app whose failed jobs come back so late that no test meets them again."""
-    return App(f"sqlite:///{tmp_path}/jobs.db", Settings(backoff_first=DAY, backoff_most=DAY))
+    app = App(url, Settings(backoff_first=DAY, backoff_most=DAY))
+    yield app
+    app.close()
 
 
 def captured(workshop: Workshop, content: bytes, stream: str = "transcript_path") -> tuple[int, Path]:
@@ -59,7 +65,7 @@ def captured(workshop: Workshop, content: bytes, stream: str = "transcript_path"
     path = workshop.folder / "captured"
     path.write_bytes(content)
     id = workshop.add()
-    app = App(str(workshop.shell.path))
+    app = App(workshop.url)
     rota.run_worker(lambda job, ctx: None, app=app, capture_io=lambda run_id, job: {stream: path}, limit=1)
     app.close()
     return id, path
@@ -214,7 +220,7 @@ def test_what_there_is_not_is_said(workshop: Workshop) -> None:
 def test_bytes_reach_a_pipe_as_they_are_and_a_terminal_as_text_that_cannot_steer_it(workshop: Workshop) -> None:
     nasty = b"\x1b[31mred\x07\x00\xff\xfe\x9b2J \xe2\x80\xae no newline\r\nb\xc3\xa4r\tend"
     id, path = captured(workshop, nasty)
-    with os.popen(f"cd '{workshop.folder}' && '{ROTA}' logs {id} | cmp - '{path}' && echo same") as same:
+    with os.popen(f"'{ROTA}' --db '{workshop.url}' logs {id} | cmp - '{path}' && echo same") as same:
         assert same.read() == "same\n"
     shown = on_terminal(workshop.shell, "logs", id)
     assert all(letter.isprintable() or letter in "\r\n" for letter in shown), shown  # a terminal adds the \r itself
@@ -225,7 +231,7 @@ def test_bytes_reach_a_pipe_as_they_are_and_a_terminal_as_text_that_cannot_steer
 def test_a_hundred_megabytes_are_read_a_piece_at_a_time(workshop: Workshop) -> None:
     id, path = captured(workshop, b"")
     os.truncate(path, 100 * 2**20)
-    words = [sys.executable, "-c", MEASURED, ROTA, "--db", str(workshop.shell.path), "logs", str(id)]
+    words = [sys.executable, "-c", MEASURED, ROTA, "--db", workshop.url, "logs", str(id)]
     with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         total = 0

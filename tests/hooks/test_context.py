@@ -6,8 +6,7 @@ import json
 import signal
 import threading
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,11 +18,16 @@ from rota.worker.context import RESERVED
 from tests.hooks.workshop import Workshop
 from tests.support.eventually import eventually
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 @pytest.fixture
-def app(tmp_path: Path) -> App:
+def app(url: str) -> Iterator[App]:
     """An app whose failed jobs come back at once."""
-    return App(f"sqlite:///{tmp_path}/jobs.db", Settings(backoff_first=1, backoff_most=1))
+    app = App(url, Settings(backoff_first=1, backoff_most=1))
+    yield app
+    app.close()
 
 
 def test_it_tells_of_the_job_the_run_and_the_earlier_attempts(app: App) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.shell import Shell, environment
+from tests.support.stores import STORES, exports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +27,9 @@ QUICK = {"ROTA_BACKOFF_FIRST": "1ms", "ROTA_BACKOFF_MOST": "1ms", "ROTA_HEARTBEA
 class Place:
     """A folder with a database, in which examples run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
-        self.shell = Shell(folder)
+        self.shell = Shell(folder, **exports(kind, folder))
         self.shell.say("init")
         self._started: list[subprocess.Popen[bytes]] = []
 
@@ -37,7 +38,7 @@ class Place:
             process = subprocess.Popen(
                 [sys.executable, EXAMPLES / f"{example}.py"],
                 cwd=self.folder,
-                env=environment(**QUICK, **env),
+                env=environment(**self.shell.env, **QUICK, **env),
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
@@ -62,9 +63,9 @@ class Place:
         self.shell.end()
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path)
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path, request.param)
     yield made
     made.close()
 

@@ -7,7 +7,6 @@ import signal
 from rota.core.claim import Done
 from tests.hooks.workshop import Workshop
 from tests.support.eventually import eventually
-from tests.support.stores import rows
 
 WATCH = """
 def execute(job, ctx):
@@ -79,7 +78,7 @@ def test_a_lease_that_nobody_could_renew_is_told_by_the_clock_alone(workshop: Wo
     id = workshop.add("slow")
     script = workshop.start(WATCH, ROTA_LEASE="3s")
     workshop.noted(f"began {id}")
-    rows(workshop.store, _refuse("UPDATE ON worker", "NEW.beat_count > OLD.beat_count"))
+    workshop.refuse("worker", "NEW.beat_count > OLD.beat_count")
     workshop.noted(f"lost {id}")
 
     assert "could not beat, and tries again: " in script.said
@@ -134,11 +133,11 @@ def test_a_store_that_fails_is_asked_again_until_it_takes_the_outcome(workshop: 
     id = workshop.add()
     script = workshop.start(WORK)
     workshop.noted(f"began {id}")
-    rows(workshop.store, _refuse("UPDATE ON job", "NEW.status = 'done'"))
+    workshop.refuse("job", "NEW.status = 'done'")
     workshop.touch("go")
     eventually(lambda: script.said.count("could not settle, and tries again: ") > 1)
     assert workshop.job(id).status == "active"
-    rows(workshop.store, "DROP TRIGGER trouble")
+    workshop.relent()
     workshop.ends(id)
 
     assert [run.status for run in workshop.store.claims.runs(id)] == ["completed"]
@@ -148,7 +147,7 @@ def test_a_stop_does_not_wait_for_ever_for_a_store_that_fails(workshop: Workshop
     id = workshop.add()
     script = workshop.start(WORK, ROTA_SHUTDOWN_TIMEOUT="700ms")
     workshop.noted(f"began {id}")
-    rows(workshop.store, _refuse("UPDATE ON job", "NEW.status = 'done'"))
+    workshop.refuse("job", "NEW.status = 'done'")
     script.signal(signal.SIGTERM)
     workshop.touch("go")
 
@@ -158,13 +157,13 @@ def test_a_stop_does_not_wait_for_ever_for_a_store_that_fails(workshop: Workshop
 
 
 def test_a_job_is_given_back_unspent_when_it_could_not_be_begun(workshop: Workshop) -> None:
-    rows(workshop.store, _refuse("UPDATE ON worker", "NEW.beat_count > OLD.beat_count"))
+    workshop.refuse("worker", "NEW.beat_count > OLD.beat_count")
     id = workshop.add()
     script = workshop.start(WORK)
     eventually(lambda: script.said.count("released: not started: ") > 2 and "could not beat" in script.said)
     first, second, *_ = workshop.store.claims.runs(id)
     assert second.claimed_at - first.ended_at > 400_000, "it does not spin while the store fails"
-    rows(workshop.store, "DROP TRIGGER trouble")
+    workshop.relent()
     workshop.touch("go")
 
     assert workshop.ends(id).attempts == 1
@@ -172,16 +171,11 @@ def test_a_job_is_given_back_unspent_when_it_could_not_be_begun(workshop: Worksh
 
 
 def test_trouble_with_claiming_passes(workshop: Workshop) -> None:
-    rows(workshop.store, _refuse("UPDATE ON job", "NEW.status = 'active'"))
+    workshop.refuse("job", "NEW.status = 'active'")
     id = workshop.add()
     script = workshop.start(WORK)
     eventually(lambda: "could not claim, and tries again: " in script.said)
-    rows(workshop.store, "DROP TRIGGER trouble")
+    workshop.relent()
     workshop.touch("go")
 
     assert workshop.ends(id).attempts == 1
-
-
-def _refuse(change: str, when: str) -> str:
-    """SQLite itself refuses such a change from now on."""
-    return f"CREATE TRIGGER trouble BEFORE {change} WHEN {when} BEGIN SELECT RAISE(ABORT, 'trouble'); END"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -12,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from rota.settings import Settings
 from rota.store.open import open_store
+from rota.store.postgres.database import PostgresDatabase
 from tests.support.eventually import eventually
 from tests.support.shell import Shell, environment
+from tests.support.stores import exports, rows
 
 if TYPE_CHECKING:
     from rota.core.job import Job
@@ -80,16 +81,19 @@ class Script:
 class Workshop:
     """The folder, its database, and the scripts that were started there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
-        self.shell = Shell(folder)
+        self._env = exports(kind, folder)
+        self.shell = Shell(folder, **self._env)
         self.shell.say("init")
-        self.store = open_store(str(self.shell.path), Settings())
+        self.url = self._env.get("ROTA_DB", str(self.shell.path))
+        self.store = open_store(self.url, Settings())
         self._scripts: list[Script] = []
 
     def start(self, code: str, **env: str) -> Script:
         """Run a script here; beats are quick unless it says otherwise."""
-        script = Script(self.folder, code, len(self._scripts), {"ROTA_HEARTBEAT_INTERVAL": "200ms", **env})
+        given = {**self._env, "ROTA_HEARTBEAT_INTERVAL": "200ms", **env}
+        script = Script(self.folder, code, len(self._scripts), given)
         self._scripts.append(script)
         return script
 
@@ -123,14 +127,34 @@ class Workshop:
         return self.store.workers.list()[-1].id
 
     def freeze(self, script: Script) -> None:
-        """Stop a process while it does not hold the write lock: one that does would stop everybody."""
-        with open(f"{self.shell.path}.lock", "rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        """Stop a process while it does not write: one that does would stop everybody."""
+        with self.store.database.write(alone=True):
             script.signal(signal.SIGSTOP)
             eventually(lambda: set(_states(script.pid)) == {"T"})
 
+    def refuse(self, table: str, when: str) -> None:
+        """The database itself refuses such an update from now on."""
+        trigger = f"CREATE TRIGGER trouble BEFORE UPDATE ON {table}"
+        if self._is_server:
+            body = "RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'trouble'; END $$"
+            then = f"FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION trouble()"
+            rows(self.store, f"CREATE FUNCTION trouble() {body}; {trigger} {then}")
+        else:
+            rows(self.store, f"{trigger} WHEN {when} BEGIN SELECT RAISE(ABORT, 'trouble'); END")
+
+    def relent(self) -> None:
+        """What was refused is taken again."""
+        rows(self.store, "DROP FUNCTION trouble CASCADE" if self._is_server else "DROP TRIGGER trouble")
+
+    @property
+    def _is_server(self) -> bool:
+        return isinstance(self.store.database, PostgresDatabase)
+
     def is_idle(self, pid: int) -> bool:
         """Whether a process sleeps while it listens to the bell."""
+        if isinstance(self.store.database, PostgresDatabase):
+            heard = f"LISTEN {self.store.database.schema}_work"
+            return bool(rows(self.store, f"SELECT 1 FROM pg_stat_activity WHERE query = '{heard}'"))
         try:
             links = [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
         except FileNotFoundError:  # a descriptor was closed while we looked

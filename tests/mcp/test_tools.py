@@ -12,7 +12,7 @@ import pytest
 from tests.http.servers import Server
 from tests.mcp.client import Caller, converse
 from tests.support.shell import Shell
-from tests.support.stores import url_of
+from tests.support.stores import exports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
         yield Shell(tmp_path, ROTA_DB=server.url, ROTA_TOKEN=server.secret)
         server.end()
         return
-    env = {} if request.param == "sqlite" else {"ROTA_DB": url_of("postgres", tmp_path)}
-    made = Shell(tmp_path, **env)
+    made = Shell(tmp_path, **exports(request.param, tmp_path))
     made.say("init")
     yield made
     made.end()

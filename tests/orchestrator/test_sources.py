@@ -16,7 +16,7 @@ from rota.core.times import HOUR
 from tests.support.crews import Crew
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
-from tests.support.stores import STORES, rows, url_of
+from tests.support.stores import STORES, exports, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +148,7 @@ class Shop:
 @pytest.fixture(params=STORES)
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     """On each kind of store."""
-    where = {"ROTA_DB": url_of("postgres", tmp_path)} if request.param == "postgres" else {}
+    where = exports(request.param, tmp_path)
     shop = Shop(tmp_path, Crew(tmp_path, ROTA_RESTART_BACKOFF="50ms", ROTA_BACKOFF_FIRST="20ms", **where))
     yield shop
     shop.end()

@@ -71,6 +71,11 @@ def url_of(kind: str, folder: Path) -> str:
     return f"{database_for_tests()}?schema=t_{zlib.crc32(str(folder).encode()):08x}"
 
 
+def exports(kind: str, folder: Path) -> dict[str, str]:
+    """What a shell in `folder` exports so that rota finds the store of this kind; the file there it finds by itself."""
+    return {} if kind == "sqlite" else {"ROTA_DB": url_of(kind, folder)}
+
+
 @cache
 def database_for_tests() -> str:
     """The database on which tests of this process have their schemas; it is gone when the process is."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.crews import Crew
-from tests.support.stores import STORES, url_of
+from tests.support.stores import STORES, exports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,6 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
 
 @pytest.fixture(params=STORES)
 def either_crew(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crew]:
-    more = {"ROTA_DB": url_of("postgres", tmp_path)} if request.param == "postgres" else {}
-    crew = Crew(tmp_path, ROTA_RESTART_BACKOFF="50ms", **more)
+    crew = Crew(tmp_path, ROTA_RESTART_BACKOFF="50ms", **exports(request.param, tmp_path))
     yield crew
     crew.end()

@@ -17,6 +17,7 @@ from rota.settings import Settings
 from rota.store.open import open_store
 from tests.support.eventually import eventually
 from tests.support.shell import environment
+from tests.support.stores import url_of
 from tests.worker.driven import SHOP
 
 if TYPE_CHECKING:
@@ -70,11 +71,11 @@ for line in sys.stdin:
 class Abandoned:
     """One worker with jobs, and the orchestrator that the test may kill."""
 
-    def __init__(self, folder: Path, tasks: str = "") -> None:
+    def __init__(self, folder: Path, kind: str, tasks: str = "") -> None:
         self.folder = folder
-        self.path = str(folder / "rota.db")
+        self.url = url_of(kind, folder)
         (folder / "shop.py").write_text(SHOP + tasks)
-        self.store = open_store(self.path, Settings(), make=True)
+        self.store = open_store(self.url, Settings(), make=True)
         self.worker_id, self.pid = "", 0
         self.env: dict[str, str] = {}
         self._parent: subprocess.Popen[str] | None = None
@@ -84,7 +85,7 @@ class Abandoned:
 
     def start(self, room: int = 1, fence: str = "", queue: str = "default", concurrency: int = 1) -> None:
         """Let a worker have so many of the jobs."""
-        words = [sys.executable, "-c", PARENT, self.path, str(room), fence, queue, str(concurrency)]
+        words = [sys.executable, "-c", PARENT, self.url, str(room), fence, queue, str(concurrency)]
         pipe = subprocess.PIPE
         self._parent = subprocess.Popen(
             words,

@@ -15,6 +15,7 @@ from rota.core.worker import Dead
 from rota.store import orphans, tend
 from rota.store.host import is_stopped
 from tests.support.eventually import eventually
+from tests.support.stores import STORES
 from tests.worker.abandoned import Abandoned, is_alive
 
 if TYPE_CHECKING:
@@ -88,9 +89,9 @@ def told(ctx, name):
 '''
 
 
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Abandoned]:
-    crew = Abandoned(tmp_path, TASKS)
+@pytest.fixture(params=STORES)
+def crew(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Abandoned]:
+    crew = Abandoned(tmp_path, request.param, TASKS)
     yield crew
     crew.end()
 
@@ -309,14 +310,15 @@ def test_the_lease_is_renewed_and_the_worker_beats_as_long_as_the_job_takes(crew
     assert crew.job(job).status == "done"
 
 
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)  # a server that is away is among the faults
 def test_while_the_store_is_away_the_handler_is_told_and_nothing_is_lost(crew: Abandoned) -> None:
     job = crew.add("told", payload={"name": "j"})
     crew.start()
     crew.holds("j")
-    os.rename(crew.path, crew.path + ".away")
+    os.rename(crew.url, crew.url + ".away")
     crew.orphan()
     eventually(lambda: "lost" in crew.ledger())
-    os.rename(crew.path + ".away", crew.path)
+    os.rename(crew.url + ".away", crew.url)
     eventually(lambda: "found" in crew.ledger())
     crew.let_go("j")
     eventually(crew.is_over)

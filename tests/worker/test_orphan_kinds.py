@@ -10,6 +10,7 @@ import pytest
 
 from rota.core.times import SECOND
 from tests.support.eventually import eventually
+from tests.support.stores import STORES
 from tests.worker.abandoned import Abandoned, is_alive
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def wait(name): ...
 """
 
 
-@pytest.fixture
-def abandoned(tmp_path: Path) -> Iterator[Abandoned]:
-    made = Abandoned(tmp_path, TASKS)
+@pytest.fixture(params=STORES)
+def abandoned(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Abandoned]:
+    made = Abandoned(tmp_path, request.param, TASKS)
     yield made
     made.end()
 

@@ -63,14 +63,15 @@ class Beating:
         """There is news."""
         self._wake.set()
 
-    def close(self, timeout: float) -> None:
-        """A final beat, tried again until the time is over; then no more."""
+    def close(self, timeout: float) -> str:
+        """A final beat, tried again until the time is over; then no more. How it stood at the end."""
         if self._closing is None:
             self._closing = time.monotonic() + timeout
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout + 1)
-        self.state = CLOSED
+        last, self.state = self.state, CLOSED
+        return last
 
     def tick(self, chance: float, everyone: bool = True) -> Duration:
         """One try; how long until the next."""
