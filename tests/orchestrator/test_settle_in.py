@@ -74,6 +74,27 @@ app.source(queue="tag", task=move_row, name="rows", every="100ms", low=50, batch
 """
 
 
+# Reads, and adds what it has read only when it may.
+SLOWLY = """
+@app.source(queue="tag", task="move_slowly", name="rows", every="100ms", low=1, batch=10)
+def rows():
+    held = (here / "hold").exists()
+    with psycopg.connect(BANK) as bank:
+        found = [id for (id,) in bank.execute(f"SELECT id FROM {TABLE} WHERE done = 0 AND id = 1")]
+    if held:
+        wait_for(f"fill-{len(found)}")
+    yield from found
+
+
+@app.task(queue="tag")
+def move_slowly(key, ctx):
+    with psycopg.connect(BANK) as bank:
+        bank.execute(f"UPDATE {TABLE} SET done = done + 1 WHERE id = %s", [ctx.job.key])
+        ctx.settle_in(bank)
+        wait_for("commit")
+"""
+
+
 class Bank:
     """A crew on PostgreSQL, and a table of the user's own in the same database."""
 
@@ -181,6 +202,22 @@ def test_while_its_transaction_is_open_the_crew_goes_on_and_an_idle_one_is_ended
     bank.crew.let_go("commit")
     assert bank.crew.done(open_one)[0].attempts == 2, "its commit failed, and the next attempt went well"
     assert bank.done() == {0: 2, 1: 1}
+
+
+def test_a_pass_that_read_between_a_settlement_and_its_commit_does_not_bring_the_row_again(bank: Bank) -> None:
+    bank.crew.teach(SLOWLY)
+    bank.crew.start("tag=2")
+    eventually(lambda: bank.at("commit"))
+    (bank.crew.folder / "hold").touch()
+    eventually(lambda: bank.at("fill-1"))
+    bank.crew.let_go("commit")
+    eventually(lambda: bank.done() == {0: 2, 1: 1})
+    source = bank.crew.app.store.sources.get("rows")
+    (bank.crew.folder / "hold").unlink()
+    bank.crew.let_go("fill-1")
+    eventually(lambda: bank.crew.app.store.sources.get("rows").fill_count > source.fill_count + 3)
+    assert bank.done() == {0: 2, 1: 1}
+    assert bank.crew.app.store.sources.get("rows").added_count == 1
 
 
 def test_a_source_over_a_table_works_on_each_row_exactly_once_though_workers_are_killed(bank: Bank) -> None:

@@ -49,7 +49,8 @@ class Source:
             if isinstance(self.find, SqlSource):
                 self.find.keep_off(store.database.path)
             began = self._began(store, ctx.job_id)
-            found, exhausted = self._read(store, began, ctx)
+            held = store.sources.held(self.declared.name)  # before anything is read: see there
+            found, exhausted = self._read(store, began, held, ctx)
             filler = (ctx.job_id, ctx.token)
             filled = store.sources.fill(self.declared.name, filler, found, self.like, exhausted)
         if filled.repeated:
@@ -85,7 +86,7 @@ class Source:
             raise BadInput(text)
         return began
 
-    def _read(self, store: Store, began: Instant, ctx: Context) -> tuple[list[Found], bool]:
+    def _read(self, store: Store, began: Instant, held: set[str], ctx: Context) -> tuple[list[Found], bool]:
         """Enough for a batch, or all there is; a source that yields nothing new is left after a long while."""
         declared, read = self.declared, 0
         size = min(CHUNK, declared.batch)
@@ -95,7 +96,7 @@ class Source:
         try:
             while len(fresh) < declared.batch and read < MOST_READ and not ctx.stopping and not ctx.lost:
                 chunk = list(islice(items, size))
-                sifted = store.sources.sift(declared.name, chunk, began)
+                sifted = store.sources.sift(declared.name, [each for each in chunk if each.key not in held], began)
                 fresh.update((each.key, each) for each in sifted.fresh)
                 if len(repeated) < MOST_REPEATED:
                     repeated.update((each.key, each) for each in sifted.repeated)

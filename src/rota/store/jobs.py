@@ -78,7 +78,11 @@ class Jobs:
         attempts = new.max_attempts or self._store.settings.max_attempts
         work = {"queue": new.queue, "kind": new.kind, "title": new.title, "payload": text, "priority": new.priority}
         more = {"max_attempts": attempts, "timeout": new.timeout, "trace": new.trace, "actor": self._store.actor}
-        return [id for (id,) in self._store.database.change("job.add_plain", {**work, **more})]
+        database = self._store.database
+        ids = [id for (id,) in database.change("job.add_plain", {**work, **more})]
+        if ids:
+            database.ring()
+        return ids
 
     def get(self, id: int) -> Job:
         """One job, with what it waits for and its children."""

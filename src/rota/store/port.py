@@ -79,8 +79,7 @@ if TYPE_CHECKING:
 
         def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
 
-        def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
-            """A change that is one statement and brings jobs, rung for too; no rows where it is made in steps."""
+        def change(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
 
         def foresee(self, name: str, params: Mapping[str, Any]) -> None: ...
 

@@ -89,6 +89,15 @@ class Sources:
             count += rows
         return count
 
+    def held(self, name: str) -> set[str]:
+        """The keys whose jobs are in hand; a pass asks before it reads, and leaves them out.
+
+        A handler may settle in a transaction of its own: its mark and its success are seen when that commits, but the
+        success bears the time at which it was said. If a pass is claimed in between, only this tells that its data is
+        older than the success.
+        """
+        return {key for (key,) in self._store.database.execute("source.held", {"source": name})}
+
     def sift(self, name: str, found: Sequence[Found], began: Instant) -> Sifted:
         """Which of these would become jobs if they were added now, by a pass that began then; writes nothing."""
         return _sift(self._store.database.many, self.get(name), found, began, self._store.now())

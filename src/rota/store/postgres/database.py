@@ -113,10 +113,8 @@ class PostgresDatabase:
         return self.session.run(self.texts.text(name), params, name in KEPT)
 
     def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
-        """A change that is one statement, and brings jobs; no rows where it has to be made in steps."""
-        if not self.is_far:
-            return []
-        return self.session.run_whole(self.texts.text(name), params, then=notify(self.bells(events_only=False)))
+        """A change that is one statement, and told by it; no rows where it has to be made in steps."""
+        return self.session.run_whole(self.texts.text(name), params) if self.is_far else []
 
     def foresee(self, name: str, params: Mapping[str, Any]) -> None:
         """Send a statement of a transaction without waiting; executing the same takes its answer."""

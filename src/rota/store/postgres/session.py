@@ -138,18 +138,16 @@ class Session:
             cursor = foreseen or self._send(text, params, keep)
             return self._answer(cursor) if answers(text) else []
 
-    def run_whole(self, text: str, params: Mapping[str, Any], then: str) -> list[Row]:
+    def run_whole(self, text: str, params: Mapping[str, Any]) -> list[Row]:
         """A change that is one statement, behind the gate that all who write share, in one exchange of messages.
 
-        `then` is a transaction of its own, which the server begins once the change is durable. A link that was lost
-        before is opened again: nobody could tell afterwards whether the change was made.
+        A link that was lost before is opened again: nobody could tell afterwards whether the change was made.
         """
         level, gate = self.shared
         if link.is_lost(self.connection):
             self._give_up_link()
         try:
-            first = f"SELECT {self._each_time}, {gate}"
-            return self._in_one(f"BEGIN ISOLATION LEVEL {level}", first, text, params, then)
+            return self._in_one(f"BEGIN ISOLATION LEVEL {level}", f"SELECT {self._each_time}, {gate}", text, params)
         except psycopg.Error as problem:
             self.roll_back()
             if link.is_away(problem):
@@ -244,15 +242,13 @@ class Session:
         cursor = self._send(text, params)
         return cursor.fetchall() if answers(text) else []
 
-    def _in_one(self, begin: str, first: str, text: str, params: Mapping[str, Any], then: str = "") -> list[Row]:
+    def _in_one(self, begin: str, first: str, text: str, params: Mapping[str, Any]) -> list[Row]:
         connection = self.connection
         with connection.pipeline():
             connection.execute(begin.encode())
             connection.execute(first.encode(), prepare=self.is_direct)
             cursor = self._send(text, params)
             connection.execute(b"COMMIT")
-            if then:
-                connection.execute(then.encode(), prepare=self.is_direct)
         return cursor.fetchall() if answers(text) else []
 
     def _in_doubt(self, problem: psycopg.Error) -> InDoubt:

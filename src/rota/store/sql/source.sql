@@ -47,6 +47,10 @@ VALUES (:id, :queue, :kind, :title, :payload, :priority, 'ready', :key, :source,
 -- Keys that have a job: it waits, runs, or is kept because it failed or was cancelled.
 SELECT key FROM job WHERE source = :source AND key = :key
 
+-- name: held
+-- Keys whose jobs are in hand; found by that, not by their source, which may have very many.
+SELECT key FROM job WHERE status = 'active' AND worker IS NOT NULL AND source || '' = :source AND key IS NOT NULL
+
 -- name: recall
 -- What is remembered of keys that succeeded.
 SELECT hash, successes, at, told FROM source_memory WHERE source = :source AND hash = :hash
