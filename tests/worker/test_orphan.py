@@ -331,8 +331,7 @@ def test_a_fenced_job_ends_its_own_session_when_nobody_renews(crew: Abandoned) -
     crew.start(fence="end")
     crew.holds("k")
     child = int(crew.ledger()[1].split()[1])
-    eventually(crew.is_gone)
-    assert not is_alive(child)
+    eventually(lambda: crew.is_gone() and not is_alive(child))
     assert crew.job(job).status == "active", "its orchestrator's lease has not lapsed yet"
 
 
