@@ -77,6 +77,7 @@ def _fill_postgres(url: str, have: int, want: int, told: Callable[[str], None]) 
             have += count
             told(f"{have:,} of each")
         connection.execute("VACUUM ANALYZE")
+        connection.execute("CHECKPOINT")  # else what was filled is written back while claims are measured
 
 
 def _add_postgres(connection: psycopg.Connection[tuple[Any, ...]], count: int) -> None:

@@ -78,6 +78,8 @@ class Claimer:
         self._store.jobs.add_many([NewJob("one more", queue="q", priority=n % 5) for n in range(count)])
 
     def close(self) -> None:
+        """Leave: one that is only gone is looked after by whoever claims next, until its lease is over."""
+        self._store.orchestrators.leave(self._id)
         self._store.close()
 
 

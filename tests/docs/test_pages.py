@@ -222,6 +222,7 @@ def test_every_promise_of_security_is_on_its_page_with_tests_that_exist() -> Non
         ("cli/upkeep.py", "would mend: "),
         ("orchestrator/crew.py", "killing it: "),
         ("orchestrator/upkeep.py", "is stopped and keeps the store locked"),
+        ("orchestrator/upkeep.py", "waiting for the store, whose write lock"),
         ("store/sqlite/lock.py", "waiting for the write lock, held by process "),
         (
             "store/sqlite/database.py",

@@ -83,16 +83,15 @@ class Workshop:
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
-        self._env = exports(kind, folder)
-        self.shell = Shell(folder, **self._env)
+        self.shell = Shell(folder, **exports(kind, folder))
         self.shell.say("init")
-        self.url = self._env.get("ROTA_DB", str(self.shell.path))
+        self.url = self.shell.env.get("ROTA_DB", str(self.shell.path))
         self.store = open_store(self.url, Settings())
         self._scripts: list[Script] = []
 
     def start(self, code: str, **env: str) -> Script:
         """Run a script here; beats are quick unless it says otherwise."""
-        given = {**self._env, "ROTA_HEARTBEAT_INTERVAL": "200ms", **env}
+        given = {**self.shell.env, "ROTA_HEARTBEAT_INTERVAL": "200ms", **env}
         script = Script(self.folder, code, len(self._scripts), given)
         self._scripts.append(script)
         return script

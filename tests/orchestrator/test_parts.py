@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.claim import Done
 from rota.core.errors import Conflict, RotaError, StoreFull
+from rota.core.job import NewJob
 from rota.core.times import MILLISECOND, SECOND
 from rota.orchestrator.exclusive import Exclusive, holder
 from rota.orchestrator.handout import MOST, SPAN, usual_after, window
@@ -16,6 +17,7 @@ from rota.orchestrator.ledger import DEATH, WORK, Ledger
 from rota.orchestrator.loop import Loop
 from rota.orchestrator.work import Work
 from rota.settings import Settings
+from rota.store.exchange import Exchange, Idle
 from rota.store.open import open_store
 from tests.support.eventually import eventually
 
@@ -132,3 +134,23 @@ def test_what_an_exchange_carries_is_unsettled_until_it_is_answered(tmp_path: Pa
     answered(ledger, lambda: work.is_settled)
     assert (work.unsettled, len(refused)) == ([], 1)
     assert ledger.close(30)
+
+
+def test_an_exchange_that_changed_nothing_asks_for_no_look_and_one_that_did_does(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "rota.db"), Settings(), make=True)
+    ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings()), lambda _: None)
+    answers, looks = list[Exchange](), list[int]()
+    work = Work(ledger, lambda answer, _: answers.append(answer), lambda problem: None, lambda: looks.append(1))
+    id = store.orchestrators.join()
+    idle = [Idle(store.orchestrators.hire(id, "worker:tag:0", "tag"), "tag", 2)]
+    work.begin(id)
+    work.turn(idle)
+    answered(ledger, lambda: len(answers) == 1)
+    assert (answers[0].claims, looks) == ([], [])
+    store.jobs.add(NewJob("the only one", queue="tag"))
+    work.wake()
+    work.turn(idle)
+    answered(ledger, lambda: len(answers) == 2)
+    assert (len(answers[1].claims), looks) == (1, [1])
+    assert ledger.close(30)
+    store.close()

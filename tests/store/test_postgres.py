@@ -384,13 +384,14 @@ def test_rows_that_change_often_have_room_and_no_index_on_beats(store: Store) ->
     assert hot == all_of_them >= 20, "a beat touches no index"
 
 
-def test_what_an_exchange_begins_with_is_planned_once_and_what_it_picks_anew(store: Store) -> None:
+def test_what_an_exchange_and_a_look_ask_is_planned_once_and_what_is_picked_anew(store: Store) -> None:
     """A plan that was made for an empty queue would walk all of a full one."""
     crew = Crew(store, 1, "q")
     for _ in range(7):
         add_many(store, 3, queue="q")
         claims = crew.exchange(room=3).claims
         crew.exchange([(each.job_id, each.token, Done("1")) for each in claims], room=0)
+        store.orchestrators.look(crew.id, 0)
     database = store.database
     assert isinstance(database, PostgresDatabase)
     seen = database.session.connection.execute(
@@ -417,6 +418,7 @@ def test_a_plan_kept_from_an_empty_queue_walks_no_full_one(store: Store) -> None
         claims = crew.exchange(room=3).claims
         assert len(claims) == 3
         crew.exchange([(each.job_id, each.token, Done("1")) for each in claims], room=0)
+        store.orchestrators.look(crew.id, 0)
 
     def looked_at() -> int:
         database.session.connection.execute("SELECT pg_stat_force_next_flush()")

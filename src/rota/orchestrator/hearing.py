@@ -68,7 +68,7 @@ class Hearing:
             case frames.HELLO:
                 sources = source.heard(body)
                 self._upkeep.declare(sources, schedule.heard(body))
-                self._work.fills = self._work.fills or bool(sources)
+                self._work.fills |= bool(sources)
                 self._tracked.learn(body)
                 child.concurrency = report.concurrency(body)
                 child.cancels, child.wants_whole = report.kinds(body.get("cancels")), report.kinds(body.get("whole"))

@@ -175,5 +175,5 @@ class Work:
             return
         self._hungry = self._hungry or len(answer.claims) >= max(1, room)
         self._deliver(answer, brought)
-        if len(answer.claims) < room:  # someone stays idle: when will there be more?
-            self._starved()
+        if len(answer.claims) < room and (answer.claims or brought):
+            self._starved()  # someone stays idle: when will there be more? If nothing changed, the last look told

@@ -212,13 +212,30 @@ class Orchestrators:
         if reconciles:
             self._store.reconcile()
             self.reconciled(id)
-        else:
+        due, found = self._see(id, known_wish, polls)
+        if due:
             self._store.tend()
-        home, crew = self.home(id)
-        found = Outlook(self.wish(id, crew, known_wish, home.host), self._store.next_due())
-        if not polls:
-            return found
-        return found.but(processes=self.processes(home.host), orphans=self.orphans(crew, home.host))
+            found = self._see(id, known_wish, polls)[1]
+        return found
+
+    def _see(self, id: int, known_wish: int, polls: bool) -> tuple[bool, Outlook]:
+        """Whether anything is due, and what there is to do: questions that go to a server in one message."""
+        database = self._store.database
+        with database.read():
+            clock = database.clock()
+            for name, words in (
+                ("tend.due", clock),
+                ("orchestrator.home", {"id": id}),
+                ("number.get", {"name": "wish"}),
+                ("tend.next", clock),
+            ):
+                database.foresee(name, words)
+            due = tend.anything_due(self._store)
+            home, crew = self.home(id)
+            found = Outlook(self.wish(id, crew, known_wish, home.host), tend.next_due(self._store))
+            if polls:
+                found = found.but(processes=self.processes(home.host), orphans=self.orphans(crew, home.host))
+        return due, found
 
     def wish(self, id: int, crew: str, known: int = -1, host: str | None = None) -> Wish | None:
         """The last wish, with the crew's slots, the tokens that still hold, who should stop and what is paused.

@@ -174,7 +174,8 @@ class Store:
 
     def next_due(self) -> Duration | None:
         """After how long there will be something to look after; None when nothing is in sight."""
-        return tend.next_due(self)
+        with self.database.read():
+            return tend.next_due(self)
 
     def now(self) -> Instant:
         return self.database.now()

@@ -47,9 +47,12 @@ def anything_due(store: Store) -> bool:
 
 
 def next_due(store: Store) -> Duration | None:
-    """After how long something is due, or a rate lets the next job start; None when nothing is in sight."""
+    """After how long something is due, or a rate lets the next job start; None when nothing is in sight.
+
+    Within a transaction, so that it is the same moment for all.
+    """
+    *instants, by_wall, by_schedule = store.database.execute("tend.next", store.database.clock())[0]
     now, wall = store.database.moment()
-    *instants, by_wall, by_schedule = store.database.execute("tend.next", {"now": now})[0]
     waits = [instant - now for instant in instants if instant is not None]
     waits += [instant - wall for instant in (by_wall, by_schedule) if instant is not None]
     return max(0, min(waits)) if waits else None
