@@ -230,7 +230,7 @@ def main() -> int:
     print(f"load of the machine in the three thirds: {', '.join(f'{load:g}' for load in run['loads'])}")
     print("flat, and nothing lost" if is_good(run) else "NOT all is flat, or something was lost")
     if options.docs:
-        publish("soak", run)
+        publish(f"soak {run['store']}", {name: part for name, part in run.items() if name != "samples"})
     return 0 if is_good(run) else 1
 
 

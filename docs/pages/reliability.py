@@ -27,7 +27,7 @@ def page() -> str:
 
 def page_of(runs: dict[str, Any]) -> str:
     """The template with every gap filled."""
-    chaos, soak = runs.get("chaos"), runs.get("soak")
+    chaos = runs.get("chaos")
     storms = chaos["storms"] if chaos else []
     gaps = {
         "taken": _taken(chaos) if chaos else NOT_YET,
@@ -36,7 +36,9 @@ def page_of(runs: dict[str, Any]) -> str:
         "mended sqlite": _mended(storms, "sqlite"),
         "mended postgres": _mended(storms, "postgres"),
         "outage": part(last_run(), "outage"),
-        "soak": _soak(soak) if soak else NOT_YET,
+        "soak sqlite": _soak(runs.get("soak sqlite")),
+        "soak postgres": _soak(runs.get("soak postgres")),
+        "flat": flat.RULE,
     }
     return GAP.sub(lambda gap: gaps[gap[1]], TEMPLATE.read_text(encoding="utf-8"))
 
@@ -81,7 +83,9 @@ def _mended(storms: list[dict[str, Any]], store: str) -> str:
     return table(("fault", *pooled.PARTS.values()), [[kind, *cells] for kind, cells in rows]) if rows else NOT_YET
 
 
-def _soak(run: dict[str, Any]) -> str:
+def _soak(run: dict[str, Any] | None) -> str:
+    if run is None:
+        return NOT_YET
     where = pooled.LABELS[run["store"]]
     told = (
         f"**Taken on {run['taken']}** with rota {run['rota']}, on {where}, for {run['minutes']:g} minutes, on a shared"
@@ -92,4 +96,4 @@ def _soak(run: dict[str, Any]) -> str:
     loads = " / ".join(f"{load:g}" for load in run["loads"])
     beside = f"The load of the whole machine in the three thirds was {loads}: read the latency beside that."
     beside += f" {run['note']}" if "note" in run else ""
-    return join(told, table(list(run["rows"][0]), rows), flat.RULE, beside).rstrip()
+    return join(told, table(list(run["rows"][0]), rows), beside).rstrip()

@@ -65,5 +65,5 @@ def test_a_short_soak_looks_at_everything_and_its_exit_code_is_its_verdict(tmp_p
     assert told["jobs"] > 100 and told["kills"] >= 2
     assert len(told["rows"]) == len(MEASURES) and all(row["most"] for row in told["rows"]), told["rows"]
     assert answer.returncode == (0 if all(row["flat"] for row in told["rows"]) else 1)
-    page = page_of({"soak": {**told, "machine": run()["machine"]}})
+    page = page_of({"soak sqlite": {**told, "machine": run()["machine"]}})
     assert "| memory of the orchestrator, MB |" in page and "Flat means" in page

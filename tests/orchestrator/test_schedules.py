@@ -35,8 +35,8 @@ def test_what_the_app_declares_runs_on_time_and_each_time_once_though_two_crews_
     crew.stop()
     found, jobs = ticks(crew), crew.app.jobs.list()
     assert len(set(found)) == len(found), "a time ran twice"
-    for job in jobs:
-        assert job.scheduled_for is not None and 0 <= job.created_at - job.scheduled_for < 10 * SECOND
+    for job in jobs:  # the store's clock and the wall's, which is set right now and then, are not quite one
+        assert job.scheduled_for is not None and -SECOND < job.created_at - job.scheduled_for < 10 * SECOND
     on_time = [job for job in jobs if job.scheduled_for is not None and job.created_at - job.scheduled_for < SECOND]
     assert len(on_time) >= 3, "nobody woke when it was due"
     assert len({job.scheduled_for for job in jobs}) == len(jobs)
