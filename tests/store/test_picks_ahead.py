@@ -45,10 +45,10 @@ def test_one_answer_is_waited_for_between_its_beginning_and_its_commit(
     session, waited = store.database.session, list[str]()
     take = session._answer
 
-    def answer(cursor: Any) -> Any:
-        if cursor.pgresult is None:
-            waited.append(str(cursor._query))
-        return take(cursor)
+    def answer(asked: Any) -> Any:
+        if asked.result is None:
+            waited.append(str(asked.statement.text))
+        return take(asked)
 
     job = add(store, queue="q")
     monkeypatch.setattr(session, "_answer", answer)

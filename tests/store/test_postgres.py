@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import time
 from contextlib import ExitStack
@@ -400,8 +399,7 @@ def test_what_an_exchange_and_a_look_ask_is_planned_once_and_what_is_picked_anew
     plans = {text: (kept, anew) for text, kept, anew in seen.fetchall()}
 
     def of(name: str) -> tuple[int, int]:
-        start = re.sub(r"%\([a-z_]+\)s.*", "", database.texts.text(name), flags=re.DOTALL)
-        return next(count for text, count in plans.items() if text.startswith(start))
+        return plans[database.texts.statement(name).text.decode()]
 
     for name in KEPT:
         kept, anew = of(name)

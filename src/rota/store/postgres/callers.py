@@ -16,7 +16,9 @@ from rota.store.person import implicit_name
 from rota.store.postgres import link
 from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.driver import psycopg
+from rota.store.postgres.pipeline import Pipeline
 from rota.store.postgres.session import CLOCK, Session, set_all, settings_for
+from rota.store.postgres.texts import as_statement
 from rota.store.store import Store
 from rota.store.transaction import SHARDS
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _IDLE = psycopg.pq.TransactionStatus.IDLE
+_RELEASE = as_statement("RELEASE SAVEPOINT rota")
 _FAILED = psycopg.pq.TransactionStatus.INERROR
 # Callers seldom wait for each other, and never make a crew wait. Reconciling brings these shards together.
 _SHARD = f"{SHARDS} + pg_backend_pid()"
@@ -84,11 +87,10 @@ def _must_begin(connection: Given) -> bool:
 
 @contextmanager
 def _same_link(given: Given) -> Iterator[link.Connection]:
-    """The caller's link as a connection with our adapters and plain rows, whatever the caller has set."""
+    """The caller's link as a connection with plain rows, whatever the caller has set."""
     wire = given.pgconn
     handlers = wire.notice_handler, wire.notify_handler
     same: link.Connection = psycopg.Connection(wire)
-    link.adapt(same)
     try:
         yield same
     finally:
@@ -102,11 +104,12 @@ class LentSession(Session):
     def __init__(self, where: Address, same: link.Connection, begins: bool) -> None:
         super().__init__(where)
         self._handle = same
+        self._pipeline = Pipeline(same, keeps=False)
         self._begins = begins
         self._kept: tuple[str, ...] = ()
         own = settings_for(where.schema)
         del own["idle_in_transaction_session_timeout"]
-        self._names = tuple(own)
+        self._restore = as_statement("SELECT " + ", ".join(f"set_config('{name}', :{name}, true)" for name in own))
         keep = "SELECT " + ", ".join(f"current_setting('{name}')" for name in own)
         number = "SELECT coalesce(max(number), 0) FROM migration"
         self._first = f"SAVEPOINT rota; {keep}; SELECT {set_all(own)}; {number}; SELECT {CLOCK}"
@@ -126,10 +129,10 @@ class LentSession(Session):
 
     def commit(self) -> None:
         self.in_transaction = False
-        restore = ", ".join(f"set_config('{name}', %s, true)" for name in self._names)
         try:
-            self.connection.execute(f"SELECT {restore}".encode(), self._kept)
-            self.connection.execute(b"RELEASE SAVEPOINT rota")
+            self._pipeline.ask(self._restore, dict(zip(self._restore.names, self._kept, strict=True)))
+            self._pipeline.ask(_RELEASE, {})
+            self._pipeline.hear()
             self._end_pipeline()
         except psycopg.Error as problem:
             self.roll_back()
@@ -162,7 +165,6 @@ class LentSession(Session):
 
     def _give_up_link(self) -> None:
         """It is the caller's."""
-        self._pipeline = None
         self._foreseen.clear()
 
 

@@ -13,7 +13,7 @@ from rota.store.postgres.listener import Listener
 from rota.store.postgres.log import PostgresLog
 from rota.store.postgres.roles import KINDS, role
 from rota.store.postgres.session import Session, notify
-from rota.store.postgres.texts import GAPS, KEPT, Texts, statements_of
+from rota.store.postgres.texts import GAPS, Texts, statements_of
 from rota.store.transaction import SHARDS
 
 if TYPE_CHECKING:
@@ -110,15 +110,15 @@ class PostgresDatabase:
 
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """The rows of one statement; parameters by name."""
-        return self.session.run(self.texts.text(name), params, name in KEPT)
+        return self.session.run(self.texts.statement(name), params)
 
     def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """A change that is one statement, and told by it; no rows where it has to be made in steps."""
-        return self.session.run_whole(self.texts.text(name), params) if self.is_far else []
+        return self.session.run_whole(self.texts.statement(name), params) if self.is_far else []
 
     def foresee(self, name: str, params: Mapping[str, Any]) -> None:
         """Send a statement of a transaction without waiting; executing the same takes its answer."""
-        self.session.foresee(self.texts.text(name), params, name in KEPT)
+        self.session.foresee(self.texts.statement(name), params)
 
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
         """One statement for many rows; parameters in the order in which the common text first names them."""

@@ -19,8 +19,6 @@ SCHEMES = ("postgresql://", "postgres://")
 DEFAULT_SCHEMA = "rota"
 EXAMPLE = "write for example postgresql://user@host:5432/database"
 _LONGEST_SCHEMA = 40
-_NEVER = 1 << 30  # nothing is prepared by itself
-_STATEMENTS = 256
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 # A link that was cut is noticed in seconds, not after the hours that TCP allows. The URL may say otherwise.
 DEFAULTS = {
@@ -90,14 +88,7 @@ def check_schema(name: str) -> str:
 
 def connect(conninfo: str) -> Connection:
     """A connection on which we say ourselves when a transaction begins and ends, and what is prepared."""
-    connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=_NEVER)
-    connection.prepared_max = _STATEMENTS
-    adapt(connection)
-    return connection
-
-
-def adapt(connection: Connection) -> None:
-    connection.adapters.register_dumper(str, _TextDumper)
+    return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
 
 
 def is_direct(connection: Connection) -> bool:
@@ -131,13 +122,6 @@ def _has_news(connection: Connection, milliseconds: int | None) -> bool:
 def watch_from_there(connection: Connection) -> None:
     """Let the server notice soon when this link is cut."""
     connection.execute(_WATCH)
-
-
-class _TextDumper(psycopg.types.string.StrDumperUnknown):
-    """PostgreSQL's text has no NUL; what a handler reports may have one, and must not stop its settling."""
-
-    def dump(self, obj: str) -> bytes:
-        return obj.replace("\0", "\N{REPLACEMENT CHARACTER}").encode()
 
 
 def _read_only(shown: str) -> StoreError:

@@ -1,30 +1,30 @@
 """One connection, opened again when it was lost, and its transactions. It relies on nothing that a pooler could lose.
 
 Whatever a transaction needs (schema, plans, limits on waiting) is set once where the server itself is at the other end,
-and otherwise in its first message, which also takes the gate that all who write share, and the clock. What follows is
-pipelined: only an answer that is needed is waited for.
+and otherwise in its first message, which also takes the gate that all who write share, and the clock. Statements are
+sent when an answer is needed, all at once.
 """
 
 from __future__ import annotations
 
 import zlib
+from functools import cache
 from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput, InDoubt, StoreAway, StoreError
 from rota.store.postgres import link
 from rota.store.postgres.driver import psycopg
-from rota.store.postgres.texts import answers
+from rota.store.postgres.pipeline import Pipeline
+from rota.store.postgres.texts import Statement, as_statement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from rota.core.times import Instant
     from rota.store.postgres.link import Address, Connection
+    from rota.store.postgres.pipeline import Asked
     from rota.store.rows import Row
-
-    Cursor = psycopg.Cursor[Row]
 
 LOCK_TIMEOUT = "30s"
 # A program that is stopped in the middle of a transaction must not keep others waiting for long: their leases run too.
@@ -32,7 +32,10 @@ IDLE_TIMEOUT = "5s"
 _GATE = 0x726F7461  # "rota"
 CLOCK = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 _KEEP, _ANEW = (f"set_config('plan_cache_mode', 'force_{kind}_plan', true)" for kind in ("generic", "custom"))
+_IDLE = psycopg.pq.TransactionStatus.IDLE
+_COMMIT = as_statement("COMMIT")
 _forsaken: list[Connection] = []
+_plain = cache(as_statement)
 
 
 def settings_for(schema: str) -> dict[str, str]:
@@ -65,10 +68,9 @@ class Session:
         self.in_transaction = False
         self._where = where
         self._handle: Connection | None = None
-        self._pipeline: AbstractContextManager[psycopg.Pipeline] | None = None
-        self._sync: Callable[[], None]
-        self._foreseen: dict[tuple[object, ...], Cursor] = {}
-        self._clock: Cursor | None = None
+        self._pipeline: Pipeline
+        self._foreseen: dict[tuple[object, ...], Asked] = {}
+        self._clock: Asked | None = None
         self._began: Instant = 0
         self._is_ringing = False
         self._is_spent = False
@@ -83,11 +85,9 @@ class Session:
         """Nothing is waited for: the answer comes with that to the first question, and so does an error."""
         level, gate = how
         with self._explained():
-            connection = self.connection
             self._begin_pipeline()
-            connection.execute(f"BEGIN ISOLATION LEVEL {level}".encode())
-            first = f"SELECT {self._each_time}, {gate}, {CLOCK}"
-            self._clock = connection.execute(first.encode(), prepare=self.is_direct)
+            self._pipeline.ask(_plain(f"BEGIN ISOLATION LEVEL {level}"), {})
+            self._clock = self._pipeline.ask(_plain(f"SELECT {self._each_time}, {gate}, {CLOCK}"), {})
             self.in_transaction, self._keeps = True, self.is_direct
 
     @property
@@ -104,7 +104,8 @@ class Session:
         if self._handle is None or self._handle.closed:
             raise StoreAway(f"{self._where.shown} went away before a commit: nothing was changed")
         try:
-            cursor = self._handle.execute(b"COMMIT")
+            commit = self._pipeline.ask(_COMMIT, {})
+            self._pipeline.hear()
             self._end_pipeline()
         except psycopg.Error as problem:
             if link.is_away(problem):
@@ -114,31 +115,31 @@ class Session:
             raise link.explain(problem, self._where.shown) from problem
         if self._is_spent:
             self._give_up_link()
-        if cursor.statusmessage != "COMMIT":
+        if commit.result is None or commit.result.command_status != b"COMMIT":
             raise StoreError(f"{self._where.shown} undid a change in which something had failed before")
 
     def roll_back(self) -> None:
+        """What was not sent never will be; where more is lost, the server undoes what its client does not end."""
         self.in_transaction = False
         try:
             self._end_pipeline()
+            if self._handle is not None and self._handle.pgconn.transaction_status != _IDLE:
+                self.say("ROLLBACK")
         except psycopg.Error:  # what failed is known already
-            pass
-        if self._handle is not None and not self._handle.closed:
-            self.say("ROLLBACK")  # where that is lost, the server undoes what its client does not end
+            self._give_up_link()
+        if self._is_spent:
+            self._give_up_link()
 
-    def run(self, text: str, params: Mapping[str, Any], keep: bool = False) -> list[Row]:
-        """A statement of a transaction, whose answer is waited for if it has one; or one that is a transaction.
-
-        `keep`: its plan is the same whatever the values, and is kept.
-        """
+    def run(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
+        """A statement of a transaction, whose answer is waited for if it has one; or one that is a transaction."""
         with self._explained():
             if not self.in_transaction:
-                return self._run_alone(text, params)
-            foreseen = self._foreseen.pop((text, *params.items()), None) if self._foreseen else None
-            cursor = foreseen or self._send(text, params, keep)
-            return self._answer(cursor) if answers(text) else []
+                return self._run_alone(statement, params)
+            foreseen = self._foreseen.pop((statement.text, *params.items()), None) if self._foreseen else None
+            asked = foreseen or self._ask(statement, params)
+            return self._answer(asked) if statement.answers else []
 
-    def run_whole(self, text: str, params: Mapping[str, Any]) -> list[Row]:
+    def run_whole(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
         """A change that is one statement, behind the gate that all who write share, in one exchange of messages.
 
         A link that was lost before is opened again: nobody could tell afterwards whether the change was made.
@@ -147,7 +148,9 @@ class Session:
         if link.is_lost(self.connection):
             self._give_up_link()
         try:
-            return self._in_one(f"BEGIN ISOLATION LEVEL {level}", f"SELECT {self._each_time}, {gate}", text, params)
+            return self._in_one(
+                f"BEGIN ISOLATION LEVEL {level}", f"SELECT {self._each_time}, {gate}", statement, params
+            )
         except psycopg.Error as problem:
             self.roll_back()
             if link.is_away(problem):
@@ -155,22 +158,23 @@ class Session:
                 raise self._in_doubt(problem) from problem
             raise link.explain(problem, self._where.shown) from problem
 
-    def foresee(self, text: str, params: Mapping[str, Any], keep: bool = False) -> None:
-        """Send a statement of a transaction without waiting, unless it was; running the same takes its answer."""
-        asked = (text, *params.items())
+    def foresee(self, statement: Statement, params: Mapping[str, Any]) -> None:
+        """Have a statement of a transaction sent along, unless it is; running the same takes its answer."""
+        asked = (statement.text, *params.items())
         if asked not in self._foreseen:
             with self._explained():
-                self._foreseen[asked] = self._send(text, params, keep)
+                self._foreseen[asked] = self._ask(statement, params)
 
     def script(self, statements: list[str]) -> None:
         """Statements without parameters, in a transaction. They may change what others mean, so its link ends with it:
 
-        psycopg forgets which statements it prepared when it hears of such a change, but in a pipeline too late.
+        what was prepared before stands no longer.
         """
         self._is_spent = True
         with self._explained():
-            for statement in statements:
-                self.connection.execute(statement.encode())
+            for text in statements:
+                self._pipeline.ask(Statement(text.encode(), prepared=False), {})
+            self._pipeline.hear()
 
     def say(self, text: str) -> None:
         """A message of its own that is not waited for, and may be lost; the next use takes its answer off."""
@@ -207,6 +211,7 @@ class Session:
                 link.watch_from_there(self._handle)
                 self._handle.execute(f"SELECT {set_all(settings, local=False)}".encode())
             self._each_time = _KEEP if self.is_direct else set_all(settings)
+            self._pipeline = Pipeline(self._handle, self.is_direct)
         except psycopg.Error as problem:
             self._give_up_link()
             raise link.explain(problem, self._where.shown) from problem
@@ -216,40 +221,44 @@ class Session:
 
     def forsake(self) -> None:
         """In a forked child: the connection is the parent's, not ours to use or close."""
-        self.in_transaction, self._pipeline, self._clock = False, None, None
+        self.in_transaction, self._clock = False, None
         self._foreseen.clear()
         if self._handle is not None:
             _forsaken.append(self._handle)
             self._handle = None
 
-    def _send(self, text: str, params: Mapping[str, Any], keep: bool = False) -> Cursor:
-        connection = self.connection
-        if keep != self._keeps and self.is_direct and self.in_transaction:
-            self._keeps = keep
-            connection.execute(f"SELECT {_KEEP if keep else _ANEW}".encode(), prepare=True)
-        return connection.execute(text.encode(), params, prepare=self.is_direct)
+    def _ask(self, statement: Statement, params: Mapping[str, Any]) -> Asked:
+        if statement.kept != self._keeps and self.is_direct:
+            self._keeps = statement.kept
+            self._pipeline.ask(_plain(f"SELECT {_KEEP if statement.kept else _ANEW}"), {})
+        return self._pipeline.ask(statement, params)
 
-    def _answer(self, cursor: Cursor) -> list[Row]:
-        """Wait for it, with a sync: only after one does the server count how long a transaction is left alone."""
-        if cursor.pgresult is None:
-            self._sync()
-        return cursor.fetchall()
+    def _answer(self, asked: Asked) -> list[Row]:
+        if asked.result is None:
+            self._pipeline.hear()
+        return self._pipeline.rows(asked)
 
-    def _run_alone(self, text: str, params: Mapping[str, Any]) -> list[Row]:
+    def _run_alone(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
         """One statement as a transaction of its own."""
         if not self.is_direct:
-            return self._in_one("BEGIN", f"SELECT {self._each_time}", text, params)
-        cursor = self._send(text, params)
-        return cursor.fetchall() if answers(text) else []
+            return self._in_one("BEGIN", f"SELECT {self._each_time}", statement, params)
+        self._begin_pipeline()
+        asked = self._pipeline.ask(statement, params)
+        return self._heard(asked)
 
-    def _in_one(self, begin: str, first: str, text: str, params: Mapping[str, Any]) -> list[Row]:
-        connection = self.connection
-        with connection.pipeline():
-            connection.execute(begin.encode())
-            connection.execute(first.encode(), prepare=self.is_direct)
-            cursor = self._send(text, params)
-            connection.execute(b"COMMIT")
-        return cursor.fetchall() if answers(text) else []
+    def _in_one(self, begin: str, first: str, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
+        self._begin_pipeline()
+        self._pipeline.ask(_plain(begin), {})
+        self._pipeline.ask(_plain(first), {})
+        asked = self._pipeline.ask(statement, params)
+        self._pipeline.ask(_COMMIT, {})
+        return self._heard(asked)
+
+    def _heard(self, asked: Asked) -> list[Row]:
+        self._pipeline.hear()
+        found = self._pipeline.rows(asked) if asked.statement.answers else []
+        self._end_pipeline()
+        return found
 
     def _in_doubt(self, problem: psycopg.Error) -> InDoubt:
         return InDoubt(
@@ -257,19 +266,18 @@ class Session:
         )
 
     def _begin_pipeline(self) -> None:
-        self._pipeline = self.connection.pipeline()
-        self._sync = self._pipeline.__enter__().sync
+        if not self.connection.closed:
+            self._pipeline.begin()
 
     def _end_pipeline(self) -> None:
         self._foreseen.clear()
         self._clock = None
-        pipeline, self._pipeline = self._pipeline, None
-        if pipeline is not None:
-            pipeline.__exit__(None, None, None)
+        if self._handle is not None and not self._handle.closed:
+            self._pipeline.end()
 
     def _give_up_link(self) -> None:
         """Close what is left of the connection; the next use opens another."""
-        self._pipeline = self._clock = None
+        self._clock = None
         self._foreseen.clear()
         if self._handle is not None:
             self._handle.close()

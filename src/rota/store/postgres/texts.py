@@ -6,6 +6,7 @@ import re
 from os.path import dirname, join
 from typing import TYPE_CHECKING
 
+from rota.core.record import Record
 from rota.store.statements import Statements, read_statements
 
 if TYPE_CHECKING:
@@ -62,48 +63,60 @@ def own_texts() -> dict[str, str]:
     return own
 
 
+class Statement(Record):
+    """A text as PostgreSQL takes it, with `$1` for the first of the parameters that `names` has.
+
+    `kept`: its plan is the same whatever the values. `prepared`: it is run often enough for the server to keep it.
+    """
+
+    text: bytes
+    names: tuple[str, ...] = ()
+    answers: bool = False
+    kept: bool = False
+    prepared: bool = True
+
+
 class Texts:
-    """Statements by name, with `%(name)s` for each parameter."""
+    """Statements by name."""
 
     def __init__(self, gaps: Mapping[str, str]) -> None:
         self.own = own_texts()
         self._statements = Statements({**GAPS, **gaps}, self.own)
-        self._ready: dict[str, str] = {}
+        self._ready: dict[str, Statement] = {}
 
     def plain(self, name: str) -> str:
         """A statement as it stands, for a script."""
         return self._statements.text(name)
 
-    def text(self, name: str) -> str:
-        text = self._ready.get(name)
-        if text is None:
-            text = self._ready[name] = _PARAMETER.sub(r"%(\1)s", self.plain(name).replace("%", "%%"))
-        return text
+    def statement(self, name: str) -> Statement:
+        ready = self._ready.get(name)
+        if ready is None:
+            ready = self._ready[name] = as_statement(self.plain(name), name in KEPT)
+        return ready
 
     def by_name(self, name: str, rows: Iterable[Row]) -> list[dict[str, Any]]:
         """Rows with their parameters by name, in the order in which the common text first names them."""
-        names = _names(self.text(name))
+        names = self.statement(name).names
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def as_columns(self, name: str, rows: Iterable[Row]) -> dict[str, str]:
         """The same as one array for each parameter, for a text that takes many rows at once."""
         columns = map(_array, zip(*rows, strict=True))
-        return dict(zip(_names(self.text(name)), columns, strict=True))
+        return dict(zip(self.statement(name).names, columns, strict=True))
 
 
-def answers(text: str) -> bool:
-    """Whether a statement gives rows back."""
-    return text.startswith(("SELECT", "WITH")) or "RETURNING" in text
+def as_statement(text: str, kept: bool = False) -> Statement:
+    """A text with `:name` for each parameter, as PostgreSQL takes it."""
+    names = tuple(dict.fromkeys(_PARAMETER.findall(text)))
+    numbered = _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", text)
+    answers = text.startswith(("SELECT", "WITH")) or "RETURNING" in text
+    return Statement(numbered.encode(), names, answers, kept)
 
 
 def statements_of(script: str) -> list[str]:
     """The statements of a script, one by one, without its comments."""
     lines = [line for line in script.splitlines() if not line.startswith("--")]
     return [statement for statement in "\n".join(lines).split(";") if statement.strip()]
-
-
-def _names(text: str) -> list[str]:
-    return list(dict.fromkeys(re.findall(r"%\(([a-z_]+)\)s", text)))
 
 
 def _array(values: tuple[int | str | None, ...]) -> str:
