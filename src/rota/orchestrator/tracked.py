@@ -54,12 +54,19 @@ class Tracked:
 
     def settled(self, tokens: Iterable[int], refused: Collection[int]) -> None:
         """The store took these reports, but for those that it refused. One that comes twice counts once."""
-        if not self._reported:
+        if self._roll is None or not self._reported:
             return
+        well: dict[str, int] = {}
         for token in tokens:
             ended = self._reported.pop(token, None)
-            if ended is not None and token not in refused:
+            if ended is None or token in refused:
+                continue
+            if ended.error is None and ended.source is None:
+                well[ended.worker] = well.get(ended.worker, 0) + 1
+            else:
                 self._count(ended)
+        for worker, successes in well.items():
+            self._roll.count(worker, None, times=successes)
 
     def dying(self, child: Child) -> list[int]:
         """A worker is gone, with jobs in its hand. The claims whose end tells what came of all that it did."""

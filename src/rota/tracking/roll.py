@@ -48,13 +48,13 @@ class Roll:
         self._entries[worker] = self._account.open()
         self._beating.wake()
 
-    def count(self, worker: str, error: str | None, vectorizer: int | str | None = None) -> None:
-        """A job of this worker ended well, or with an error; where it was a vectorizer's, that is its progress."""
+    def count(self, worker: str, error: str | None, vectorizer: int | str | None = None, times: int = 1) -> None:
+        """So many jobs of this worker ended well, or with an error; where they were a vectorizer's, it is progress."""
         entry = self._entries.get(worker)
         if entry is None:
             return
-        progress = () if vectorizer is None else (batch(vectorizer, int(error is None), error),)
-        counts = Parcel(int(error is None), int(error is not None), clean(error), progress)
+        progress = () if vectorizer is None else (batch(vectorizer, times * (error is None), error),)
+        counts = Parcel(times * (error is None), times * (error is not None), clean(error), progress)
         self._account.add(entry, counts)
         if progress:
             self._beating.wake()
