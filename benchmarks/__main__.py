@@ -53,6 +53,8 @@ PARTS: dict[str, tuple[str, list[str], list[str]]] = {
     "fanout": ("fanout", [], ["--changes", "20"]),
     "growth sqlite": ("growth", [], []),
     "growth postgres": ("growth", ["--store", "postgres"], ["--store", "postgres"]),
+    "where sqlite": ("where", ["--rounds", "3"], []),
+    "where postgres": ("where", ["--rounds", "3", "--store", "postgres"], ["--store", "postgres"]),
     "cli": ("cli", [], ["--rounds", "10"]),
     "cli http": ("cli", ["--http"], ["--http", "--rounds", "10"]),
     "cli http postgres": (

@@ -127,7 +127,8 @@ class Workshop:
 
     def freeze(self, script: Script) -> None:
         """Stop a process while it does not write: one that does would stop everybody."""
-        with self.store.database.write(alone=True):
+        with self.store.write(alone=True) as tx:
+            tx.execute("queue.all")  # PostgreSQL has heard of it
             script.signal(signal.SIGSTOP)
             eventually(lambda: set(_states(script.pid)) == {"T"})
 

@@ -77,7 +77,8 @@ def test_what_may_not_be_is_refused_as_ever(store: Store) -> None:
 def test_it_waits_for_who_must_be_alone(store: Store) -> None:
     add(store)
     with again(store) as other, ExitStack() as after:
-        with other.write(alone=True):
+        with other.write(alone=True) as tx:
+            tx.execute("queue.all")  # it has begun
             adding = after.enter_context(beside(store, add))
             assert adding.waits()
             assert rows(store, "SELECT count(*) FROM job") == [(1,)]

@@ -8,7 +8,9 @@ import pytest
 
 from rota.core.claim import Done
 from rota.core.job import NewJob
+from rota.core.queue import DEFAULT
 from rota.core.times import MILLISECOND
+from rota.store.host import host_id
 from rota.store.postgres.database import PostgresDatabase
 from tests.support.eventually import eventually
 from tests.support.stores import make_store, rows
@@ -28,10 +30,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield made
 
 
-@pytest.fixture
-def crew(store: Store) -> Crew:
-    """One that has had a job of its queue already, so it knows the queue."""
-    crew = Crew(store, 1, "q")
+@pytest.fixture(params=["q", DEFAULT])
+def crew(request: pytest.FixtureRequest, store: Store) -> Crew:
+    """One that has had a job of the queue already, so it knows the queue: its own, or the only one without a pool."""
+    crew = Crew(store, 1, request.param)
     add(store, queue="q")
     (held,) = crew.exchange().claims
     crew.exchange([(held.job_id, held.token, Done())], room=0)
@@ -72,3 +74,16 @@ def test_a_queue_that_was_paused_or_limited_since_gives_nothing_away(store: Stor
     store.queues.set("q", concurrency=1)
     assert [each.job_id for each in crew.exchange(room=2).claims] == [first]
     assert rows(store, "SELECT status FROM job WHERE id = :id", id=second) == [("ready",)]
+
+
+def test_the_only_queue_without_a_pool_may_be_another_the_next_time(store: Store) -> None:
+    spare, own = Crew(store, 1, DEFAULT), Crew(store, 1, "a")
+    first, second = add(store, queue="a"), add(store, queue="b")
+    assert [each.job_id for each in spare.exchange(room=2).claims] == [first, second]
+    store.slots.take("main", host_id(), {"b": 1})
+    third = add(store, queue="a")
+    assert [each.job_id for each in spare.exchange(room=2).claims] == [third], "now a is the only one"
+    store.slots.take("main", host_id(), {"a": 1, "b": 1})
+    fourth, _ = add(store, queue="a"), add(store, queue="b")
+    assert spare.exchange(room=2).claims == [], "now both have one"
+    assert [each.job_id for each in own.exchange().claims] == [fourth]

@@ -289,8 +289,8 @@ def test_two_schemas_of_one_database_know_nothing_of_each_other(store: Store, tm
     add(store)
     with make_store("postgres", tmp_path / "other") as other:
         assert other.jobs.list() == [] and add(other) == 1
-        with store.write(alone=True), other.write(alone=True) as tx:
-            assert tx.now, "nor does one wait for the other"
+        with store.write(alone=True) as one, other.write(alone=True) as another:
+            assert one.now and another.now, "nor does one wait for the other"
 
 
 def test_a_schema_that_is_not_there_is_made_only_where_that_is_asked_for(url: str) -> None:

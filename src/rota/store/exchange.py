@@ -200,14 +200,18 @@ def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) ->
 def _foresee_picks(store: Store, tx: Transaction, report: Report) -> bool:
     """Pick at once if all queues that are served were open and without limits the last time: they mostly still are.
 
-    Otherwise a queue would have to be held before any job; who serves all queues that have no pool holds any.
+    Otherwise a queue would have to be held before any job. Who serves the queues that have no pool is foreseen to find
+    something in the only one, if there was only one.
     """
     by_queue: dict[str, list[Idle]] = {}
     for each in report.idle:
-        if each.queue == DEFAULT or each.queue not in store.plain_queues:
+        queue = store.spare_queue if each.queue == DEFAULT else each.queue
+        if queue not in store.plain_queues:
             return False
         if each.room > 0:
-            by_queue.setdefault(each.queue, []).append(each)
+            by_queue.setdefault(queue, []).append(each)
+            if each.queue == DEFAULT:
+                tx.foresee("slot.served")
     for queue, idle in sorted(by_queue.items()):
         _foresee_pick(store, tx, queue, idle, report.fills)
     return bool(by_queue)
@@ -251,17 +255,25 @@ def _serve_all(
     """Hand out from every queue that has no pool, round robin: the one after the last served comes first."""
     served = {name for (name,) in tx.execute("slot.served")}
     unserved = sorted((queue for queue in queues if queue.name not in served), key=lambda queue: queue.name)
+    if store.spare_queue in served:
+        tx.something_to_claim = True  # its jobs may have been picked here for nobody: its own crew looks again
+    store.spare_queue = unserved[0].name if len(unserved) == 1 else ""
     last = report.served
     turn = [queue for queue in unserved if queue.name > last] + [queue for queue in unserved if queue.name <= last]
     claims: list[Handout] = []
-    share = -(-sum(each.room for each in idle) // max(1, len(turn)))
+    share = -(-_room(idle) // max(1, len(turn)))
     for most in (share, None):
+        richer = []
         for queue in turn:
+            room = _room(idle, most)
             found = _hand_out(store, tx, id, queue, idle, report.fills, most)
             claims += found
             idle = _after(idle, found)
             if not idle:
                 return claims
+            if len(found) >= room:
+                richer.append(queue)
+        turn = richer  # the others have given all they have
     return claims
 
 
@@ -295,7 +307,7 @@ def _hand_out(
     return _hand_out_jobs(store, tx, id, queue, idle, most)
 
 
-def _room(idle: Sequence[Idle], most: int | None) -> int:
+def _room(idle: Sequence[Idle], most: int | None = None) -> int:
     room = sum(each.room for each in idle)
     return room if most is None else min(room, most)
 

@@ -58,6 +58,7 @@ class Store:
         self._outdated = outdated
         self.entropy = entropy
         self.plain_queues: frozenset[str] = frozenset()  # open and without limits, when last looked at; a hint
+        self.spare_queue = ""  # the only one without a pool, if there was only one; likewise
         self.looks = Looks()
 
     @property

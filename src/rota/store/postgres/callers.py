@@ -109,7 +109,8 @@ class LentSession(Session):
         self._kept: tuple[str, ...] = ()
         own = settings_for(where.schema)
         del own["idle_in_transaction_session_timeout"]
-        self._restore = as_statement("SELECT " + ", ".join(f"set_config('{name}', :{name}, true)" for name in own))
+        restore = ", ".join(f"set_config('{name}', :{name}, true)" for name in own)
+        self._restore = as_statement(f"SELECT {restore}")
         keep = "SELECT " + ", ".join(f"current_setting('{name}')" for name in own)
         number = "SELECT coalesce(max(number), 0) FROM migration"
         self._first = f"SAVEPOINT rota; {keep}; SELECT {set_all(own)}; {number}; SELECT {CLOCK}"

@@ -33,7 +33,7 @@ _GATE = 0x726F7461  # "rota"
 CLOCK = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 _KEEP, _ANEW = (f"set_config('plan_cache_mode', 'force_{kind}_plan', true)" for kind in ("generic", "custom"))
 _IDLE = psycopg.pq.TransactionStatus.IDLE
-_COMMIT = as_statement("COMMIT")
+_COMMIT = Statement(b"COMMIT", prepared=False)  # so that whoever looks at the wire sees one
 _forsaken: list[Connection] = []
 _plain = cache(as_statement)
 

@@ -66,7 +66,7 @@ def own_texts() -> dict[str, str]:
 class Statement(Record):
     """A text as PostgreSQL takes it, with `$1` for the first of the parameters that `names` has.
 
-    `kept`: its plan is the same whatever the values. `prepared`: it is run often enough for the server to keep it.
+    `kept`: its plan is the same whatever the values. `prepared`: the server keeps it under a name.
     """
 
     text: bytes
