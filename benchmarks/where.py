@@ -56,7 +56,7 @@ def spent(pids: Iterable[int]) -> Times:
 def measure(kind: str, jobs: int) -> tuple[dict[str, Times], float]:
     """What each kind of process used, and how many seconds passed."""
     with crew(kind, WORKERS) as (made, store):
-        store.jobs.wait(store.jobs.add_many([new_job("noop")] * WORKERS * 4), "done", 60_000_000)
+        store.jobs.wait(store.jobs.add_many([new_job("noop", n=0)] * WORKERS * 4), "done", 60_000_000)
         store.queues.pause(QUEUE)
         store.jobs.add_many([new_job("noop", n=n) for n in range(jobs)])
         who = processes(made, store)

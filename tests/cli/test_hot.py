@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from rota.cli import _find
+from rota.cli.command import join
 from rota.cli.table import COMMANDS
 from tests.support.shell import ROTA, environment
 
@@ -24,10 +26,16 @@ FORBIDDEN = {
         "tomllib",
         "traceback",
         "importlib.metadata",
+        "rota.cli.table",
     ),
 }
 
 STORES = ["sqlite", "remote"]
+
+
+def test_every_command_is_found_by_all_its_names_whichever_table_has_it() -> None:
+    for name, command in join(tuple(COMMANDS)).items():
+        assert _find([*name.split(), "more"]) == (command, ["more"])
 
 
 def imported(shell: Shell, *words: str | int) -> set[str]:

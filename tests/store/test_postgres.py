@@ -430,3 +430,13 @@ def test_a_plan_kept_from_an_empty_queue_walks_no_full_one(store: Store) -> None
     before = looked_at()
     work()
     assert looked_at() - before < 1_000
+
+
+def test_a_text_that_no_database_takes_is_refused_and_the_link_goes_on(store: Store) -> None:
+    session, texts = driver(store).session, driver(store).texts
+    before = session.connection.info.backend_pid
+    for run in (session.run, session.run_whole):
+        with pytest.raises(BadInput, match="not valid Unicode"):
+            run(texts.statement("queue.get"), {"queue": "half \ud800"})
+        assert session.connection.execute("SELECT 1").fetchone() == (1,)
+    assert session.connection.info.backend_pid == before

@@ -101,15 +101,27 @@ def _leading_options(words: list[str]) -> list[str]:
 def _find(words: list[str]) -> tuple[Command, list[str]]:
     """The command that the first words name, and the words after it."""
     from rota.cli.command import join
-    from rota.cli.table import COMMANDS
+    from rota.cli.work_table import CLAIMS, JOBS, WORKERS
 
-    known = join(tuple(COMMANDS))
-    for length in (2, 1):
-        if (name := " ".join(words[:length])) in known and len(words) >= length:
-            return known[name], words[length:]
+    known = join((*JOBS, *CLAIMS, *WORKERS))
+    found = _named(words, known)
+    if found is None:  # the others take longer to read than many a command takes to run
+        from rota.cli.table import COMMANDS
+
+        known = join(tuple(COMMANDS))
+        found = _named(words, known)
+    if found is not None:
+        return found
     from rota.cli.help import unknown
 
     raise unknown(words, list(known))
+
+
+def _named(words: list[str], known: dict[str, Command]) -> tuple[Command, list[str]] | None:
+    for length in (2, 1):
+        if (name := " ".join(words[:length])) in known and len(words) >= length:
+            return known[name], words[length:]
+    return None
 
 
 def _function(command: Command) -> Callable[[Call], int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from rota.cli.call import write
+from rota.cli.command import GLOBAL
 from rota.cli.help import asks_for_help
 from rota.cli.parse import BARE, looks_like_option, place, unknown_option, value
-from rota.cli.table import GLOBAL
 from rota.core.errors import BadInput
 
 TYPE_CHECKING = False

@@ -81,3 +81,9 @@ class Command(Record):
 def join(commands: tuple[Command, ...]) -> dict[str, Command]:
     """Commands by every name that they answer to."""
     return {name: command for command in commands for name in (command.name, *command.aliases)}
+
+
+DB = Option("--db", "the database: a path, sqlite:///path or postgresql://user@host/database", "URL", env="ROTA_DB")
+JSON = Option("--json", "print one JSON document on stdout, and nothing else there")
+HELP = Option("--help", "show this and leave")
+GLOBAL = (DB, JSON, HELP)

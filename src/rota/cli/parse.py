@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rota.cli.command import Option
-from rota.cli.table import GLOBAL
+from rota.cli.command import GLOBAL, Option
 from rota.cli.values import read
 from rota.core.errors import BadInput
 

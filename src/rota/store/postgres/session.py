@@ -157,6 +157,9 @@ class Session:
                 self._give_up_link()
                 raise self._in_doubt(problem) from problem
             raise link.explain(problem, self._where.shown) from problem
+        except BaseException as problem:
+            self.explain(problem)
+            raise
 
     def foresee(self, statement: Statement, params: Mapping[str, Any]) -> None:
         """Have a statement of a transaction sent along, unless it is; running the same takes its answer."""
@@ -287,10 +290,10 @@ class Session:
         return _Explained(self)
 
     def explain(self, problem: BaseException | None) -> None:
-        """Raise an error of psycopg as ours; what it left of a statement or of the link is cleared away."""
+        """Raise an error of psycopg as ours; what any error left of a statement or of the link is cleared away."""
+        if problem is not None and not self.in_transaction:
+            self.roll_back()
         if isinstance(problem, psycopg.Error):
-            if not self.in_transaction:
-                self.roll_back()
             if link.is_away(problem):
                 self._give_up_link()
             raise link.explain(problem, self._where.shown) from problem
