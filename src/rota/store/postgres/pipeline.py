@@ -122,7 +122,8 @@ class Pipeline:
 
     def _prepare(self, statement: Statement, types: tuple[int, ...], sent: list[Asked | None]) -> bytes:
         if len(self._names) == _STATEMENTS:
-            self._wire.send_close_prepared(self._names.pop(next(iter(self._names))))
+            oldest = self._names.pop(next(iter(self._names)))
+            self._wire.send_query_params(b"DEALLOCATE " + oldest, [])  # libpq has a call for it only from 17 on
             sent.append(Asked(statement, [], ()))
         name = self._names[statement.text, types] = b"rota_%d" % next(self._numbers)
         self._wire.send_prepare(name, statement.text, types)
