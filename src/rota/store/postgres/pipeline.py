@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Listening = Generator[psycopg.waiting.Wait, psycopg.waiting.Ready | int, None]
 
 _STATEMENTS = 256  # that a server keeps for one link
-_MOST = 8000  # libpq sends from 8 KiB on by itself, whatever is behind it
+_MOST = 6000  # libpq sends from 8 KiB on by itself, whatever is behind it; there is more to a message than its values
 _BIGINT, _BOOLEAN, _ANY = 20, 16, 0
 _FATAL, _UNDONE = psycopg.pq.ExecStatus.FATAL_ERROR, psycopg.pq.ExecStatus.PIPELINE_ABORTED
 _BAD = psycopg.pq.ConnStatus.BAD
