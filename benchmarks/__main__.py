@@ -43,6 +43,7 @@ PARTS: dict[str, tuple[str, list[str], list[str]]] = {
         ["--store", "postgres", "--most", "1M"],
         ["--store", "postgres", "--most", "100k", "--rounds", "100"],
     ),
+    "dead": ("dead", [], ["--rows", "100000", "--rounds", "300"]),
     "recovery": ("recovery", [], ["--kills", "60"]),
     "load sqlite": ("load", [], ["--jobs", "600"]),
     "load postgres": ("load", ["--store", "postgres"], ["--store", "postgres", "--jobs", "600"]),

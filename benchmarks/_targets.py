@@ -15,6 +15,7 @@ Run = dict[str, Any]
 Judge = Callable[[Run], tuple[str, bool]]
 TUNED = "pgqueuer, batch 100"
 DEPTH = {"sqlite": 5_000_000, "postgres": 1_000_000}
+DEAD, DEAD_AT_MOST = 1_000_000, 5
 KILLS = 200
 
 
@@ -152,6 +153,12 @@ def _depth(part: str, size: int) -> Judge:
     return judge
 
 
+def _dead(run: Run) -> tuple[str, bool]:
+    """By what a crew claims; by as many rows, and no fewer."""
+    ratio, p99 = (cell(run, "dead", f"{DEAD:,}", name) for name in ("ratio", "exchange p99 ms"))
+    return f"{text(ratio)} × ({text(p99)} ms)", ratio <= DEAD_AT_MOST
+
+
 def _at_rate(part: str, wanted: float) -> Judge:
     def judge(run: Run) -> tuple[str, bool]:
         rate = cell(run, part, BEST, "rota")
@@ -259,6 +266,7 @@ JUDGED: tuple[tuple[str, str, Judge], ...] = (
         "≤ 1.5 ×",
         _depth("depth postgres", DEPTH["postgres"]),
     ),
+    ("p99 of a crew's claim, PostgreSQL, 1,000,000 dead rows behind an old snapshot against none", "≤ 5 ×", _dead),
     ("idle crew of 10 workers, of a core", "< 0.5 %", _measured("crew sqlite", IDLE, "rota", 0.5, "%")),
     ("orchestrator / HTTP child / worker, resident", "< 30 / 45 / 30 MB", _memory),
     ("a hot verb of the command line, against bare Python", "≤ 3 ×, p95 < 100 ms", _cli("cli")),

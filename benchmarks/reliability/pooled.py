@@ -73,6 +73,7 @@ def _column(storms: Sequence[dict[str, Any]], kinds: Sequence[str]) -> dict[str,
         "quarantined by the storm (it killed three workers that had the job)": total(
             "jobs", "quarantined_by_the_storm"
         ),
+        "called off by people": f"{sum(storm['jobs'].get('called_off', 0) for storm in whole):,}",
         "waiting for one of those": total("jobs", "waiting_for_a_failed_one"),
         "done from the source, besides": total("jobs", "done_from_the_source"),
         **{f"fault: {kind}": f"{faults[kind]:,}" for kind in kinds},
@@ -91,6 +92,9 @@ def _column(storms: Sequence[dict[str, Any]], kinds: Sequence[str]) -> dict[str,
         "stale outcomes refused": total("refused_stale_outcomes"),
         "longest stall": longest("longest_stall_ms"),
         "longest wait of ready work beside an idle worker": longest("longest_wait_ms"),
+        "from ready to done, p50 / p99, the middle of all storms": _turnaround(whole, "turnaround_ms"),
+        "the same jobs without a fault, where that was tried": _turnaround(whole, "undisturbed_turnaround_ms"),
+        "jobs a second, of the pace without a fault, there": _pace(whole),
         "stop of the crew, p50 / longest": f"{percentile(stops, 0.5):.2f} / {max(stops):.2f} s" if stops else "–",
     }
 
@@ -98,6 +102,18 @@ def _column(storms: Sequence[dict[str, Any]], kinds: Sequence[str]) -> dict[str,
 def _worker(storms: Sequence[dict[str, Any]], name: str) -> str:
     found = [storm["by_kind_of_worker"].get(name, {"begun": 0, "faults": 0}) for storm in storms]
     return f"{sum(each['begun'] for each in found):,} / {sum(each['faults'] for each in found):,}"
+
+
+def _turnaround(storms: Sequence[dict[str, Any]], name: str) -> str:
+    found = [each for storm in storms if (each := storm.get(name)) is not None]
+    if not found:
+        return "–"
+    return " / ".join(f"{percentile([each[part] for each in found], 0.5):,.0f} ms" for part in ("p50", "p99"))
+
+
+def _pace(storms: Sequence[dict[str, Any]]) -> str:
+    found = [each for storm in storms if (each := storm.get("of_the_undisturbed_pace")) is not None]
+    return ", ".join(f"{each:.2f}" for each in found) or "–"
 
 
 def _at(storm: dict[str, Any], *path: str) -> int:

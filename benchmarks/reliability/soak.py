@@ -1,50 +1,60 @@
 """A long life: steady load on a crew whose workers are killed all the while, and a look at everything that could grow.
 
 ./dev soak                           six minutes on SQLite
-./dev soak --minutes 60              an hour
+./dev soak --minutes 60 --store both an hour on each database, at once
 ./dev soak --store postgres --json FILE
 ./dev soak --minutes 60 --docs       write it into docs/reliability.md
 
-What is old is forgotten by `rota prune`, as a schedule of yours would do it. The exit code is 1 when anything is not
-flat or a job was lost.
+One worker of each kind is never killed, so that it could grow old, and is the one that is measured. What is old is
+forgotten by `rota prune`, as a schedule of yours would do it. The exit code is 1 when anything is not flat or a job was
+lost.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-
 from benchmarks import _report
-from benchmarks.__main__ import machine, save
+from benchmarks.__main__ import ROOT, machine, save
 from benchmarks.reliability import flat
 from benchmarks.reliability.chaos import publish
+from benchmarks.reliability.looks import Looks
+from benchmarks.reliability.soaked import SPEAK
 from rota.bench.figures import percentile
 from rota.chaos.book import Reader
+from rota.chaos.breaker import SIGNALS, clock, strike
 from rota.chaos.crew import Crew
-from rota.chaos.plan import FAR, FUNCTIONS, KILL_BUSY, MAIN, REMOTE, Shape
-from rota.chaos.storm import SIGNALS, clock, strike
+from rota.chaos.plan import COMMANDS, FAR, FUNCTIONS, KILL_BUSY, MAIN, REMOTE, WORK, Shape
+from rota.chaos.snapshot import every_job
+from rota.core import job as jobs
 from rota.core.job import NewJob
 from rota.core.version import __version__
 from tests.support.postgres import server
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.chaos.book import Life
     from rota.store.store import Store
 
-SHAPE = Shape({MAIN: {FUNCTIONS: 3}, FAR: {REMOTE: 1}}, behind_api=(FAR,))
+APP = "benchmarks.reliability.soaked:app"
+SHAPE = Shape({MAIN: {FUNCTIONS: 3, COMMANDS: 2}, FAR: {REMOTE: 2}}, behind_api=(FAR,))
+SERVED = (FUNCTIONS, COMMANDS, REMOTE)
+# Whose job comes when, of every forty. Two commands come together, so that no worker has them all.
+TURNS = {0: REMOTE, 5: COMMANDS, 6: COMMANDS, 10: REMOTE, 20: REMOTE, 30: REMOTE}
+STORES, BOTH = ("sqlite", "postgres"), "both"
+PACE = ("minutes", "rate", "churn")
 TICK, LOOKS, WORK_OFF_WITHIN = 0.1, 36, 120.0
-MB = 1e6
-WAL = "SELECT sum(size) FROM pg_ls_waldir()"
-SIZE = """SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %s AND c.relkind = 'r'"""
 
 
 class Soak:
@@ -57,24 +67,28 @@ class Soak:
         self._span = options.minutes * 60
         self._keep = max(2.0, self._span / 12)  # so that there is something to forget from early on
         self._reader = Reader(crew.ledger)
-        self._offered: dict[int, int] = {}
+        self._looks = Looks(crew, options.url)
+        self._offered: dict[int, tuple[str, int]] = {}
         self._looked = 0
+        self._put_off = 0.0
+        self._forgotten = 0
+        self._spared: dict[str, Life] = {}
         self.kills = 0
         self.samples: list[dict[str, float]] = []
 
-    def run(self) -> int:
-        """The whole of it; how many jobs were lost."""
+    def run(self) -> None:
+        """The whole of it, until every job has come to its end, or should have."""
+        self._spared = self._first()
         began = time.monotonic()
         due = {self._kill: self._options.churn, self._forget: self._keep / 2, self._look: self._span / LOOKS}
         next_at = {what: began + every for what, every in due.items()}
         while (now := time.monotonic()) < began + self._span:
             self._offer(int((now - began) * self._options.rate) - self.jobs)
             for what, every in due.items():
-                if now >= next_at[what]:
+                if now >= next_at[what] and what():
                     next_at[what] += every
-                    what()
             time.sleep(max(0.0, now + TICK - time.monotonic()))
-        return self._left()
+        _wait_for(lambda: not self.lost and not self.astray, WORK_OFF_WITHIN)
 
     def close(self) -> None:
         self._reader.close()
@@ -83,95 +97,101 @@ class Soak:
     def jobs(self) -> int:
         return len(self._offered)
 
+    @property
+    def lost(self) -> int:
+        """How many jobs have not run through, by the ledger."""
+        done = {each.job for each in self._reader.read_on().executions if each.outcome == "done"}
+        return len(self._offered.keys() - done)
+
+    @property
+    def astray(self) -> int:
+        """How many jobs the store has not brought to their end, or not kept until they were forgotten."""
+        return astray(self._store, self.jobs, self._forgotten)
+
+    def captures_left(self) -> int:
+        """How many files of captures are there once every job is forgotten."""
+        self._forget(older=0)
+        return self._looks.captures
+
+    @property
+    def old(self) -> dict[str, int | None]:
+        """How many jobs each worker that was spared has begun, by queue; None: it has died all the same."""
+        book = self._reader.read_on()
+        begun = Counter(each.worker for each in book.executions)
+        spared = {queue: life.worker for queue, life in self._spared.items()}
+        return {queue: begun[worker] if worker in book.living else None for queue, worker in spared.items()}
+
+    def _first(self) -> dict[str, Life]:
+        """The worker in the first slot of each kind, which is the first to be given work; once the ledger has it."""
+
+        def first() -> dict[str, Life]:
+            lives = sorted(self._reader.read_on().living.values(), key=lambda life: life.slot, reverse=True)
+            return {life.queue: life for life in lives}
+
+        _wait_for(lambda: first().keys() == set(SERVED), WORK_OFF_WITHIN)
+        return first()
+
     def _offer(self, many: int) -> None:
-        """Jobs of 5 ms; one in ten for the remote crew. None is lost for having cost three workers."""
+        """Jobs of 5 ms; of forty, four are the remote crew's and two are commands. None is lost for three deaths."""
         if many < 1:
             return
-        queues = [REMOTE if (self.jobs + n) % 10 == 0 else FUNCTIONS for n in range(many)]
+        queues = [TURNS.get((self.jobs + n) % 40, FUNCTIONS) for n in range(many)]
         moment = clock()
         ids = self._store.jobs.add_many(
-            [NewJob("soak", queue, "work", {"ms": 5}, max_attempts=1000) for queue in queues]
+            [
+                NewJob("soak", queue, SPEAK if queue == COMMANDS else WORK, {"ms": 5}, max_attempts=1000)
+                for queue in queues
+            ]
         )
-        self._offered.update(dict.fromkeys(ids, moment))
+        self._offered.update((id, (queue, moment)) for id, queue in zip(ids, queues, strict=True))
 
-    def _kill(self) -> None:
-        """SIGKILL to the worker that has lived longest: nobody grows old."""
-        lives = sorted(self._reader.read_on().living.values(), key=lambda life: life.up_at)
+    def _kill(self) -> bool:
+        """SIGKILL to the worker that has lived longest, but for those that are spared."""
+        spared = {life.worker for life in self._spared.values()}
+        lives = [life for life in self._reader.read_on().living.values() if life.worker not in spared]
+        lives.sort(key=lambda life: life.up_at)
         if lives and strike(self._crew, self._store, KILL_BUSY, lives[0], SIGNALS[KILL_BUSY]):
             self.kills += 1
+        return True
 
-    def _forget(self) -> None:
-        words = [sys.executable, "-m", "rota", "prune", "--older", f"{round(self._keep * 1000)}ms"]
+    def _forget(self, older: float | None = None) -> bool:
+        keep = self._keep if older is None else older
+        words = [sys.executable, "-m", "rota", "prune", "--older", f"{round(keep * 1000)}ms", "--json"]
         env = self._crew.environment
-        subprocess.run(words, cwd=self._crew.folder, env=env, stdout=subprocess.DEVNULL, check=True)
+        told = subprocess.run(words, cwd=self._crew.folder, env=env, stdout=subprocess.PIPE, check=True).stdout
+        self._forgotten += json.loads(told)["jobs"]
+        return True
 
-    def _look(self) -> None:
-        """One sample of everything."""
+    def _look(self) -> bool:
+        """One sample of everything, put off while a worker is being replaced: to its crew each is some descriptors.
+
+        A command tells that it runs when its interpreter is up: that is no pickup.
+        """
         book = self._reader.read_on()
-        workers = [life.pid for life in book.living.values()]
-        waits = [each.started_at - self._offered[each.job] for each in book.executions[self._looked :]]
+        if len(book.living) < self._crew.workers and self._put_off < self._span / LOOKS:
+            self._put_off += TICK
+            return False
+        self._put_off = 0.0
+        sample = self._looks.take(self._spared)
+        begun = [(each.started_at, *self._offered[each.job]) for each in book.executions[self._looked :]]
         self._looked = len(book.executions)
-        database, wal = self._sizes()
-        sample = {"database": database, "write-ahead log": wal, "load": os.getloadavg()[0]}
-        watched: dict[str, list[int | None]] = {
-            "the orchestrator": [self._crew.main.pid],
-            "the remote orchestrator": [self._crew.orchestrators[FAR].pid],
-            "the API": [self._crew.api.pid if self._crew.api else None],
-            "a worker": [*workers],
-        }
-        for name, pids in watched.items():
-            memory, open_files = _memory(pids), _descriptors(pids)
-            sample |= {f"memory of {name}": max(memory)} if memory else {}
-            sample |= {f"descriptors of {name}": max(open_files)} if open_files else {}
-        if waits:
-            ms = [wait / 1000 for wait in waits]
-            sample |= {"pickup, p50": percentile(ms, 0.5), "pickup, p99": percentile(ms, 0.99)}
+        if waits := [(at - moment) / 1000 for at, queue, moment in begun if queue != COMMANDS]:
+            sample |= {"pickup, p50": percentile(waits, 0.5), "pickup, p99": percentile(waits, 0.99)}
         self.samples.append(sample)
-        tell(f"{self.jobs:,} jobs, {self.kills} kills, {len(self.samples)} of {LOOKS} looks")
-
-    def _sizes(self) -> tuple[float, float]:
-        """The database and its write-ahead log, in megabytes."""
-        if self._crew.schema is None:
-            return _size(self._crew.database), _size(f"{self._crew.database}-wal")
-        with psycopg.connect(self._options.url) as connection:
-            found = connection.execute(SIZE, [self._crew.schema]).fetchone(), connection.execute(WAL).fetchone()
-        database, wal = (float(row[0] or 0) / MB if row else 0.0 for row in found)
-        return database, wal
-
-    def _left(self) -> int:
-        """Wait until every job has run through, by the ledger; how many have not."""
-        deadline = time.monotonic() + WORK_OFF_WITHIN
-        while True:
-            done = {each.job for each in self._reader.read_on().executions if each.outcome == "done"}
-            left = len(self._offered.keys() - done)
-            if not left or time.monotonic() > deadline:
-                return left
-            time.sleep(0.2)
+        tell(self._options.store, f"{self.jobs:,} jobs, {self.kills} kills, {len(self.samples)} of {LOOKS} looks")
+        return True
 
 
-def _memory(pids: list[int | None]) -> list[float]:
-    found = []
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/status", encoding="ascii") as file:
-                found += [int(line.split()[1]) * 1024 / MB for line in file if line.startswith("VmRSS")]
-        except OSError:  # it has just gone
-            pass
-    return found
+def astray(store: Store, offered: int, forgotten: int) -> int:
+    """How many of these jobs are not done by the store, or were neither forgotten nor are there."""
+    left = [job.status for job in every_job(store)]
+    return sum(status != jobs.DONE for status in left) + abs(offered - forgotten - len(left))
 
 
-def _descriptors(pids: list[int | None]) -> list[int]:
-    found = []
-    for pid in pids:
-        try:
-            found.append(len(os.listdir(f"/proc/{pid}/fd")))
-        except OSError:
-            pass
-    return found
-
-
-def _size(path: str) -> float:
-    return os.path.getsize(path) / MB if os.path.exists(path) else 0.0
+def _wait_for(fact: Callable[[], bool], within: float) -> None:
+    deadline = time.monotonic() + within
+    while not fact() and time.monotonic() < deadline:
+        time.sleep(0.2)
 
 
 def soak(options: argparse.Namespace) -> dict[str, Any]:
@@ -183,7 +203,7 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
         options.url = None
         if options.store == "postgres":
             options.url = until_the_end.enter_context(until_the_end.enter_context(server(durable=True)).database())
-        crew = Crew(folder, SHAPE, url=options.url)
+        crew = Crew(folder, SHAPE, APP, url=options.url, PYTHONPATH=ROOT)
         until_the_end.callback(crew.close)
         store = until_the_end.enter_context(crew.open())
         crew.start()
@@ -191,47 +211,90 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
             raise SystemExit(f"soak: the crew did not come up: see {crew.main.log}")
         soaking = Soak(crew, store, options)
         until_the_end.callback(soaking.close)
-        lost = soaking.run()
+        soaking.run()
+        run |= {"old": soaking.old}
         took, code = crew.stop()
-        run |= {"jobs": soaking.jobs, "kills": soaking.kills, "lost": lost, "stop_seconds": round(took, 2)}
-        run |= {"stop_code": code, "rows": flat.judged(soaking.samples), "loads": flat.loads(soaking.samples)}
+        run |= {"jobs": soaking.jobs, "kills": soaking.kills, "lost": soaking.lost, "astray": soaking.astray}
+        run |= {"captures_left": soaking.captures_left()}
+        run |= {"stop_seconds": round(took, 2), "stop_code": code, "rule": flat.RULE}
+        run |= {"rows": flat.judged(soaking.samples), "loads": flat.loads(soaking.samples)}
         run |= {"samples": soaking.samples}
     return run
 
 
+def at_once(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """A soak of each database, both at the same time, each by a program of its own."""
+    with tempfile.TemporaryDirectory(prefix="rota-soak-") as folder:
+        told = {store: os.path.join(folder, store) for store in STORES}
+        words = [sys.executable, "-m", "benchmarks.reliability.soak"]
+        words += [word for name in PACE for word in (f"--{name}", str(getattr(options, name)))]
+        started = [
+            subprocess.Popen([*words, "--store", store, "--json", path], cwd=ROOT, stdout=subprocess.DEVNULL)
+            for store, path in told.items()
+        ]
+        for process in started:
+            process.wait()
+        return [_read(store, path) for store, path in told.items()]
+
+
+def _read(store: str, path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            run: dict[str, Any] = json.load(file)
+    except FileNotFoundError:
+        raise SystemExit(f"soak: that of {store} did not come to its end") from None
+    return run
+
+
 def is_good(run: dict[str, Any]) -> bool:
-    """Whether nothing was lost, everything is flat, and it stopped well."""
-    return not run["lost"] and run["stop_code"] == 0 and all(row["flat"] for row in run["rows"])
+    """Whether nothing was lost, everything is flat, who was spared has grown old at work, and it stopped well."""
+    gone_or_left = run["lost"], run["astray"], run["captures_left"]
+    return (
+        not any(gone_or_left)
+        and all(run["old"].values())
+        and run["stop_code"] == 0
+        and all(row["flat"] for row in run["rows"])
+    )
 
 
-def tell(text: str) -> None:
-    print(f"soak: {text}", file=sys.stderr, flush=True)
+def tell(store: str, text: str) -> None:
+    print(f"soak: {store}: {text}", file=sys.stderr, flush=True)
+
+
+def show(run: dict[str, Any]) -> None:
+    """The table and what else decides."""
+    _report.show(f"soak: {run['minutes']:g} min on {run['store']}, {run['rate']:g} jobs/s", run["rows"], False)
+    begun = ", ".join(f"{queue} {'DEAD' if n is None else format(n, ',')}" for queue, n in run["old"].items())
+    print(
+        f"\n{run['jobs']:,} jobs, {run['lost']} lost, {run['astray']} astray in the store,"
+        f" {run['captures_left']} captures that were not forgotten;"
+        f" {run['kills']} workers killed; stopped in {run['stop_seconds']} s"
+    )
+    print(f"jobs of the workers that were spared: {begun}")
+    print(f"load of the machine in the three thirds: {', '.join(f'{load:g}' for load in run['loads'])}")
+    print("flat, and nothing lost\n" if is_good(run) else "NOT all is flat, or something was lost\n")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev soak", description="Steady load for long: is everything flat?")
     parser.add_argument("--minutes", type=float, default=6.0, help="how long")
-    parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite", help="which database")
+    parser.add_argument("--store", choices=(*STORES, BOTH), default="sqlite", help="which database")
     parser.add_argument("--rate", type=float, default=20.0, help="jobs a second")
     parser.add_argument("--churn", type=float, default=5.0, help="seconds between two kills of a worker")
-    parser.add_argument("--json", metavar="FILE", help="write what was measured there")
+    parser.add_argument("--json", metavar="FILE", help="write what was measured there; of both, by their names")
     parser.add_argument("--docs", action="store_true", help="write docs/reliability.md")
     options = parser.parse_args()
-    for name in ("minutes", "rate", "churn"):
+    for name in PACE:
         if getattr(options, name) <= 0:
             parser.error(f"--{name} must be more than 0")
-    run = soak(options)
-    save(run, options.json)
-    _report.show(f"soak: {run['minutes']:g} min on {run['store']}, {run['rate']:g} jobs/s", run["rows"], False)
-    print(f"\n{flat.RULE}")
-    print(
-        f"{run['jobs']:,} jobs, {run['lost']} lost; {run['kills']} workers killed; stopped in {run['stop_seconds']} s"
-    )
-    print(f"load of the machine in the three thirds: {', '.join(f'{load:g}' for load in run['loads'])}")
-    print("flat, and nothing lost" if is_good(run) else "NOT all is flat, or something was lost")
-    if options.docs:
+    runs = at_once(options) if options.store == BOTH else [soak(options)]
+    save({f"soak {run['store']}": run for run in runs} if options.store == BOTH else runs[0], options.json)
+    for run in runs:
+        show(run)
+    print(flat.RULE)
+    for run in runs if options.docs else ():
         publish(f"soak {run['store']}", {name: part for name, part in run.items() if name != "samples"})
-    return 0 if is_good(run) else 1
+    return 0 if all(map(is_good, runs)) else 1
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ INTRODUCTION = """\
 
 `rota COMMAND --help` says the same as this page. Text is for people: aligned, coloured on a terminal and never in a
 pipe, with control characters taken out. `--json` is for programs: one document on standard output and nothing else
-there; what a person should know goes to standard error. The [shapes](json.md) are a contract, and so are the [exit
+there; what a person should know goes to standard error. On a terminal the same document is laid out, with an escape
+such as `\\u009b` for each letter that could steer it. The [shapes](json.md) are a contract, and so are the [exit
 codes](errors.md).
 
 The database is `.rota/rota.db` in the current folder or the nearest one above; `--db` or `ROTA_DB` say otherwise, and

@@ -38,17 +38,18 @@ def page_of(runs: dict[str, Any]) -> str:
         "outage": part(last_run(), "outage"),
         "soak sqlite": _soak(runs.get("soak sqlite")),
         "soak postgres": _soak(runs.get("soak postgres")),
-        "flat": flat.RULE,
+        "flat": _rules([run for name, run in runs.items() if name.startswith("soak ")]),
     }
     return GAP.sub(lambda gap: gaps[gap[1]], TEMPLATE.read_text(encoding="utf-8"))
 
 
 def _taken(run: dict[str, Any]) -> str:
     told = f"**Taken on {run['taken']}** with rota {run['rota']}, on a shared machine with {_machine(run)}."
-    lengths = " or ".join(f"{each:g}" for each in sorted({storm["options"]["minutes"] for storm in run["storms"]}))
+    minutes = sorted({storm["options"]["minutes"] for storm in run["storms"]})
+    lengths = " or ".join(f"{each:g}" for each in minutes) + (" minute" if minutes == [1] else " minutes")
     seeds = ", ".join(_seeds(run["storms"], store) for store in pooled.stores(run["storms"]))
     note = f"\n{run['note']}" if "note" in run else ""
-    return f"{told}\nEach storm lasted {lengths} minutes, then the queue was worked off; {seeds}.{note}"
+    return f"{told}\nEach storm lasted {lengths}, then the queue was worked off; {seeds}.{note}"
 
 
 def _seeds(storms: list[dict[str, Any]], store: str) -> str:
@@ -83,13 +84,28 @@ def _mended(storms: list[dict[str, Any]], store: str) -> str:
     return table(("fault", *pooled.PARTS.values()), [[kind, *cells] for kind, cells in rows]) if rows else NOT_YET
 
 
+def _rules(runs: list[dict[str, Any]]) -> str:
+    """What flat means, by the rule that each soak was judged by."""
+    return join(*dict.fromkeys(run.get("rule", flat.RULE) for run in runs or [{}])).rstrip()
+
+
+def _came_to(run: dict[str, Any]) -> str:
+    """What became of the jobs; the store and the captures were not looked through in earlier soaks."""
+    told = f"{run['lost']} lost"
+    if "astray" in run:
+        told += (
+            f", {run['astray']} astray in the store, {run['captures_left']} captures left behind by what was forgotten"
+        )
+    return told
+
+
 def _soak(run: dict[str, Any] | None) -> str:
     if run is None:
         return NOT_YET
     where = pooled.LABELS[run["store"]]
     told = (
         f"**Taken on {run['taken']}** with rota {run['rota']}, on {where}, for {run['minutes']:g} minutes, on a shared"
-        f" machine with {_machine(run)}:\n{run['rate']:g} jobs a second, {run['jobs']:,} in all, {run['lost']} lost;"
+        f" machine with {_machine(run)}:\n{run['rate']:g} jobs a second, {run['jobs']:,} in all, {_came_to(run)};"
         f" {run['kills']} workers killed, one every {run['churn']:g} s; stopped in {run['stop_seconds']:g} s."
     )
     rows = [[cell_text(cell) for cell in row.values()] for row in run["rows"]]

@@ -91,6 +91,7 @@ def whole() -> dict[str, Any]:
             },
             "depth": depth("5,000,000"),
             "depth postgres": depth("1,000,000"),
+            "dead": {"benchmark": "dead", "rows": [{"dead rows": "1,000,000", "exchange p99 ms": 40.0, "ratio": 1.2}]},
             "http": {
                 "benchmark": "http",
                 "rows": [

@@ -53,6 +53,7 @@ MISSED: list[tuple[str, Callable[[dict[str, Any]], None]]] = [
     ("a killed worker's", lambda run: cell(run, "recovery", 0, "p99 ms", 251)),
     ("cost of a claim, SQLite", lambda run: cell(run, "depth", 1, "ratio ", 1.6)),
     ("cost of a claim, PostgreSQL", lambda run: cell(run, "depth postgres", 1, "ratio", 1.6)),
+    ("p99 of a crew's claim, PostgreSQL", lambda run: cell(run, "dead", 0, "ratio", 5.1)),
     ("idle crew", lambda run: cell(run, "crew sqlite", 5, "rota", 0.6)),
     ("orchestrator / HTTP", lambda run: cell(run, "http", 0, "MB", 46)),
     ("a hot verb of", lambda run: cell(run, "cli", 0, "p95 ms", 101)),
@@ -103,6 +104,7 @@ def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
 SMALLER: list[tuple[str, Callable[[dict[str, Any]], None]]] = [
     ("cost of a claim, SQLite", lambda run: run["parts"]["depth"]["rows"].pop()),
     ("cost of a claim, PostgreSQL", lambda run: run["parts"]["depth postgres"]["rows"].pop()),
+    ("p99 of a crew's claim, PostgreSQL", lambda run: cell(run, "dead", 0, "dead rows", "100,000")),
     (f"{QUIET} a job of 200 killed", lambda run: cell(run, "recovery", 0, "measured", 60)),
 ]
 

@@ -8,6 +8,7 @@ import pytest
 
 from rota.chaos import figures, report
 from rota.chaos.invariants import CHECKS, check, replay_of
+from rota.chaos.lookout import Lookout
 from rota.chaos.plan import POISON
 from rota.chaos.snapshot import Sample, Sourced
 from rota.chaos.system import Remains, Vitals
@@ -109,6 +110,16 @@ def of_another_queue(facts: list[tuple[int, list[list[Any]]]]) -> list[tuple[int
     return [*facts[:1], (1003, [told]), *facts[1:]]
 
 
+def through_and_again(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Job 11, which A had done, runs in B as well."""
+    more = [
+        {"what": "start", "worker": q.B, "pid": 101, "job": q.ONE, "token": 9, "at": 65},
+        {"what": "end", "worker": q.B, "pid": 101, "job": q.ONE, "token": 9, "outcome": "done", "at": 66},
+    ]
+    hurt_later = [{**line, "kind": "freeze"} if line["what"] == "fault" else line for line in lines]
+    return sorted([*hurt_later, *more], key=lambda line: line["at"])
+
+
 PLANTED: dict[str, Plant] = {
     "I1 a command that outlives its worker": with_lines(outlives),
     "I1 two handlers in one job": with_lines(still_running),
@@ -171,10 +182,10 @@ PLANTED: dict[str, Plant] = {
     "I15 a quarantine without deaths": with_job(q.TWO, status="failed", error="quarantined: cost 3 workers"),
     "I15 a death that no certificate tells of": with_job(q.TWO, deaths=2),
     "I15 poison that was done": lambda all: all.but(plan=q.poisoned()),
-    "I16 descriptors that leak": with_watch(after=Vitals(30, 2, 0)),
-    "I16 a thread that leaks": with_watch(after=Vitals(20, 3, 0)),
-    "I16 a zombie": with_watch(after=Vitals(20, 2, 1)),
-    "I16 a crew that did not become whole again": with_watch(after=None),
+    "I16 descriptors that leak": with_watch(after={"main": Vitals(30, 2, 0)}),
+    "I16 a thread that leaks": with_watch(after={"main": Vitals(20, 3, 0)}),
+    "I16 a zombie": with_watch(after={"main": Vitals(20, 2, 1)}),
+    "I16 a crew that did not become whole again": with_watch(after={}),
     "I17 one worker id for two processes": with_lines(born_twice),
     "I17 a worker that the store does not know": lambda all: all.but(workers={q.A: all.workers[q.A]}),
     "I21 an orchestrator that left by itself": with_watch(unasked_exits=(1,)),
@@ -188,6 +199,10 @@ PLANTED: dict[str, Plant] = {
     "I23 a log without the last commits": with_facts(lambda facts: facts[:8]),
     "I25 an older job that is left": with_facts(backwards),
     "I26 ready work beside idle workers": with_facts(late_claim),
+    "I30 a handler that runs again for no reason": with_lines(
+        lambda lines: [line for line in lines if line["what"] not in FAULT_LINES]
+    ),
+    "I30 a handler that was through and runs again": with_lines(through_and_again),
 }
 
 
@@ -273,18 +288,107 @@ def test_a_worker_that_was_only_frozen_should_not_have_died() -> None:
     assert len(figures.false_deaths(frozen(q.quiet()))) == 1
 
 
-def test_a_worker_whose_orchestrator_was_killed_may_be_lost() -> None:
+@pytest.mark.parametrize("with_a_job", [True, False])
+def test_a_worker_whose_orchestrator_was_killed_may_be_lost_but_not_with_a_job_in_hand(with_a_job: bool) -> None:
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 1022 * q.MS, "at": 22}
-    unhurt = with_lines(lambda lines: [*(line for line in lines if line["what"] not in FAULT_LINES), killed])(q.quiet())
+    idle = {"what": "end", "worker": q.A, "pid": 100, "job": q.TWO, "token": 2, "outcome": "done", "at": 21}
+    lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
+    book = q.book(sorted([*lines, killed, *([] if with_a_job else [idle])], key=lambda line: line["at"]))
     lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
-    assert figures.false_deaths(unhurt.but(certificates={q.A: lost})) == []
+    assert bool(figures.false_deaths(q.quiet().but(book=book, certificates={q.A: lost}))) == with_a_job
+
+
+@pytest.mark.parametrize(("frozen_at", "is_excused"), [(29, True), (31, False)])
+def test_two_may_have_a_job_at_once_only_when_the_first_ones_crew_stood_still_by_then(
+    frozen_at: int, is_excused: bool
+) -> None:
+    fault = {"what": "fault", "kind": "freeze crew", "workers": [q.A], "store_at": 0, "at": frozen_at, "crew": "main"}
+    lines = [line for line in still_running(q.LINES) if line["what"] not in FAULT_LINES]
+    frozen = q.quiet().but(book=q.book(sorted([*lines, fault], key=lambda line: line["at"])))
+    assert not {"I1", "I30"} & violated(frozen) if is_excused else {"I1"} <= violated(frozen)
+
+
+@pytest.mark.parametrize(("stopped_at", "is_false"), [(21, False), (23, True)])
+def test_a_worker_that_ends_with_a_job_in_hand_is_excused_only_by_a_stop_of_its_crew_while_it_lived(
+    stopped_at: int, is_false: bool
+) -> None:
+    killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 1022 * q.MS, "at": 20}
+    stopped = {"what": "fault", "kind": "freeze crew", "store_at": 1022 * q.MS, "at": stopped_at}
+    lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
+    book = q.book(sorted([*lines, killed, stopped], key=lambda line: line["at"]))
+    lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
+    assert bool(figures.false_deaths(q.quiet().but(book=book, certificates={q.A: lost}))) == is_false
+
+
+@pytest.mark.parametrize(("who", "token", "is_excused"), [(q.B, 0, True), (q.A, 0, False), (q.B, 4, False)])
+def test_only_who_was_stopped_past_its_lease_may_begin_with_a_token_that_it_has_lost(
+    who: str, token: int, is_excused: bool
+) -> None:
+    stopped = {"what": "fault", "kind": "freeze crew", "workers": [who], "store_at": 1022 * q.MS, "at": 35, "lasts": 0}
+    lines = [{**line, "token": token} if line.get("token") == 5 else line for line in q.LINES]
+    book = q.book(sorted([*lines, stopped], key=lambda line: line["at"]))
+    assert ("I2" not in violated(q.quiet().but(book=book))) == is_excused
+    told = Lookout(in_order=True).look(book, [], [])
+    assert ("I2" not in {each.invariant for each in told}) == is_excused
+
+
+@pytest.mark.parametrize(("seconds", "is_excused"), [(4, True), (6, False)])
+def test_a_worker_may_be_unknown_only_when_its_orchestrator_was_hit_as_it_began(seconds: int, is_excused: bool) -> None:
+    killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 0, "at": seconds * 1_000_000, "crew": "main"}
+    slots = tuple(slot.but(crew="main") for slot in q.quiet().slots)
+    unknown = with_more(killed)(q.quiet()).but(slots=slots, workers={q.A: q.quiet().workers[q.A]})
+    assert ("I17" not in violated(unknown)) == is_excused
+
+
+@pytest.mark.parametrize(
+    ("late", "is_violated"), [(0, False), (1, True)], ids=["one that was lost", "that of the commit"]
+)
+def test_what_a_job_waits_for_is_done_when_the_run_is_over_that_was_committed(late: int, is_violated: bool) -> None:
+    """Of two runs of job 11 the one with token 1 is committed; job 14, which waits for it, begins at 60."""
+    lines = [line for line in q.LINES if line.get("job") != q.ONE]
+    for token in (0, 1):
+        told = {"worker": q.B, "pid": 101, "job": q.ONE, "token": token}
+        ended_at = 65 if token == late else 11
+        lines += [
+            {**told, "what": "start", "at": 9 + token},
+            {**told, "what": "end", "outcome": "done", "at": ended_at},
+        ]
+    book = q.book(sorted(lines, key=lambda line: line["at"]))
+    assert ("I4" in violated(q.quiet().but(book=book))) == is_violated
+
+
+def test_what_a_storm_could_not_show_is_not_told_as_checked() -> None:
+    told = report.document(q.quiet())
+    assert "I10" in told["invariants_not_tried"] and "I10" not in told["invariants_checked"]
+    paused = with_more({"what": "paused", "queue": "storm-commands", "at": 45})(q.quiet())
+    assert "I10" in report.document(paused)["invariants_checked"]
 
 
 def test_mending_is_measured_from_the_fault_to_the_certificate_and_to_the_next_start() -> None:
-    mending = figures.mendings(q.quiet())["kill busy"]
+    mending = figures.mendings(q.quiet())["kill busy, another idle"]
     assert mending.seen is not None and mending.seen.most == 2.0
     assert mending.rerun is not None and mending.rerun.most == 0.0  # 9 µs
     assert mending.refilled is None
+
+
+@pytest.mark.parametrize(
+    ("pauses", "is_told_apart"),
+    [
+        ([(1010, "pause", "storm"), (1030, "resume", "storm")], False),
+        ([(1010, "pause", "*"), (1030, "resume", "*")], False),
+        ([(1021, "pause", "storm"), (1022, "resume", "storm")], False),
+        ([(1010, "pause", "storm"), (1015, "resume", "storm")], True),
+        ([(1010, "pause", "other")], True),
+        ([(1030, "pause", "storm")], True),
+    ],
+    ids=str,
+)
+def test_a_job_of_a_paused_queue_waits_though_another_worker_is_idle(
+    pauses: list[tuple[int, str, str]], is_told_apart: bool
+) -> None:
+    facts = [*q.FACTS, *((at, [["queue", verb, queue, {}]]) for at, verb, queue in pauses)]
+    events = tuple(q.events(sorted(facts, key=lambda fact: fact[0])))
+    assert ("kill busy, another idle" in figures.mendings(q.quiet().but(events=events))) == is_told_apart
 
 
 def test_a_fault_whose_victim_had_gone_is_no_fault() -> None:
@@ -314,6 +418,6 @@ def test_one_whose_orchestrator_was_killed_while_it_was_started_is_no_false_deat
 ) -> None:
     """It counts as registered at 1000 ms: its orchestrator's last change may have been under way for a while."""
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": killed_at * q.MS - 1, "at": 21, "crew": crew}
-    lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
+    lines = [line for line in q.LINES if line["what"] not in FAULT_LINES and line.get("token") != 2]
     snapshot = q.quiet().but(book=q.book([*lines, killed]), slots=tuple(s.but(crew="main") for s in q.quiet().slots))
     assert bool(figures.false_deaths(snapshot)) == is_false

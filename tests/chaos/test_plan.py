@@ -10,14 +10,21 @@ from rota.chaos.crew import SETTINGS
 from rota.chaos.plan import (
     COMMANDS,
     COROUTINES,
+    CRASH,
+    CUT,
+    FATAL,
     FREEZE,
+    FREEZE_CREW,
     FUNCTIONS,
     HANG,
+    HOLD,
     HTTP,
+    KILL_API,
     KILL_BUSY,
-    KINDS,
+    KILL_ORCHESTRATOR,
     LONGEST_FREEZE,
     LOOPS,
+    PEOPLE,
     POISON,
     REMOTE,
     SOURCED,
@@ -26,7 +33,8 @@ from rota.chaos.plan import (
     draw,
 )
 from rota.core.health import HealthPolicy
-from rota.core.times import parse_duration
+from rota.core.orchestrator import LEASE
+from rota.core.times import SECOND, parse_duration
 
 
 def test_a_seed_draws_the_same_plan_again_and_another_seed_another() -> None:
@@ -45,8 +53,9 @@ def test_every_job_is_offered_once_and_waits_only_for_jobs_of_earlier_offers(see
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_kind_of_fault_is_drawn_and_some_jobs_are_poison_with_a_job_that_waits_for_them(seed: int) -> None:
-    plan = draw(Options(seed, jobs=600, faults=len(KINDS)))
-    assert Counter(fault.kind for fault in plan.faults) == Counter(KINDS)
+    options = Options(seed, jobs=600, minutes=0.5)
+    plan = draw(options.but(faults=len(options.kinds)))
+    assert Counter(fault.kind for fault in plan.faults) == Counter(options.kinds)
     poison = {job.number for job in plan.jobs.values() if job.kind == POISON}
     assert 1 <= len(poison) <= 5
     assert any(set(job.after) & poison for job in plan.jobs.values())
@@ -55,7 +64,22 @@ def test_every_kind_of_fault_is_drawn_and_some_jobs_are_poison_with_a_job_that_w
 def test_as_many_faults_are_drawn_as_asked_for() -> None:
     assert len(draw(Options(1, faults=0)).faults) == 0
     assert len(draw(Options(1, faults=3)).faults) == 3
-    assert len(draw(Options(1, minutes=2)).faults) == 80
+    assert len(draw(Options(1, minutes=2)).faults) == 80 + 2
+
+
+def test_in_each_whole_minute_a_crew_stands_still_for_longer_than_its_lease() -> None:
+    faults = [fault for fault in draw(Options(1, minutes=3.5)).faults if fault.kind == FREEZE_CREW]
+    assert len(faults) == 3 and all(LEASE < fault.lasts <= LEASE + 4 * SECOND for fault in faults)
+    assert FREEZE_CREW not in {fault.kind for fault in draw(Options(1, minutes=0.9)).faults}
+
+
+def test_only_what_can_be_broken_is_drawn() -> None:
+    file, server, own = Options(1), Options(1, store="postgres"), Options(1, store="postgres", own_server=True)
+    assert HOLD in file.kinds and not {CUT, CRASH} & {*file.kinds}
+    assert CUT in server.kinds and not {HOLD, CRASH} & {*server.kinds}
+    assert {CUT, CRASH} <= {*own.kinds} and HOLD not in own.kinds
+    assert KILL_API in file.kinds and KILL_API not in Options(1, others=False).kinds
+    assert {*PEOPLE, *FATAL, KILL_ORCHESTRATOR} <= {*file.kinds} & {*own.kinds}
 
 
 def test_jobs_are_drawn_for_every_kind_of_worker_and_each_is_served() -> None:

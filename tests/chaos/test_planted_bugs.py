@@ -72,6 +72,7 @@ BUGS = {
     "leaves_events_out": "I23",
     "claims_the_newest_first": "I25",
     "ignores_a_queues_limit": "I29",
+    "releases_what_was_done": "I30",
 }
 NONE = ""
 AT_A_TIME = 3

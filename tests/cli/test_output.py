@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import subprocess
+import termios
 from typing import TYPE_CHECKING
 
 from tests.support.eventually import eventually
@@ -17,23 +18,23 @@ if TYPE_CHECKING:
 NASTY = "\x1b[31mred\x1b[0m \x07bell \x9b2J \u202eright-to-left\rreturn"
 
 
-def on_terminal(shell: Shell, *words: str | int, **env: str) -> str:
+def on_terminal(shell: Shell, *words: str | int, width: int = 80, **env: str) -> str:
     """What a call prints on a terminal."""
     ours, theirs = pty.openpty()
-    try:
-        given = environment(TERM="xterm", **shell.env, **env)
-        command = [ROTA, *map(str, words)]
-        subprocess.run(command, cwd=shell.folder, env=given, stdout=theirs, stderr=theirs, check=False)
-    finally:
+    termios.tcsetwinsize(theirs, (24, width))
+    given = environment(TERM="xterm", **shell.env, **env)
+    command = [ROTA, *map(str, words)]
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=shell.folder, env=given, stdin=nothing, stdout=theirs, stderr=theirs):
         os.close(theirs)
-    text = b""
-    try:
-        while piece := os.read(ours, 65536):
-            text += piece
-    except OSError:  # the end of a terminal that nobody writes to any more
-        pass
-    finally:
-        os.close(ours)
+        text = b""
+        try:
+            while piece := os.read(ours, 65536):
+                text += piece
+        except OSError:  # the end of a terminal that nobody writes to any more
+            pass
+        finally:
+            os.close(ours)
     return text.decode()
 
 
@@ -86,6 +87,14 @@ def test_text_of_any_language_survives(shell: Shell) -> None:
         assert shell.exporting(**env).ask("show", id)["title"] == title
         assert shell.exporting(**env).call("show", id).returncode == 0
     assert title in shell.say("show", id)
+
+
+def test_a_terminal_of_few_letters_gets_json_in_those_that_all_have(shell: Shell) -> None:
+    """In UTF-8 the second byte of ś is what such a terminal takes for the begin of a command."""
+    title = "ś 日本語 \x9b2J"
+    shell.add(title)
+    printed = on_terminal(shell, "show", 1, "--json", PYTHONIOENCODING="latin-1")
+    assert printed.isascii() and json.loads(printed)["title"] == title
 
 
 def test_json_is_one_document_even_when_a_database_is_made(bare: Shell) -> None:

@@ -260,6 +260,86 @@ def test_who_may_do_what(rota: Terminal, url: str, kind: str) -> None:
     assert did == MAY[kind]
 
 
+# What they may do with each table, each sequence and the schema, whoever they have that from: enqueue, worker, read.
+RIGHTS = {
+    "boot": ("", "SELECT", "SELECT"),
+    "certificate": ("", "SELECT INSERT UPDATE", "SELECT"),
+    "dependency": ("SELECT INSERT", "SELECT INSERT", "SELECT"),
+    "event": ("SELECT(facts xid) INSERT", "SELECT INSERT", "SELECT"),
+    "event_id_seq": ("", "", ""),
+    "job": ("SELECT INSERT UPDATE(dependents)", "SELECT INSERT UPDATE DELETE", "SELECT"),
+    "meter": ("", "SELECT INSERT UPDATE(n total)", "SELECT"),
+    "meter_mark": ("", "SELECT", "SELECT"),
+    "migration": ("SELECT", "SELECT", "SELECT"),
+    "number": ("", "SELECT UPDATE", "SELECT"),
+    "number_job": ("USAGE", "USAGE", ""),
+    "number_token": ("", "USAGE", ""),
+    "orchestrator": ("", "SELECT INSERT UPDATE", "SELECT"),
+    "pulse": ("", "SELECT UPDATE", "SELECT"),
+    "queue": (
+        "SELECT INSERT(created_at name) UPDATE(created_at)",
+        "SELECT INSERT(created_at name) UPDATE(created_at failures pause_reason paused_at paused_by rate_next_at)",
+        "SELECT",
+    ),
+    "ripple": ("", "SELECT INSERT UPDATE DELETE", "SELECT"),
+    "run": ("", "SELECT INSERT DELETE", "SELECT"),
+    "schedule": ("", "SELECT INSERT UPDATE", "SELECT"),
+    "slot": ("", "SELECT INSERT UPDATE", "SELECT"),
+    "source": ("", "SELECT INSERT UPDATE", "SELECT"),
+    "source_memory": ("", "SELECT INSERT UPDATE DELETE", "SELECT"),
+    "tally": ("SELECT INSERT UPDATE(n)", "SELECT INSERT UPDATE(n) DELETE", "SELECT"),
+    "the schema": ("USAGE", "USAGE", "USAGE"),
+    "token": ("", "", ""),
+    "worker": ("", "SELECT INSERT UPDATE", "SELECT"),
+}
+OF_TABLES = ["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"]
+OF_SEQUENCES = ["USAGE", "SELECT", "UPDATE"]
+OF_SCHEMAS = ["USAGE", "CREATE"]
+# Each thing with what a role may do to the whole of it, and which columns it may do that to.
+CATALOGUE = """
+WITH may (about, what) AS (VALUES ('r', %(tables)s::text[]), ('S', %(sequences)s), ('n', %(schemas)s))
+SELECT relname, privilege, CASE about WHEN 'r' THEN has_table_privilege(%(role)s, c.oid, privilege)
+    ELSE has_sequence_privilege(%(role)s, c.oid, privilege) END,
+    (SELECT string_agg(attname, ' ' ORDER BY attname) FROM pg_attribute
+     WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND about = 'r'
+     AND CASE WHEN privilege IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES')
+        THEN has_column_privilege(%(role)s, c.oid, attnum, privilege) END)
+FROM pg_class AS c JOIN may ON about = CASE relkind WHEN 'S' THEN 'S' ELSE 'r' END, unnest(what) AS privilege
+WHERE relnamespace = %(schema)s::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+UNION ALL SELECT 'the schema', privilege, has_schema_privilege(%(role)s, %(schema)s, privilege), NULL
+FROM may, unnest(what) AS privilege WHERE about = 'n'
+"""
+
+
+def rights(connection: psycopg.Connection[Any], schema: str, kind: str) -> dict[str, str]:
+    """What a role may do, by the names of tables and sequences."""
+    maintain = ["MAINTAIN"] if connection.info.server_version >= 170000 else []
+    asked = {"tables": [*OF_TABLES, *maintain], "sequences": OF_SEQUENCES, "schemas": OF_SCHEMAS}
+    found: dict[str, list[str]] = {}
+    for name, privilege, whole, columns in connection.execute(
+        CATALOGUE, {**asked, "role": role(schema, kind), "schema": schema}
+    ):
+        words = found.setdefault(name, [])
+        if whole or columns:
+            words.append(privilege if whole else f"{privilege}({columns})")
+    return {name: " ".join(words) for name, words in found.items()}
+
+
+def test_each_role_has_these_rights_and_no_others(rota: Terminal, url: str) -> None:
+    rota.say("init")
+    rota.say("migrate", "--roles")
+    where = address(url)
+    with psycopg.connect(where.conninfo) as connection:
+        for place, kind in enumerate(("enqueue", "worker", "read")):
+            assert rights(connection, where.schema, kind) == {name: each[place] for name, each in RIGHTS.items()}, kind
+        powers = connection.execute(
+            "SELECT DISTINCT rolsuper, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication, rolbypassrls "
+            "FROM pg_roles WHERE rolname = ANY(%s)",
+            [[role(where.schema, kind) for kind in KINDS]],
+        ).fetchall()
+    assert powers == [(False,) * 6]
+
+
 def test_what_was_made_by_one_is_the_owners_to_migrate(rota: Terminal, url: str) -> None:
     rota.say("init")
     rota.say("migrate", "--roles")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -69,3 +70,11 @@ def test_an_endless_line_keeps_no_memory_and_ends_with_its_line() -> None:
         assert len(decoder._rest) <= frames.LARGEST + 65536
     assert decoder.rubbish >= 1
     assert decoder.feed(b"\n" + encode(frames.DONE, {"token": 2})) == [Frame(frames.DONE, {"token": 2})]
+
+
+def test_a_long_line_that_comes_in_small_pieces_takes_no_time_for_each_of_them() -> None:
+    line, decoder = encode(frames.DONE, {"result": "x" * (frames.LARGEST // 2)}), Decoder()
+    began = time.process_time()
+    found = [frame for at in range(0, len(line), 16) for frame in decoder.feed(line[at : at + 16])]
+    assert [frame.kind for frame in found] == [frames.DONE]
+    assert time.process_time() - began < 1, "each piece is looked at once"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
-from rota.core.jsontext import Raw, compact, encode
+from rota.core.jsontext import Raw, compact, encode, shown
 from rota.store import payload
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -43,6 +43,22 @@ def test_without_an_indent_there_is_no_room_and_no_line_end(value: object) -> No
 
 def test_raw_text_is_written_as_it_stands() -> None:
     assert encode({"payload": Raw('{"a":  1}')}) == '{"payload":{"a":  1}}'
+
+
+@given(VALUES, st.integers(0, 8), st.booleans())
+def test_shown_on_a_terminal_it_reads_back_as_the_same_in_printable_letters(
+    value: object, indent: int, ascii_only: bool
+) -> None:
+    text = shown(encode(value, indent), ascii_only)
+    assert json.loads(text) == value
+    assert all(letter.isprintable() or letter == "\n" for letter in text)
+    assert text.isascii() or not ascii_only
+
+
+def test_what_steers_a_terminal_is_shown_as_an_escape_in_raw_text_too() -> None:
+    raw = Raw('{"a":\t"\x7f\x9b2J\u202e\U000e0001",\r"b": "é"}')
+    assert shown(encode([raw])) == r'[{"a": "\u007f\u009b2J\u202e\udb40\udc01", "b": "é"}]'
+    assert shown(encode([raw]), ascii_only=True).endswith(r' "b": "\u00e9"}]')
 
 
 def test_tuples_are_lists() -> None:

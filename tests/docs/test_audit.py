@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:
@@ -19,9 +21,10 @@ UNKNOWN = {"name": "ours", "skip_reason": "Dependency not found and could not be
 
 
 def audit(folder: Path, script: str) -> tuple[int, str]:
-    """The audit with this in the place of pip-audit, which must be asked about the lock."""
+    """The audit with this in the place of pip-audit, which must be asked about every lock."""
     tool = folder / "pip-audit"
-    tool.write_text(f'#!/bin/sh\ncase "$*" in *requirements/dev.txt) ;; *) exit 9 ;; esac\n{script}\n')
+    asked = "".join(f'*"-r {lock}"' for lock in sorted((ROOT / "requirements").glob("*.txt")))
+    tool.write_text(f'#!/bin/sh\ncase "$*" in {asked}*) ;; *) exit 9 ;; esac\n{script}\n')
     tool.chmod(0o755)
     words = [sys.executable, str(ROOT / "requirements" / "audit.py")]
     env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
@@ -53,6 +56,12 @@ def test_what_could_not_be_looked_up_is_said_aloud_and_passes(tmp_path: Path) ->
         "audit: NOT AUDITED: of 1 dependencies none of them could be looked up\n",
     )
     assert "NOT AUDITED: of 2 dependencies not ours" in audit(tmp_path, reporting(SOUND, UNKNOWN))[1]
+
+
+@pytest.mark.parametrize("answer", ['{"fixes": []}', '{"dependencies": null}', "[]", "7"])
+def test_an_answer_without_the_dependencies_fails_and_is_shown(tmp_path: Path, answer: str) -> None:
+    code, said = audit(tmp_path, f"echo '{answer}'")
+    assert code == 1 and said.startswith("audit: pip-audit answered with something else") and answer in said
 
 
 def test_check_runs_it_and_the_rules_on_security() -> None:

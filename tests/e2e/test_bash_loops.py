@@ -46,26 +46,18 @@ def all_done_under_watch(yard: Yard, jobs: list[int]) -> bool:
 
 
 @every_loop
-def test_every_job_is_done_once_though_one_outlasts_two_beats(yard_with: MakeYard, loop: str) -> None:
+def test_every_job_is_done_once_though_one_outlasts_two_beats_and_no_call_fails(yard_with: MakeYard, loop: str) -> None:
     yard = yard_with(**QUICK_BEATS)
-    jobs = yard.add("quick", "slow", "quick", "quick", "quick")
+    jobs = yard.add("quick", "slow", "quick", "quick")
     yard.start(loop)
-    eventually(lambda: all_done_under_watch(yard, jobs), within=60)
-    eventually(lambda: len(yard.ends()) == len(jobs))
+    eventually(lambda: all_done_under_watch(yard, jobs), within=60, every=0.5)
+    eventually(lambda: len(yard.calls("claim:release")) == len(jobs) and yard.calls("claim null"))
 
-    assert sorted(yard.starts()) == jobs
+    assert sorted(yard.starts()) == jobs == sorted(yard.ends())
     for job in jobs:
         assert [run["status"] for run in yard.rota("runs", str(job))] == ["completed"]
-
-
-@every_loop
-def test_no_call_of_a_loop_fails_but_for_losing_a_race_or_finding_nothing(yard_with: MakeYard, loop: str) -> None:
-    yard = yard_with()
-    jobs = yard.add("quick", "quick", "quick", "quick")
-    yard.start(loop)
-    eventually(lambda: len(yard.calls("claim:release")) == len(jobs) and yard.calls("claim null"), within=60)
-
     for code, words in yard.calls():
+        # Only losing a race or finding nothing is no failure.
         allowed = {NOTHING_READY} if words.startswith("claim null") else {0, 4} if words.startswith("claim ") else {0}
         assert code in allowed, words
 
@@ -83,16 +75,6 @@ def test_sigterm_lets_the_job_in_hand_end_and_deregisters(yard_with: MakeYard, l
     assert [yard.status(job) for job in jobs] == ["done"] * len(jobs)
 
 
-@every_loop
-def test_sigterm_deregisters_an_idle_loop(yard_with: MakeYard, loop: str) -> None:
-    yard = yard_with()
-    process = yard.start(loop)
-    eventually(lambda: len(set(yard.calls("worker heartbeat"))) == LOOPS[loop])
-    yard.terminate(process)
-
-    assert list(yard.workers().values()) == ["stopped"] * LOOPS[loop]
-
-
 def test_sigterm_to_a_loop_and_its_model_gives_the_job_back(yard_with: MakeYard) -> None:
     yard = yard_with(SLOW="600")
     (job,) = yard.add("slow")
@@ -107,9 +89,9 @@ def test_sigterm_to_a_loop_and_its_model_gives_the_job_back(yard_with: MakeYard)
 
 
 @every_loop
-def test_an_empty_queue_does_not_spin(yard_with: MakeYard, loop: str) -> None:
+def test_an_empty_queue_does_not_spin_and_sigterm_deregisters_who_waits(yard_with: MakeYard, loop: str) -> None:
     yard, loops = yard_with(), LOOPS[loop]
-    yard.start(loop)
+    process = yard.start(loop)
     eventually(lambda: len(yard.calls("claim null")) >= loops)
     before, started = len(yard.calls()), time.monotonic()
     eventually(lambda: len(yard.calls("claim null")) >= 2 * loops)
@@ -117,6 +99,11 @@ def test_an_empty_queue_does_not_spin(yard_with: MakeYard, loop: str) -> None:
     assert time.monotonic() - started > 3, "each turn waits for work for up to 5 s"
     assert len(yard.calls()) - before <= 5 * loops, "a turn is a beat, a look and a wait"
     assert {code for code, _ in yard.calls("claim null")} == {NOTHING_READY}
+
+    # A bash that is signalled while it begins or ends a `$(...)` may hang: that is not what is tried here.
+    eventually(lambda: yard.waits_for_work(process))
+    yard.terminate(process)
+    assert list(yard.workers().values()) == ["stopped"] * loops
 
 
 def test_a_waiting_loop_takes_a_new_job_without_waiting_to_the_end(yard_with: MakeYard) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -87,6 +88,10 @@ class Yard:
             os.kill(pid, signal.SIGTERM)
         assert loop.wait(30) == 0, "the trap ends with exit 0"
 
+    def waits_for_work(self, loop: subprocess.Popen[bytes]) -> bool:
+        """Whether each of the shells that loop waits in `claim null`."""
+        return all(any(b"\0claim\0null\0" in words for words in _children(pid).values()) for pid in _shells(loop.pid))
+
     def calls(self, of: str = "") -> list[tuple[int, str]]:
         """The calls of `tx` that are over, with their exit codes, oldest first; or those that begin so."""
         found = [line.partition(" ") for line in self._lines("calls")]
@@ -124,6 +129,13 @@ class Yard:
 def _shells(pid: int) -> list[int]:
     """The looping shells of a script: its subshells where it does nothing but wait for them, else itself."""
     words = Path(f"/proc/{pid}/cmdline").read_bytes()
-    if b"/loops/parallel.sh" not in words:
-        return [pid]
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return list(_children(pid)) if b"/loops/parallel.sh" in words else [pid]
+
+
+def _children(pid: int) -> dict[int, bytes]:
+    """The children of a process, and the words of each."""
+    found: dict[int, bytes] = {}
+    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        with contextlib.suppress(FileNotFoundError):
+            found[child] = Path(f"/proc/{child}/cmdline").read_bytes()
+    return found

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import resource
 from typing import TYPE_CHECKING
 
 from rota.chaos.system import vitals
 from tests.support.eventually import eventually
+from tests.support.processes import resident
 
 if TYPE_CHECKING:
     from tests.support.crews import Crew
@@ -35,9 +35,3 @@ def test_five_hundred_crashes_leave_no_descriptor_thread_zombie_or_memory(crew: 
     eventually(is_as_before)
     assert crew.stop() == 0
     assert crew.processes() == []
-
-
-def resident(pid: int) -> int:
-    """How many bytes of memory a process has."""
-    with open(f"/proc/{pid}/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()

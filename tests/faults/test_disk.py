@@ -6,17 +6,15 @@ import os
 import subprocess
 import sys
 from ast import literal_eval
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from rota.core.job import NewJob
 from rota.settings import Settings
 from rota.store.open import open_store
 from tests.support.processes import OPEN
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 # A mount namespace of its own: nobody else sees what is mounted there, and it is gone with the process.
+ROOT = Path(__file__).parents[2]
 UNSHARE = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 
 FULL = """
@@ -58,6 +56,56 @@ def test_a_full_disk_is_told_nothing_is_acknowledged_and_with_room_it_works_agai
     assert said == f"the disk of {tmp_path}/rota.db is full: nothing was changed; make room and try again"
     assert all_kept, "what was acknowledged is there, and nothing else"
     assert count > 10 and works and integrity == "ok"
+
+
+CREW = '''
+import pathlib
+from tests.support.crews import Crew, children
+from tests.support.eventually import eventually
+BIG = """
+@app.task(queue="tag")
+def big(name: str) -> str:
+    hold(name)
+    return name * 200_000
+"""
+folder, small = map(pathlib.Path, sys.argv[1:])
+crew = Crew(folder, ROTA_DB=f"{small}/rota.db")
+try:
+    crew.teach(BIG)
+    crew.start("tag=2")
+    ids = [crew.add("big", name=name) for name in "ab"] + [crew.add("tag", n=n) for n in range(20)]
+    eventually(lambda: crew.held_by("a") and crew.held_by("b"))
+    workers = children(crew.pid)
+    with open(small / "ballast", "wb", buffering=0) as ballast:
+        try:
+            while True:
+                ballast.write(bytes(4096))
+        except OSError:
+            pass
+        for name in "ab":
+            crew.let_go(name)
+        eventually(lambda: crew.said("is full"))
+        assert [crew.app.jobs.get(id).status for id in ids[:2]] == ["active"] * 2, "nothing is half there"
+        ballast.truncate(0)
+    crew.done(*ids)
+    assert [crew.app.jobs.get(id).result for id in ids[:2]] == ["a" * 200_000, "b" * 200_000]
+    assert [[run.verb for run in crew.app.claims.runs(id)] for id in ids] == [["finish"]] * 22
+    assert len(crew.ledger()) == 22, "each ran once"
+    assert children(crew.pid) == workers and crew.deaths() == []
+    assert crew.stop() == 0
+    assert crew.app.store.database.integrity() == "ok"
+finally:
+    crew.end()
+'''
+
+
+def test_a_crew_whose_disk_is_full_waits_with_its_outcomes_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    script = 'mount -t tmpfs -o size=3m none "$2" && exec "$3" -c "$4" "$1" "$2"'
+    words = [*UNSHARE, "sh", "-c", script, "sh", str(tmp_path), str(small), sys.executable, OPEN + CREW]
+    ran = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert ran.returncode == 0, (ran.stderr, (tmp_path / "log").read_text())
 
 
 # Each acknowledged id is on the pipe before the next change begins. Payloads of this size make checkpoints happen too.

@@ -6,28 +6,19 @@ import os
 import re
 import signal
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rota.core.claim import COMPLETED
-from tests.support.crews import is_alive
+from tests.support.crews import POINTS, children, is_alive
 from tests.support.eventually import eventually
+from tests.support.struck import strike, struck_by
 
 if TYPE_CHECKING:
     from tests.support.crews import Crew
 
-HOOK = Path(__file__).parents[1] / "support" / "points"
 JOBS = 60
-
-
-def strike(crew: Crew, point: str, number: signal.Signals, nth: int, word: str) -> Path:
-    """From now on the processes of this crew look out for the point; the file that tells that one was there."""
-    file = crew.folder / "struck"
-    crew.env["PYTHONPATH"] = str(HOOK)
-    crew.env["ROTA_TEST_POINT"] = f"{point} {number.name} {nth} {word} {file}"
-    return file
 
 
 def executed(crew: Crew) -> Counter[int]:
@@ -57,15 +48,22 @@ def test_an_orchestrator_killed_there_costs_no_job_a_second_run(crew: Crew, poin
     assert sum(slot.history.lifetime for slot in crew.app.store.slots.all()) == 0
 
 
-def test_an_orchestrator_killed_between_a_death_and_its_certificate_writes_it_the_next_time(crew: Crew) -> None:
-    strike(crew, "rota.crew.reaped", signal.SIGKILL, 1, "orchestrator")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda number: number.name)
+def test_an_orchestrator_that_ends_or_freezes_between_a_death_and_its_certificate_writes_it_afterwards(
+    crew: Crew, number: signal.Signals
+) -> None:
+    struck = strike(crew, "rota.crew.reaped", number, 1, "orchestrator")
     crew.start("tag=2")
     id = crew.add("hold", name="a")
     pid = eventually(lambda: crew.held_by("a"))
     os.kill(pid, signal.SIGKILL)
-    assert crew.wait() == -signal.SIGKILL
+    frozen = struck_by(struck)
     crew.let_go("a")
-    crew.start("tag=2")
+    if number == signal.SIGSTOP:
+        os.kill(frozen, signal.SIGCONT)
+    else:
+        assert crew.wait() == -signal.SIGKILL
+        crew.start("tag=2")
     check_all_settled_once(crew, [id])
     assert (crew.app.jobs.get(id).attempts, crew.app.jobs.get(id).deaths) == (2, 1)
     assert [certificate.job for certificate in crew.deaths() if certificate.job] == [id]
@@ -89,7 +87,7 @@ def test_an_orchestrator_frozen_before_a_commit_is_waited_for_and_costs_no_job_a
     ids = [job.id for job in crew.app.enqueue_many(crew.new("tag", n=n) for n in range(JOBS))]
     struck = strike(crew, "rota.store.commit", signal.SIGSTOP, 6, "orchestrator")
     crew.start("tag=2")
-    frozen = int(eventually(lambda: struck.exists() and struck.read_text()))
+    frozen = struck_by(struck)
     before = executed(crew)
     beside = crew.start_beside()
     eventually(lambda: crew.said(f"process {frozen} (") or executed(crew) - before)
@@ -101,8 +99,35 @@ def test_an_orchestrator_frozen_before_a_commit_is_waited_for_and_costs_no_job_a
     assert executed(crew) == dict.fromkeys(range(JOBS), 1)
 
 
+@pytest.mark.parametrize(  # on SQLite only where its other thread cannot have the write lock
+    ("crew", "point", "nth"),
+    [("sqlite", "store.committed", 6), ("postgres", "crew.hand", 1), ("postgres", "crew.started", 2)],
+    indirect=["crew"],
+)
+def test_an_orchestrator_frozen_there_past_its_lease_changes_nothing_when_it_goes_on(
+    crew: Crew, point: str, nth: int
+) -> None:
+    """Fault 6, at the worst instants: others take all that it claimed; what its workers do of it later is refused."""
+    crew.shorten_leases(5)
+    ids = [job.id for job in crew.app.enqueue_many(crew.new("tag", n=n) for n in range(JOBS))]
+    struck = strike(crew, f"rota.{point}", signal.SIGSTOP, nth, "orchestrator")
+    crew.start("tag=3")
+    frozen = struck_by(struck)
+    beside = crew.start_beside()
+    before = [(job.id, job.token, job.attempts, job.result) for job in crew.done(*ids)]
+    eventually(lambda: len(crew.app.store.orchestrators.live()) == 1)
+    os.kill(frozen, signal.SIGCONT)
+    eventually(lambda: crew.said("the crew begins anew"))
+    crew.done(crew.add("tag", n=JOBS))
+    beside.terminate()
+    assert beside.wait(60) == 0
+    eventually(lambda: len(children(crew.pid)) == 3 and crew.up(3))
+    check_all_settled_once(crew, ids)
+    assert [(job.id, job.token, job.attempts, job.result) for job in map(crew.app.jobs.get, ids)] == before
+
+
 def test_every_point_is_explained() -> None:
-    root = HOOK.parents[2]
+    root = POINTS.parents[2]
     sources = (root / "src").rglob("*.py")
     named = {point for source in sources for point in re.findall(r'sys\.audit\("([^"]+)"', source.read_text())}
     page = (root / "docs" / "decisions" / "0030-points.md").read_text()

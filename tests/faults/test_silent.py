@@ -11,6 +11,7 @@ import pytest
 from tests.support.crews import children, is_alive, kill, states
 from tests.support.eventually import eventually
 from tests.support.processes import line, python
+from tests.support.struck import strike, struck_by
 
 if TYPE_CHECKING:
     from tests.support.crews import Crew
@@ -27,6 +28,7 @@ def told(name: str, ctx) -> str:
             note(f"lost {name} {os.getpid()}")
             time.sleep(600)
         time.sleep(0.005)
+    note(f"through {name} {os.getpid()}")
     return f"{os.getpid()}"
 
 
@@ -104,8 +106,9 @@ def test_a_busy_worker_that_is_stopped_has_no_excuse_either(crew: Crew) -> None:
 
 
 def test_a_crew_that_stood_still_past_its_lease_changes_nothing_is_told_and_begins_anew(crew: Crew) -> None:
-    """Fault 6: another crew takes its jobs while it is stopped."""
+    """Fault 6: another crew takes its jobs while it is stopped; what it has to say of them waits when it wakes."""
     crew.teach(STANDING)
+    crew.shorten_leases(5)
     crew.start("tag=2")
     first, second = crew.add("told", name="a"), crew.add("told", name="b")
     stopped = [eventually(lambda name=name: crew.held_by(name)) for name in "ab"]  # type: ignore[misc]
@@ -119,17 +122,23 @@ def test_a_crew_that_stood_still_past_its_lease_changes_nothing_is_told_and_begi
     ]
     tokens = [crew.app.jobs.get(id).token for id in (first, second)]
     crew.let_go("a")
-    assert crew.done(first)[0].result == str(took[0])
-    for pid in (crew.pid, *stopped):
+    settled = crew.done(first)[0]
+    assert settled.result == str(took[0])
+    for pid in stopped:
         os.kill(pid, signal.SIGCONT)
+    eventually(lambda: f"through a {stopped[0]}" in crew.ledger())
+    os.kill(crew.pid, signal.SIGCONT)
     eventually(lambda: f"lost b {stopped[1]}" in crew.ledger())
     eventually(lambda: not any(map(is_alive, stopped)))
-    assert [crew.app.jobs.get(id).token for id in (first, second)] == tokens, "nothing was taken back"
     eventually(lambda: len(children(crew.pid)) == 2 and crew.up(4))
     assert crew.said("the crew begins anew")
+    eventually(lambda: crew.said("its outcome was refused"))
+    assert crew.app.jobs.get(first) == settled, "what it said of the first changed nothing"
+    assert [crew.app.jobs.get(id).token for id in (first, second)] == tokens, "nothing was taken back"
     crew.let_go("b")
     assert crew.done(second)[0].result == str(took[1])
     assert [(job.attempts, job.deaths) for job in map(crew.app.jobs.get, (first, second))] == [(2, 1)] * 2
+    assert [[run.verb for run in crew.app.claims.runs(id)] for id in (first, second)] == [["die", "finish"]] * 2
     beside.terminate()
     assert beside.wait(60) == 0
     crew.done(crew.add("tag", n=1))
@@ -191,6 +200,26 @@ def test_a_start_that_never_ends_is_cut_off_and_counted(crew: Crew, where: str) 
     assert [death.reason for death in crew.deaths()] == ["startup_timeout"] * 2
     assert crew.ledger() == ["import"] * 2
     assert crew.processes() == []
+
+
+def test_an_orchestrator_that_stood_still_while_it_was_at_work_suspects_itself_too(crew: Crew) -> None:
+    """It is stopped not while it waits, but between what it heard and its look at who is silent."""
+    crew.env |= BRISK
+    struck = strike(crew, "rota.crew.reaped", signal.SIGSTOP, 1, "orchestrator")
+    crew.start("tag=2")
+    id = crew.add("hold", name="a")
+    busy = eventually(lambda: crew.held_by("a") and crew.up(2) and crew.held_by("a"))
+    (idle,) = [pid for pid in children(crew.pid) if pid != busy]
+    os.kill(busy, signal.SIGKILL)
+    frozen, since = struck_by(struck), crew.app.store.now()
+    eventually(lambda: crew.app.store.now() > since + 7_000_000)
+    os.kill(frozen, signal.SIGCONT)
+    eventually(lambda: crew.said("stood still for"))
+    crew.let_go("a")
+    crew.done(id)
+    assert idle in children(crew.pid)
+    (certificate,) = crew.deaths()
+    assert certificate.signal == signal.SIGKILL and certificate.sent_by != "orchestrator"
 
 
 def test_an_orchestrator_that_stood_still_suspects_itself_first_and_nobody_dies(crew: Crew) -> None:

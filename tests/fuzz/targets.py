@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import tempfile
+import threading
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +18,15 @@ from rota import settings
 from rota.cli import parse
 from rota.cli.table import COMMANDS
 from rota.core import frame as frames
-from rota.core import ids, queue, report, schedule, source, template, times, topic
+from rota.core import ids, jsontext, queue, report, schedule, source, template, times, topic
 from rota.core.errors import RotaError
 from rota.core.schedule import NewSchedule
 from rota.http.app import ROUTES
 from rota.store import open as opening
 from rota.store.postgres import link as postgres_link
 from rota.store.postgres import log as postgres_log
-from rota.store.remote import connection, link
+from rota.store.remote import carried, connection, link, records
+from rota.store.remote.link import Link
 from rota.store.sqlite import log as sqlite_log
 
 if TYPE_CHECKING:
@@ -103,6 +107,71 @@ def body_of_a_frame(body: dict[str, Any]) -> None:
     source.vectorizers(body)
 
 
+def frame_of_a_size(data: bytes) -> None:
+    """A frame about as long as one may be, in pieces: read up to its limit, counted beyond it, and the next is read."""
+    numbers = [*data[:4], 0, 0, 0, 0]
+    kind = (frames.LOG, frames.DONE)[numbers[0] % 2]
+    limit = frames.LARGEST_REPORT if kind in frames.DROPPABLE else frames.LARGEST
+    room = limit + numbers[1] % 9 - 4 - len(frames.encode(kind, {"error": ""}).rstrip(b"\n"))
+    line = frames.encode(kind, {"error": "x" * room})
+    decoder, piece = frames.Decoder(), 64 + (numbers[2] * 256 + numbers[3]) * 16
+    found = [each for at in range(0, len(line), piece) for each in decoder.feed(line[at : at + piece])]
+    found += decoder.feed(frames.encode(frames.HEALTH, {"status": "healthy"}) + data[4:] + b"\n")
+    fits = len(line) - 1 <= limit
+    assert [each.kind for each in found[: 1 + fits]] == [kind] * fits + [frames.HEALTH]
+    assert decoder.rubbish >= (not fits) and (fits or found[0].kind == frames.HEALTH)
+
+
+class Answering:
+    """A server on this host that answers every request with the same bytes, and closes."""
+
+    def __init__(self) -> None:
+        self.says = b""
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.link = Link(connection.address_of(f"http://127.0.0.1:{self._listening.getsockname()[1]}"))
+        self.link.within = 5.0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            caller, _ = self._listening.accept()
+            with caller, suppress(OSError):  # who has heard enough is gone
+                caller.recv(4096)
+                caller.sendall(self.says)
+
+
+@cache
+def _answering() -> Answering:
+    return Answering()
+
+
+def answer_bytes(data: bytes) -> None:
+    """What an API, or something in front of it, answers, from its head on; then as the document that it brings."""
+    server = _answering()
+    server.says = data
+    found: list[Any] = []
+    refuses(lambda: found.append(server.link.get("/info")))
+    server.link.close()
+    for document in found:
+        document_of_the_api(document)
+
+
+def document_of_the_api(document: Any) -> None:
+    """All that is made of what an API answers."""
+    for read in (records.job, records.claim, records.run, records.worker):
+        refuses(lambda read=read: read(document))  # type: ignore[misc]
+    for kind in carried.KNOWN.values():
+        refuses(lambda kind=kind: carried.heard(kind, document))  # type: ignore[misc]
+
+
+def document_bytes(data: bytes) -> None:
+    try:
+        document = jsontext.decode(data.decode())
+    except (ValueError, RecursionError):
+        return
+    document_of_the_api(document)
+
+
 def request_bytes(data: bytes) -> None:
     """A body that a caller of the API sends; what is read is written and read again alike."""
     for kind in REQUESTS:
@@ -181,6 +250,15 @@ RIGHT = {
 }
 RIGHT_BYTES = {
     "frame": b'DONE|{"job":1,"token":2,"outcome":"failed","error":"x","again":false}\n',
+    "frame of a size": b"\1\4\20\0" + b"HEALTH|{}",
+    "answer": b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{"id":7}',
+    "document": b'{"id": 7, "after": [], "created_at": "2026-12-01T09:00:00Z", "details": {"timeout": 1.5}}',
     "request": b'{"title": "a job", "after": [1], "at": "+30m", "payload": {"a": [1.5, null]}}',
 }
-BYTES: dict[str, Callable[[bytes], object]] = {"frame": frame_bytes, "request": request_bytes}
+BYTES: dict[str, Callable[[bytes], object]] = {
+    "frame": frame_bytes,
+    "frame of a size": frame_of_a_size,
+    "answer": answer_bytes,
+    "document": document_bytes,
+    "request": request_bytes,
+}

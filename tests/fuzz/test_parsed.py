@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rota.core.claim import Run
+from rota.core.worker import Worker
+from rota.store.remote.carried import KNOWN, fields
 from tests.fuzz.targets import BYTES, RIGHT, RIGHT_BYTES, TEXTS, refuses
 
 # Texts of anything, and texts that look nearly right.
@@ -93,6 +96,68 @@ def some_bytes(draw: st.DrawFn) -> bytes:
     kind = draw(st.sampled_from(["DONE", "HELLO", "HEALTH", "PROGRESS", "CHECKPOINT", "RETURNED", "RUN", ""]))
     text = json.dumps(body).encode()
     return kind.encode() + b"|" * bool(kind) + text + b"\n" * bool(kind)
+
+
+JOB = "id title queue kind status priority payload parent attempts max_attempts due_at created_at finished_at result"
+JOB += " error note scheduled_for after children"
+DETAILS = "blocked_on key limit_key timeout generation deaths lapses claimed_at token worker_id orchestrator lease"
+DETAILS += " lease_expires_at renewed_count checkpoint source transcript_path stderr_path trace"
+SAID = sorted(
+    {field.said for kind in KNOWN.values() for field in fields(kind)} | set(Run._fields) | set(Worker._fields)
+)
+TIMES = st.sampled_from(["2026-12-01T09:00:00Z", "2026-12-01T09:00:00.5Z", "9" * 30, "T", ""])
+
+
+def documents() -> st.SearchStrategy[dict[str, object]]:
+    """What an API might answer: a job with all its names, or some of the names that anything has."""
+    said = VALUES | TIMES | st.lists(st.dictionaries(st.sampled_from(SAID), VALUES, max_size=4), max_size=2)
+    job = st.builds(
+        lambda own, more, details: {**own, **more, "details": details},
+        st.fixed_dictionaries(dict.fromkeys(JOB.split(), st.none() | st.just([]) | TIMES)),
+        st.dictionaries(st.sampled_from(JOB.split()), said, max_size=3),
+        st.fixed_dictionaries(dict.fromkeys(DETAILS.split(), st.none() | st.integers() | TIMES)) | VALUES,
+    )
+    return job | st.dictionaries(st.sampled_from(SAID), said, max_size=8)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> bytes:
+    """An answer over HTTP that is nearly one: lengths that lie, chunks of any size, heads that have no end."""
+    body = draw(st.binary(max_size=60)) if draw(st.booleans()) else json.dumps(draw(documents())).encode()
+    status = draw(st.sampled_from([b"200 OK", b"404 x", b"503", b"\xb2\xb20", b"", b"100 "]))
+    length = draw(st.sampled_from([len(body), len(body) + 1, -1, -(10**6), "x", "9" * 5000, "\u00b2"]))
+    chunk = draw(st.sampled_from([b"%x" % len(body), b"-5", b"", b"ffffff", b"1;" + b"y" * 100_000, b"z"]))
+    head = b"HTTP/1.1 " + status + b"\r\nContent-Type: application/problem+json\r\n"
+    return draw(
+        st.sampled_from(
+            [
+                head + f"Content-Length: {length}\r\n\r\n".encode() + body,
+                head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + b"\r\n" + body + b"\r\n0\r\n\r\n",
+                head + b"\r\n" + body,
+                head + b"y" * 100_000,
+                body,
+            ]
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "some"),
+    [
+        ("document", documents().map(lambda document: json.dumps(document).encode())),
+        ("answer", answers()),
+        ("frame of a size", st.binary(min_size=4, max_size=40)),
+    ],
+)
+def test_answers_of_an_api_and_frames_about_as_long_as_may_be_are_read_or_refused(
+    name: str, some: st.SearchStrategy[bytes]
+) -> None:
+    @settings(max_examples=150, deadline=None)
+    @given(some)
+    def any_of_them(data: bytes) -> None:
+        BYTES[name](data)
+
+    any_of_them()
 
 
 @pytest.mark.parametrize("name", BYTES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 import time
@@ -202,12 +203,13 @@ rota.run_worker(execute)
 
 
 def _switches(pid: int) -> int:
-    """How often a process went to sleep, in all its threads."""
+    """How often a process went to sleep, in all its threads; one that ends just now does not count."""
     count = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for line in (task / "status").read_text().splitlines():
-            if line.startswith("voluntary_ctxt_switches"):
-                count += int(line.split()[1])
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for line in (task / "status").read_text().splitlines():
+                if line.startswith("voluntary_ctxt_switches"):
+                    count += int(line.split()[1])
     return count
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rota.settings import Settings
 from rota.store.open import open_store
 from rota.store.postgres.database import PostgresDatabase
+from tests.support.crews import states
 from tests.support.eventually import eventually
 from tests.support.shell import Shell, environment
 from tests.support.stores import exports, rows
@@ -130,7 +131,7 @@ class Workshop:
         with self.store.write(alone=True) as tx:
             tx.execute("queue.all")  # PostgreSQL has heard of it
             script.signal(signal.SIGSTOP)
-            eventually(lambda: set(_states(script.pid)) == {"T"})
+            eventually(lambda: set(states(script.pid)) == {"T"})
 
     def refuse(self, table: str, when: str) -> None:
         """The database itself refuses such an update from now on."""
@@ -166,9 +167,3 @@ class Workshop:
             script.end()
         self.shell.end()
         self.store.close()
-
-
-def _states(pid: int) -> list[str]:
-    """The state of each thread of a process; T is stopped."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks]

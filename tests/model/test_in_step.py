@@ -1,6 +1,6 @@
 """SQLite, PostgreSQL and the model driven in step: both databases answer, tell and hold the same after every program.
 
-`./dev model --programs 2000` runs as many as one likes; `ROTA_MODEL_SEED` draws others.
+`./dev model --programs 20000` runs as many as one likes; `ROTA_MODEL_SEED` draws others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.model.instep import in_step
+from tests.model.instep import compare_logs, in_step
 from tests.model.machine import StoreMachine
 from tests.model.reused import reused
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rota.core.errors import RotaError
     from rota.store.store import Store
 
-PROGRAMS = int(os.environ.get("ROTA_MODEL_PROGRAMS", "300"))
+PROGRAMS = int(os.environ.get("ROTA_MODEL_PROGRAMS", "2000"))
 SEED = os.environ.get("ROTA_MODEL_SEED", "0")
 STEPS, BATCH = 100, 25
 HELD = (
@@ -39,7 +39,8 @@ class BothMachine(StoreMachine):
     """Everything on both; the tables that are checked at each step are SQLite's, the answers both's."""
 
     def make_store(self) -> Store:
-        return in_step(super().make_store(), reused("postgres").store(self.clock))
+        self.pair = (super().make_store(), reused("postgres").store(self.clock))
+        return in_step(*self.pair)
 
     def unchanged_when_refused(self, call: Callable[[], object], *errors: type[RotaError]) -> bool:
         refused = super().unchanged_when_refused(call, *errors)
@@ -48,6 +49,7 @@ class BothMachine(StoreMachine):
         return refused
 
     def teardown(self) -> None:
+        compare_logs(*self.pair)
         for text in HELD:
             file, server = (reused(kind).reader.rows(text) for kind in ("sqlite", "postgres"))
             assert file == server, f"{text}: {file}, and the other {server}"

@@ -14,7 +14,7 @@ from rota.core.source import Declared, is_internal
 from rota.core.times import MINUTE, SECOND
 from rota.core.worker import Dead
 from rota.store.sources import Found
-from tests.model.instep import in_step
+from tests.model.instep import compare_logs, in_step
 from tests.support.clock import FakeClock
 from tests.support.stores import do_not_wait_for_the_disk, drop, make_store
 from tests.support.work import Crew
@@ -115,6 +115,7 @@ def yard(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Yard]:
     file, server = make_store("sqlite", tmp_path, clock), make_store("postgres", tmp_path, clock)
     do_not_wait_for_the_disk(file)
     yield Yard(in_step(file, server), clock, request.param)
+    compare_logs(file, server)
     for store in (file, server):
         counts = {(queue, state): n for queue, state, n in store.database.execute("tally.all", {}) if n}
         assert counts == {(queue, state): n for queue, state, n in store.database.execute("tally.true", {})}

@@ -127,7 +127,7 @@ def test_a_host_whose_link_is_cut_is_told_and_fenced_and_its_work_moves_on(count
     country.load(cut_at + 16)
     began = {name: eventually(lambda name=name: country.elsewhere(name), within=30)[0] for name in held}  # type: ignore[misc]
     assert country.noticed(), "the link fell silent, and nobody closed it"
-    assert noticed_at - cut_at < 11, "fault 36: six seconds by its settings, which are `test_postgres_links`'s"
+    assert noticed_at - cut_at < 11, "fault 36: the six seconds of a link are `test_postgres_links`'s"
     assert max(began.values()) - cut_at < 16 + SLACK
     told = min(country.times("on-told", "north"))
     assert told - cut_at < 10 + SLACK

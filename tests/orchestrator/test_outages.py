@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -90,6 +91,27 @@ def test_in_an_outage_handlers_go_on_and_their_outcomes_wait(remote: Remote) -> 
     assert crew.deaths() == []
     assert 1 <= len(crew.said("trying again until it answers")) <= 4, "it says so now and then"
     assert len(crew.said("the store answers again")) == 1
+    assert crew.stop() == 0
+
+
+def test_a_worker_that_dies_in_an_outage_spends_an_attempt_of_its_job_though_an_exchange_is_in_doubt(
+    remote: Remote,
+) -> None:
+    """The exchange comes first when the link heals, and finds out what is held: the job is, until its death is told."""
+    crew = remote.crew
+    crew.start("tag=2")
+    told, struck = remote.add("hold", name="a"), remote.add("hold", name="b")
+    eventually(lambda: crew.held_by("a") and crew.held_by("b"), within=60)
+    remote.break_link()
+    crew.let_go("a")
+    eventually(lambda: crew.said("trying again until it answers"))
+    os.kill(crew.held_by("b"), signal.SIGKILL)
+    eventually(lambda: crew.said("ended by signal 9"))
+    crew.let_go("b")
+    remote.link.down = False
+    (_, again) = remote.near.jobs.wait([told, struck], "done", 60 * SECOND)
+    assert (again.attempts, again.deaths, remote.verbs(struck)) == (2, 1, ["die", "finish"])
+    assert [death.job for death in crew.deaths()] == [struck]
     assert crew.stop() == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -94,6 +95,26 @@ def test_the_api_is_killed_and_comes_back_and_nothing_is_lost(far: Far) -> None:
     assert eventually(lambda: host.said("the store answers again"))
     assert far.app.jobs.get(held).attempts == 1 and len(far.app.store.claims.runs(held)) == 1
     assert sorted(map(int, (line for line in host.ledger() if line.isdigit()))) == list(range(20))
+    assert far.stop(host) == 0
+
+
+def test_a_store_that_is_held_for_longer_than_an_answer_may_take_costs_nobody_his_worker(far: Far) -> None:
+    """A program stops with the write lock in its hand: what waits for it is carried out when nobody waits for it."""
+    host = far.start("one")
+    eventually(lambda: far.up(2), within=30)
+    held = far.add("hold", name="x")
+    eventually(lambda: host.held_by("x"))
+    workers = far.workers(host)
+    with open(f"{far.server.shell.path}.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (host.folder / "go-x").touch()
+        # An answer is waited for 5 s: by now another exchange, which asks how far the store is, waits behind the first.
+        eventually(lambda: host.said("could not be renewed for 10s"))
+    rest = [far.add("tag", n=n) for n in range(20)]
+    far.done(held, *rest)
+    assert far.app.jobs.get(held).attempts == 1 and len(far.app.store.claims.runs(held)) == 1
+    assert far.workers(host) == workers, "nobody was ended"
+    assert not host.said("the crew begins anew")
     assert far.stop(host) == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 import time
@@ -11,7 +12,7 @@ from rota.core.claim import Done
 from rota.core.errors import Conflict, RotaError, StoreFull
 from rota.core.job import NewJob
 from rota.core.times import MILLISECOND, SECOND
-from rota.orchestrator.exclusive import Exclusive, holder
+from rota.orchestrator.exclusive import Exclusive, holder, is_holder
 from rota.orchestrator.handout import MOST, SPAN, usual_after, window
 from rota.orchestrator.ledger import DEATH, WORK, Ledger
 from rota.orchestrator.loop import Loop
@@ -65,6 +66,19 @@ def test_what_is_forgotten_is_not_called_though_it_was_ready_too() -> None:
     loop.close()
     for descriptor in (*pipes[0], *pipes[1]):
         os.close(descriptor)
+
+
+def test_who_only_looks_for_an_orchestrator_is_not_taken_for_one_and_keeps_none_from_beginning(tmp_path: Path) -> None:
+    path, place = str(tmp_path / "rota.db.orchestrator"), Exclusive(str(tmp_path / "rota.db.orchestrator"))
+    with open(path, "w+") as looker:
+        looker.write("1 1\n")  # one that was killed left its name
+        looker.flush()
+        fcntl.flock(looker, fcntl.LOCK_SH)
+        assert holder(path) is None
+        threading.Timer(0.1, fcntl.flock, (looker, fcntl.LOCK_UN)).start()
+        assert place.take() is None
+        assert holder(path) == os.getpid() and is_holder(path, os.getpid())
+    place.release()
 
 
 def test_one_may_be_the_orchestrator_and_the_next_when_it_is_gone(tmp_path: Path) -> None:

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rota.core.errors import BadInput, RotaError
 from rota.core.ids import run_id, token_of
-from rota.store.captures import Output
+from rota.store.captures import Output, remove
+from rota.top.tail import TRANSCRIPT, Tail
 from rota.worker.capture import Folder
 from tests.support.crews import Crew
 from tests.support.eventually import eventually
+from tests.support.processes import line, python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import httpx
+
 SECRET = "what nobody may read or overwrite"
+# Exchanges two names again and again, each time in one step, so that never neither is there.
+SWAP = """
+import ctypes
+exchange, (one, other) = ctypes.CDLL(None).renameat2, map(str.encode, sys.argv[1:])
+HERE, EXCHANGE = -100, 2
+assert exchange(HERE, one, HERE, other, EXCHANGE) == 0
+print("begun", flush=True)
+while True:
+    exchange(HERE, one, HERE, other, EXCHANGE)
+"""
 COMMAND = """
 @app.command(queue="tag", argv=["sh", "-c", "echo said by $0", "{payload.name}"])
 def speak(name: str) -> None: ...
@@ -36,7 +51,7 @@ HOSTILE = [
 
 @pytest.fixture
 def crew(tmp_path: Path) -> Iterator[Crew]:
-    made = Crew(tmp_path)
+    made = Crew(tmp_path, ROTA_HTTP_PORT="0")
     made.teach(COMMAND)
     yield made
     made.end()
@@ -110,7 +125,7 @@ def test_someone_who_sets_links_as_fast_as_he_can_wins_nothing(tmp_path: Path) -
             except FileExistsError:  # the link was there again: nothing was opened
                 refused += 1
             try:
-                with Output(str(place)) as output:
+                with Output(str(place), own=True) as output:
                     assert output.size is None or SECRET not in output.tail()
             except RotaError as problem:
                 assert "is a link" in str(problem)
@@ -122,17 +137,77 @@ def test_someone_who_sets_links_as_fast_as_he_can_wins_nothing(tmp_path: Path) -
     assert refused, "the race was never close"
 
 
-def test_logs_shows_nothing_through_a_link(crew: Crew) -> None:
+def test_someone_who_swaps_the_folder_as_fast_as_he_can_has_nothing_read_written_or_removed(tmp_path: Path) -> None:
+    """A race for the folder: it and a link to another are exchanged between each look and each deed."""
+    runs, link, elsewhere = tmp_path / "runs", tmp_path / "link", tmp_path / "elsewhere"
+    runs.mkdir()
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere)
+    names = [f"run-{n:08}" for n in range(1000)]
+    for name in names:
+        (elsewhere / f"{name}.out").write_text(SECRET)
+    seen: Counter[tuple[str, bool]] = Counter()
+    with python(SWAP, runs, link) as racer:
+        assert line(racer) == "begun"
+        for name in names:
+            seen["written", writes(runs, name)] += 1
+            for _ in range(4):
+                seen["read", reads(runs, name)] += 1
+            remove(str(runs), [name])
+    own = link if runs.is_symlink() else runs
+    assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {f"{name}.out": SECRET for name in names}
+    assert all(seen[verb, done] for verb in ("written", "read") for done in (True, False)), "the race was never close"
+    assert 0 < len(list(own.iterdir())) < seen["written", True], "some are removed, and some not while the link stands"
+
+
+def writes(runs: Path, name: str) -> bool:
+    try:
+        with Folder(str(runs), 1000).open(f"{name}.out", 10) as sink:
+            sink.put(b"said")
+    except NotADirectoryError:
+        return False
+    return True
+
+
+def reads(runs: Path, name: str) -> bool:
+    try:
+        with Output(str(runs / f"{name}.out"), own=True) as output:
+            assert output.size is None or output.tail() == "said"
+    except RotaError as problem:
+        assert "is a link" in str(problem)
+        return False
+    return True
+
+
+def test_nothing_is_shown_or_removed_through_a_link(crew: Crew) -> None:
     (crew.folder / "target").write_text(SECRET)
-    crew.start("tag=1")
+    crew.start("tag=1", http=True)
     id = crew.add("speak", name="x")
     crew.done(id)
-    crew.stop()
     (run,) = crew.app.claims.runs(id)
-    place = crew.folder / ".rota" / "runs" / f"{run_id(run.token)}.out"
+    runs, elsewhere = crew.folder / ".rota" / "runs", crew.folder / "elsewhere"
+    place = runs / f"{run_id(run.token)}.out"
     eventually(lambda: place.read_text() == "said by x\n")
-    place.unlink()
-    place.symlink_to(crew.folder / "target")
+    with crew.api() as api:
+        assert api.get(f"/api/v1/jobs/{id}/output").json()["text"] == "said by x\n"
+        place.unlink()
+        place.symlink_to(crew.folder / "target")
+        shows_nothing(crew, api, id)
+        runs.rename(elsewhere)
+        runs.symlink_to(elsewhere)
+        (elsewhere / place.name).unlink()
+        (elsewhere / place.name).write_text(SECRET)
+        shows_nothing(crew, api, id)
+    assert "1 job" in crew.call("prune", "--keep", "0")
+    assert (elsewhere / place.name).read_text() == SECRET
+
+
+def shows_nothing(crew: Crew, api: httpx.Client, id: int) -> None:
     for words in (["logs", str(id)], ["logs", str(id), "--json"], ["logs", str(id), "--follow"]):
         said = crew.call(*words, code=1)
         assert "is a link" in said and SECRET not in said
+    for query in ("", "?offset=0", "?stream=transcript&offset=0&wait=1"):
+        answer = api.get(f"/api/v1/jobs/{id}/output{query}")
+        assert answer.status_code == 500 and "is a link" in answer.text and SECRET not in answer.text
+    tail = Tail(id, TRANSCRIPT)
+    assert "is a link" in tail.read(crew.app.store)[1] and tail.lines() == []

@@ -6,6 +6,7 @@ import os
 import pwd
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -15,12 +16,18 @@ import pytest
 from rota.core.errors import StoreError
 from rota.store.host import files_of
 from tests.http.servers import Server
+from tests.support.crews import Crew
 from tests.support.shell import ROTA, environment
+from tests.support.stores import STORES, url_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 NOBODY = pwd.getpwnam("nobody").pw_uid
+COMMAND = """
+@app.command(queue="tag", argv=["sh", "-c", "echo said; echo warned >&2"])
+def speak() -> None: ...
+"""
 # Tries to read, write and remove each file that it is given, and says which it could.
 TRY = """
 import os, sys
@@ -39,33 +46,67 @@ for path in sys.argv[2:]:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A server with jobs, a token and captured output, in a folder that everyone may enter."""
-    assert os.getuid() == 0, "another user can be tried only by root: run the tests as root, in a container for example"
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
+    """A server with a job and a token."""
+    with open_folder() as folder:
         server = Server(folder)
         server.shell.add("A")
-        (folder / ".rota" / "runs").mkdir(mode=0o700, exist_ok=True)
         yield server
         server.end()
 
 
-def test_another_user_gets_at_none_of_the_files(server: Server) -> None:
-    own = server.shell.folder / ".rota"
-    files = [str(path) for path in (own, *own.rglob("*"))]
-    assert {Path(path).name for path in files} >= {"rota.db", "rota.db.lock", "rota.db.token", "runs"}
-    words = [sys.executable, "-c", TRY, str(NOBODY), *files]
-    got = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert got == ""
-    assert server.shell.ask("list")[0]["title"] == "A"
+@pytest.fixture(params=STORES)
+def crew(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
+    """A crew in the background with an API and a log, for whom no mask makes the files that it writes private."""
+    with open_folder() as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+        where = {"ROTA_DB": url_of(request.param, folder)} if request.param == "postgres" else {}
+        crew, mask = Crew(folder, ROTA_HTTP_PORT="0", **where), os.umask(0)
+        crew.teach(COMMAND)
+        try:
+            crew.call("orchestrator", "start", "--daemon", "--app", "shop:app", "--pool", "tag=1")
+            yield crew
+            crew.call("orchestrator", "stop")
+        finally:
+            os.umask(mask)
+            crew.end()
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A folder that everyone may enter."""
+    assert os.getuid() == 0, "another user can be tried only by root: run the tests as root, in a container for example"
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def gets_at(paths: Iterable[Path]) -> str:
+    """What another user can do with these."""
+    words = [sys.executable, "-c", TRY, str(NOBODY), *map(str, paths)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_another_user_gets_at_none_of_the_files_even_where_the_folders_are_open(crew: Crew) -> None:
+    crew.done(crew.add("speak"))
+    crew.api().close()
+    own = Path(crew.app.store.database.beside).parent
+    found = {path: path.is_dir() for path in (own, *own.rglob("*"))}
+    kinds = {"".join(path.suffixes[-1:]) or path.name for path in found}
+    assert kinds >= {".token", ".http", ".log", ".out", ".err"} and (
+        kinds >= {".db", ".lock", "runs"} or ".runs" in kinds
+    )
+    assert gets_at(found) == ""
+    for folder in (path for path, is_folder in found.items() if is_folder):
+        folder.chmod(0o755)
+    assert gets_at(path for path, is_folder in found.items() if not is_folder) == ""
+    assert gets_at([own]) == f"list {own}\n", "it was open"
 
 
 def test_the_test_would_see_what_is_open(server: Server) -> None:
     (server.shell.folder / "open").write_text("x")
     (server.shell.folder / "open").chmod(0o644)
-    words = [sys.executable, "-c", TRY, str(NOBODY), str(server.shell.folder / "open")]
-    assert subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout.startswith("read ")
+    assert gets_at([server.shell.folder / "open"]).startswith("read ")
 
 
 @pytest.mark.parametrize("words", [["list"], ["add", "B"], ["open"], ["orchestrator", "start"], ["init"]])

@@ -126,7 +126,8 @@ def test_what_rota_kept_of_a_command_is_found_by_its_run_and_pruned_with_it(stor
     folder.mkdir()
     for ending in (".out", ".err"):
         (folder / f"{held.run_id}{ending}").touch()
-    found = Captured(held.run_id, str(folder / f"{held.run_id}.out"), str(folder / f"{held.run_id}.err"), is_live=True)
+    out, err = (str(folder / f"{held.run_id}{ending}") for ending in (".out", ".err"))
+    found = Captured(held.run_id, out, err, is_live=True, is_own=True)
     assert store.claims.captured(first) == found
     store.claims.settle(held, Done())
     assert store.claims.captured(first) == found.but(is_live=False)

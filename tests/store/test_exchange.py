@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,8 @@ from tests.support.stores import everything, rows, watch_writes
 from tests.support.work import Crew, add, add_many, claim, last_event, status, told
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.store.exchange import Exchange
     from rota.store.store import Store
     from tests.support.clock import FakeClock
@@ -326,3 +329,57 @@ def test_an_orchestrator_that_lost_an_answer_brings_all_it_holds(store: Store) -
     answer = holdings.exchange(store, settled, [], [])
     assert (answer.refused, status(store, known), status(store, unknown)) == ([], DONE, READY)
     assert store.jobs.get(unknown).attempts == 0
+
+
+def test_an_exchange_whose_answer_is_late_may_come_before_the_question_how_far_the_store_is(store: Store) -> None:
+    known, unknown = add_many(store, 2)
+    crew = Crew(store)
+    holdings = Holdings(crew.id)
+    idle = [Idle(crew.workers[0], "default")]
+    (first,) = holdings.exchange(store, [], idle, []).claims
+    slow = _Slow(store)
+    with pytest.raises(StoreError):
+        holdings.exchange(slow, [], idle, [])  # type: ignore[arg-type]
+    assert status(store, unknown) == READY, "it is still under way"
+
+    answer = holdings.exchange(slow, [(known, first.token, Done())], [], [])  # type: ignore[arg-type]
+    assert slow.orchestrators.under_way is None, "it came between the question and what was said then"
+    assert (answer.refused, status(store, known), status(store, unknown)) == ([], DONE, READY)
+    assert store.jobs.get(unknown).attempts == 0
+
+
+def test_an_orchestrator_that_was_given_up_learns_it_after_a_lost_answer_too(store: Store) -> None:
+    job = add(store)
+    crew = Crew(store)
+    holdings = Holdings(crew.id)
+    idle = [Idle(crew.workers[0], "default")]
+    slow = _Slow(store)
+    with pytest.raises(StoreError):
+        holdings.exchange(slow, [], idle, [])  # type: ignore[arg-type]
+    store.orchestrators.leave(crew.id)
+    with pytest.raises(Stale, match="given up"):
+        holdings.exchange(slow, [], idle, [])  # type: ignore[arg-type]
+    assert status(store, job) == READY
+
+
+class _Slow:
+    """A link that gives up waiting for the first exchange, which is carried out once the number was asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self.orchestrators = self
+        self.under_way: Callable[[], Exchange] | None = None
+        self._right, self._waits = store.orchestrators, True
+
+    def exchange(self, id: int, number: int, report: Report) -> Exchange:
+        if not self._waits:
+            return self._right.exchange(id, number, report)
+        self._waits, self.under_way = False, lambda: self._right.exchange(id, number, report)
+        raise StoreError("no answer within 10 s")
+
+    def number(self, id: int) -> int:
+        found = self._right.number(id)
+        if self.under_way is not None:
+            with contextlib.suppress(Stale):
+                self.under_way()
+            self.under_way = None
+        return found

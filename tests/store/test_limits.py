@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.core.claim import Done
+from rota.core.claim import Done, Snoozed
 from rota.core.errors import BadInput, NothingReady, QueueFull, Refused
 from rota.core.job import ACTIVE, BLOCKED, READY
 from rota.core.times import HOUR, MINUTE, SECOND
@@ -255,3 +255,17 @@ def test_the_bell_tells_those_who_wait_for_room(store: Store) -> None:
     store.queues.set("default", concurrency=5)
     assert eventually(lambda: listener.wait(0))
     listener.close()
+
+
+def test_of_jobs_that_fall_due_at_one_instant_the_oldest_gets_the_room_under_a_limit(
+    store: Store, clock: FakeClock
+) -> None:
+    """However the database happens to find them: PostgreSQL does in the order in which their rows were written."""
+    first, second = (add(store, limit_key="k") for _ in range(2))
+    held = {id: claim(store, id) for id in (first, second)}
+    for id in (second, first):
+        store.claims.settle(held[id], Snoozed(5 * SECOND))
+    store.queues.set("default", per_key=1)
+    clock.advance(5 * SECOND)
+    store.tend()
+    assert states(store, [first, second]) == [READY, BLOCKED]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -20,55 +21,74 @@ from rota.store.open import open_store
 from rota.store.sqlite.create import create
 from rota.store.sqlite.database import APPLICATION_ID, SqliteDatabase
 from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
 from tests.support.processes import line, output, python, say
-from tests.support.stores import rows
+from tests.support.schemas import Inside, made_by
+from tests.support.stores import STORES, rows, url_of
 from tests.support.work import add, claim, register
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from subprocess import Popen
 
 OPEN_STORE = "input(); open_store(sys.argv[1], Settings(), make=True).close()"
-# A database without a schema has no clock of its own yet.
-NO_CLOCK = """
-class NoClock:
-    def now(self): return 0
-    def wall(self): return 0
-"""
-MIGRATE = (
-    NO_CLOCK
-    + """
+MIGRATE = """
 from rota.store.migrate import migrate
-from rota.store.sqlite.database import SqliteDatabase
-database = SqliteDatabase(sys.argv[1], NoClock())
+from rota.store.open import open_database
+database = open_database(sys.argv[1], Settings())
 print("open", flush=True)
 input()
 print(migrate(database))
 """
-)
-# Ends itself without a word before the nth statement that SQLite is given.
-KILLED = """
-import apsw, os, signal
-left = int(sys.argv[2])
+# How a program ends itself without a word at its nth statement: before SQLite gets it, or when it has just reached
+# PostgreSQL, with all before it, and no answer can be heard any more.
+KILLED = {
+    "sqlite": """
+import apsw
 def count(cursor, text, params):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+    if is_last(): die()
     return True
 apsw.connection_hooks.append(lambda connection: setattr(connection, "exec_trace", count))
-"""
-CREATE = KILLED + "open_store(sys.argv[1], Settings(), make=True).close(); print('whole')"
-MADE_BY = {"job": 1, "event": 1, "slot": 2, "source": 4, "source_memory": 4, "token": 6, "meter_mark": 6}
-APPLY = (
-    KILLED
-    + NO_CLOCK
-    + """
+""",
+    "postgres": """
+from rota.store.postgres.pipeline import Pipeline
+os.environ["PGAPPNAME"] = "killed"
+write = Pipeline._write
+def count(pipeline, asked, sent):
+    write(pipeline, asked, sent)
+    if is_last():
+        pipeline._wire.pipeline_sync()
+        while pipeline._wire.flush(): pass
+        die()
+Pipeline._write = count
+""",
+}
+# For each number that it reads a child that is killed at that statement, and how that ended. None counts: not yet.
+TURNS = """
+import os, signal
 from rota.store.migrate import migrate
-from rota.store.sqlite.database import SqliteDatabase
-migrate(SqliteDatabase(sys.argv[1], NoClock()))
-print('whole')
+from rota.store.open import open_database
+left = None
+def is_last():
+    global left
+    if left is not None:
+        left -= 1
+    return left == -1
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+{killed}
+for turn in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        {work}
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-)
+CREATE = "left = int(turn); open_store(sys.argv[1], Settings(), make=True).close()"
+APPLY = "database = open_database(sys.argv[1], Settings()); left = int(turn); migrate(database)"
+STILL_THERE = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'killed'"
+# From which schema on each statement has its turn; on a server a turn takes longer.
+OLD = {"sqlite": 1, "postgres": LATEST - 2}
 
 
 def bare(path: Path) -> str:
@@ -87,13 +107,6 @@ def tables(path: str) -> set[str]:
     }
     connection.close()
     return found
-
-
-def version_of(path: str) -> int:
-    connection = apsw.Connection(path)
-    version = int(connection.pragma("user_version"))
-    connection.close()
-    return version
 
 
 def is_whole(path: str) -> bool:
@@ -131,44 +144,75 @@ def test_eight_programs_that_make_a_database_at_once_all_get_the_same_one(tmp_pa
     assert [name for name in os.listdir(tmp_path) if ".new-" in name] == [], "nothing is left lying about"
 
 
-def test_eight_programs_that_migrate_at_once_apply_each_migration_once(tmp_path: Path) -> None:
-    path = bare(tmp_path / "rota.db")
-    with ExitStack() as stack:
-        programs = [stack.enter_context(python(MIGRATE, path)) for _ in range(8)]
-        assert [line(program) for program in programs] == ["open"] * 8, "each has seen that there is no schema yet"
+@pytest.mark.parametrize("kind", STORES)
+def test_eight_programs_that_migrate_at_once_apply_each_migration_once(kind: str, tmp_path: Path) -> None:
+    """Fault 24: of a database that is in use, whose rows stay."""
+    url, old = url_of(kind, tmp_path), OLD[kind]
+    with made_by(old, url) as store, Inside(store) as inside, ExitStack() as stack:
+        known = inside.columns()
+        before = inside.contents(known)
+        programs = [stack.enter_context(python(MIGRATE, url)) for _ in range(8)]
+        assert [line(program) for program in programs] == ["open"] * 8, "each has seen that the schema is old"
         for program in programs:
             say(program)
         applied = [number for program in programs for number in json.loads(output(program))]
-    assert sorted(applied) == list(range(1, LATEST + 1))
-    assert is_whole(path)
+        assert sorted(applied) == list(range(old + 1, LATEST + 1))
+        assert inside.rows("SELECT number FROM migration ORDER BY 1") == [(n,) for n in range(1, LATEST + 1)]
+        assert inside.contents(known) == before
+    with open_store(url, Settings()) as store:
+        assert store.database.integrity() == "ok" and add(store) > len(before["job"])
 
 
 def test_killed_before_any_statement_of_its_making_there_is_a_whole_database_or_none(tmp_path: Path) -> None:
     path = str(tmp_path / "rota.db")
-    for statement in range(1000):
-        with python(CREATE, path, statement) as program:
-            out, _ = program.communicate(timeout=60)
-        if out.strip() == "whole":
-            break
-        assert program.returncode == -9
-        assert not os.path.exists(path) or is_whole(path)
+    with python(TURNS.format(killed=KILLED["sqlite"], work=CREATE), path) as turns:
+        for statement in range(1000):
+            if not is_killed(turns, statement):
+                break
+            assert not os.path.exists(path) or is_whole(path)
     assert statement > 40, "every statement had its turn"
     assert is_whole(path)
 
 
-def test_killed_before_any_statement_of_a_migration_it_is_whole_or_undone(tmp_path: Path) -> None:
-    path = bare(tmp_path / "rota.db")
-    for statement in range(1000):
-        with python(APPLY, path, statement) as program:
-            out, _ = program.communicate(timeout=60)
-        if out.strip() == "whole":
-            break
-        assert program.returncode == -9
-        found, version = tables(path), version_of(path)
-        made = {name for name, number in MADE_BY.items() if number <= version}
-        assert found & MADE_BY.keys() == made, "each is whole or undone"
-    assert statement > 30, "every statement had its turn"
-    assert is_whole(path)
+@pytest.mark.parametrize("kind", STORES)
+def test_killed_at_any_statement_of_a_migration_it_is_whole_or_undone_and_every_row_is_there(
+    kind: str, tmp_path: Path
+) -> None:
+    """Fault 23: each statement of each migration has its turn, in a database that is in use."""
+    wanted = {number: shape(number, kind, tmp_path / str(number)) for number in range(OLD[kind], LATEST + 1)}
+    killed = statement = 0
+    with (
+        made_by(OLD[kind], url_of(kind, tmp_path)) as store,
+        Inside(store) as inside,
+        python(TURNS.format(killed=KILLED[kind], work=APPLY), store.database.url) as turns,
+    ):
+        known, version = inside.columns(), OLD[kind]
+        before = inside.contents(known)
+        while is_killed(turns, statement):
+            killed, statement = killed + 1, statement + 1
+            eventually(lambda: kind == "sqlite" or inside.rows(STILL_THERE) == [])
+            ((found,),) = inside.rows("SELECT max(number) FROM migration")
+            assert (inside.columns(), inside.indexes()) == wanted[found], f"{found} is whole"
+            assert inside.contents(known) == before
+            if found > version:  # the statements of the next one are counted from its first again
+                version, statement = found, 0
+        assert (inside.columns(), inside.indexes()) == wanted[LATEST] and inside.contents(known) == before
+    assert killed > 5 * (LATEST - OLD[kind]), "every statement had its turn"
+
+
+def shape(number: int, kind: str, folder: Path) -> tuple[dict[str, list[str]], list[str]]:
+    """The tables and indexes of this schema, as it is made where nobody is killed."""
+    folder.mkdir()
+    with made_by(number, url_of(kind, folder)) as store, Inside(store) as inside:
+        return inside.columns(), inside.indexes()
+
+
+def is_killed(turns: Popen[str], statement: int) -> bool:
+    """Whether the next one died at that statement, rather than coming to its end before."""
+    say(turns, str(statement))
+    code = int(line(turns))
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
 
 
 def make_newer(path: str, oldest: int) -> None:

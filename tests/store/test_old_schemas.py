@@ -2,136 +2,117 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rota.core.claim import Claim, Done
 from rota.settings import Settings
-from rota.store import migrate as migrations
+from rota.store import rows as gaps
+from rota.store.migrate import LATEST, migrate
 from rota.store.open import open_database
-from rota.store.postgres.database import PostgresDatabase
+from rota.store.postgres import texts as postgres
+from rota.store.sqlite import database as sqlite
+from rota.store.statements import fill
 from rota.store.store import Store
 from tests.support.clock import FakeClock
-from tests.support.stores import STORES, rows, url_of
+from tests.support.schemas import HELD, KNOWN, STATES, WORKER, Inside, made_by
+from tests.support.stores import STORES, url_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-KNOWN = migrations.migrations()
-WORKER = "worker-00000001"
-FINAL = ("done", "failed", "cancelled")
-# What each schema may hold: since which, and the rows. Jobs in every state, one of them held by hand.
-HELD = 2
-STATES = ("ready", "active", "done", "failed", "cancelled", "blocked", "scheduled")
-DATA: list[tuple[int, str]] = [
-    (1, "INSERT INTO queue (name, concurrency, rate, created_at) VALUES ('tag', 5, '1000/s', 1)"),
-    *(
-        (
-            1,
-            "INSERT INTO job (id, queue, kind, title, payload, priority, status, blocked_on, due_at, key, attempts,"
-            " max_attempts, deaths, dependents, created_at, finished_at, token, worker, claimed_at, lease,"
-            f" lease_expires_at, result, checkpoint) VALUES ({id}, 'tag', 'tag', 'job {id}', '[{id}]', {id % 3},"
-            f" '{status}', {'NULL' if status != 'blocked' else repr('dependency')},"
-            f" {5 if status == 'scheduled' else 'NULL'}, 'key {id}', 1, 3, 1, {int(id == 1)}, 1,"
-            f" {2 if status in FINAL else 'NULL'}, {id}, '{WORKER}', 1, 900, 4000000000000000, '[{id}]', '\"half\"')",
-        )
-        for id, status in enumerate(STATES, start=1)
+# What each database was told by each migration that was released, on SQLite and on PostgreSQL.
+TOLD = {
+    1: (
+        "491bc122ea952ef5950b6a375a019e2be48f538cdf8e6d9c844d2a4121b88ff4",
+        "e7009337fded63419e4140bb270df8ffed17fb7289840eb5f94c4551672db44e",
     ),
-    (1, "INSERT INTO dependency (job, needs) VALUES (6, 1)"),
-    *((1, f"INSERT INTO tally (queue, status, n) VALUES ('tag', '{status}', 1)") for status in STATES),
-    (
-        1,
-        "INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, note)"
-        f" VALUES (3, 3, '{WORKER}', 1, 1, 1, 2, 'finish', 'a note')",
+    2: (
+        "38c8985ecc948ef92ece671b8cd9e7e369ffb86fe74c70d96c05ad9012e407b6",
+        "e36bedb788bd7518b242b3f36b1dc9dccb8e563e9fd0a5abdbc54236bb0e24f2",
     ),
-    (
-        1,
-        "INSERT INTO worker (id, name, hostname, host, status, registered_at, last_beat_at, success_count, metadata)"
-        f" VALUES ('{WORKER}', 'old', 'here', 'boot/1', 'busy', 1, 1, 7, '{{}}')",
+    3: (
+        "8ea374ed1e6a3e539ac292679f38f7de0a9120cca0a0ea309fbf1e340a98dab7",
+        "9bb5eff9fa0b4c7699b7100510d7f76d004fa0ca521463b9a6431246ff8f1e01",
     ),
-    (
-        1,
-        "INSERT INTO certificate (worker, died_at, reason, signal, stderr_tail)"
-        " VALUES ('worker-00000002', 1, 'signaled', 9, 'oh')",
+    4: (
+        "fee809663da6bc6389250aa049a607975f39da8b7fee2eca2193e87ca0b4e933",
+        "0f39de2bfee2b8796b31aaa122c02b765afe7150c9ab0c734f5fb0354dffa146",
     ),
-    (1, 'INSERT INTO event (at, actor, facts) VALUES (1, \'me\', \'[["job","add","tag",null,"ready",[1]]]\')'),
-    (
-        2,
-        "INSERT INTO slot (name, queue, n, crew, host, status, restarts, lifetime, updated_at)"
-        " VALUES ('worker:tag:0', 'tag', 0, 'main', 'boot/1', 'failed', '[1, 2]', 2, 1)",
+    5: (
+        "8a7190ef82d142e512cc2e3d0d9bbd510f46bdd417bdb532a3fd8d8401aa9af1",
+        "d155c5056edc58db6a7087994cfb309bab406ebe2313b982db00d4520726c796",
     ),
-    (
-        4,
-        "INSERT INTO source (name, queue, task, every, low, batch, filler, success_count, created_at)"
-        " VALUES ('files', 'tag', 'tag', 30000000, 10, 100, 1, 12, 1)",
+    6: (
+        "08b5626d578aca49d2db8672dd4fc4187e502a0d3554b9112721b9f40efced11",
+        "d23f7a360a99980d6eb5063bead868a9cd4455e934a903e0a745afc106660043",
     ),
-    (4, "INSERT INTO source_memory (source, hash, successes, at, token) VALUES ('files', 77, 1, 1, 3)"),
-    (
-        6,
-        "INSERT INTO token (id, name, scopes, hash, created_by, created_at)"
-        " VALUES ('token-1', 'ci', 'read', 'digest', 'me', 1)",
+    7: (
+        "184081a48df5d19ceae3b4772eb9c4ce18e34dfb13c7ddd2eb789f34169b7551",
+        "184081a48df5d19ceae3b4772eb9c4ce18e34dfb13c7ddd2eb789f34169b7551",
     ),
-    (6, "INSERT INTO meter (name, queue, label, bucket, n, total) VALUES ('done', 'tag', '', 0, 3, 9)"),
-]
-
-
-def made_by(number: int, kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """The store as the release with this schema made and left it."""
-    monkeypatch.setattr(migrations, "migrations", lambda: {n: KNOWN[n] for n in range(1, number + 1)})
-    database = open_database(url_of(kind, folder), Settings(), make=True, clock=FakeClock())
-    migrations.migrate(database)
-    monkeypatch.undo()
-    store = Store(database, Settings(), "old@here")
-    assert database.version == number
-    for since, text in DATA:
-        if since <= number:
-            rows(store, text)
-    for name in ("job", "token"):
-        store.database.execute("number.draw_many", {"name": name, "count": 10})
-    return store
-
-
-def contents(store: Store) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
-    """Every table with its columns and its rows."""
-    found = {}
-    for table in sorted(_tables(store)):
-        columns = _columns(store, table)
-        found[table] = (columns, sorted(rows(store, f"SELECT {', '.join(columns)} FROM {table}"), key=repr))
-    return found
-
-
-def _tables(store: Store) -> list[str]:
-    if isinstance(store.database, PostgresDatabase):
-        text = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
-    else:
-        text = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
-    return [str(name) for (name,) in rows(store, text) if name not in ("migration", "boot")]
-
-
-def _columns(store: Store, table: str) -> list[str]:
-    if isinstance(store.database, PostgresDatabase):
-        text = (
-            "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = "
-        )
-        return sorted(str(name) for (name,) in rows(store, f"{text}'{table}'"))
-    return sorted(str(row[1]) for row in rows(store, f"PRAGMA table_info({table})"))
+    8: (
+        "25be94f9c53cbc841c5e5145305a8dbb8c2a37e7b7d0c169bbe6ee42803ef181",
+        "1c0b30c6e10dacdaa6c9eda5fd19a3afde3a215662ea62bbd97b78a7b21c8333",
+    ),
+}
+DEFAULTS = """SELECT t.name || '.' || c.name, c.dflt_value FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+    WHERE t.type = 'table'"""
+CHANGED = """migration {number} tells {kind} something else than it did when it was released, and databases that have it
+will not hear of that: leave its file, its `after_{number}` and the states in its checks as they were, and write a
+migration that brings databases of every schema to what you want. (Of a new migration: pin {found!r}.)"""
 
 
 @pytest.mark.parametrize("kind", STORES)
-@pytest.mark.parametrize("number", range(1, migrations.LATEST))
+@pytest.mark.parametrize("number", range(1, LATEST + 1))
+def test_what_a_released_migration_tells_a_database_never_changes(number: int, kind: str) -> None:
+    found = sha256(told(number, kind).encode()).hexdigest()
+    pinned = TOLD.get(number, ("not yet", "not yet"))[STORES.index(kind)]
+    assert found == pinned, CHANGED.format(number=number, kind=kind, found=found)
+
+
+def told(number: int, kind: str) -> str:
+    """A migration as this kind of database hears it, and the oldest code that it allows beside it."""
+    _, oldest, text = KNOWN[number]
+    dialect = sqlite.GAPS if kind == "sqlite" else postgres.GAPS
+    after = postgres.own_texts().get(f"schema.after_{number}", "") if kind == "postgres" else ""
+    return f"{oldest}\n{fill(text, {**gaps.GAPS, **dialect})}\n{after}"
+
+
+def test_the_rows_of_old_schemas_fill_every_column_of_every_table(tmp_path: Path) -> None:
+    """A column whose rows all have what it has by itself would not tell whether an upgrade keeps what it holds."""
+    with made_by(LATEST, url_of("sqlite", tmp_path)) as store, Inside(store) as inside:
+        known, by_itself = inside.columns(), dict(inside.rows(DEFAULTS))
+        held = inside.contents(known)
+    missing = [
+        f"{table}.{name}"
+        for table, names in known.items()
+        for n, name in enumerate(names)
+        if not any(
+            row[n] is not None and by_itself[f"{table}.{name}"] not in (str(row[n]), repr(row[n]))
+            for row in held[table]
+        )
+    ]
+    assert missing == [], "give these a value in tests/support/schemas.py"
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("number", range(1, LATEST))
 def test_the_data_of_every_released_schema_is_there_after_the_upgrade_and_goes_on(
-    number: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, kind: str, tmp_path: Path
 ) -> None:
-    with made_by(number, kind, tmp_path, monkeypatch) as old:
-        before = contents(old)
+    with made_by(number, url_of(kind, tmp_path)) as old, Inside(old) as inside:
+        known = inside.columns()
+        before = inside.contents(known)
     database = open_database(url_of(kind, tmp_path), Settings(), clock=FakeClock())
-    assert migrations.migrate(database) == list(range(number + 1, migrations.LATEST + 1))
-    with Store(database, Settings(), "new@here") as store:
-        for table, (columns, held) in before.items():
-            now = rows(store, f"SELECT {', '.join(columns)} FROM {table}")
-            assert sorted(now, key=repr) == held, table
-        assert len(before["job"][1]) == len(STATES) and before["event"][1]
+    assert migrate(database) == list(range(number + 1, LATEST + 1))
+    with Store(database, Settings(), "new@here") as store, Inside(store) as inside:
+        now = inside.contents(known)
+        for table, held in before.items():
+            assert held and now[table] == held, table
+        assert len(before["job"]) == len(STATES)
         carry_on(store)
 
 

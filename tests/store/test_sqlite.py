@@ -67,21 +67,28 @@ def test_a_forked_child_uses_a_connection_of_its_own(store: Store) -> None:
         assert output(program) == "ok 102"
 
 
-def test_the_log_stays_bounded_once_a_long_reader_ends_and_claims_go_on_meanwhile(store: Store) -> None:
-    reader = apsw.Connection(path_of(store))
+def test_the_log_stays_bounded_once_a_long_reader_ends_and_claims_go_on_meanwhile(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 28: what is written matters, not for how long. The file shrinks too, to the limit that was set for it."""
+    path, bound = path_of(store), 2 * database.CHECKPOINT_PAGES
+    monkeypatch.setattr(database, "JOURNAL_LIMIT", bound * 4096)
+    reader = apsw.Connection(path)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM job").fetchall()
-    assert isinstance(store.database, database.SqliteDatabase)
-    for _ in range(40):
-        finish(store, add(store, payload="x" * 200_000))
-    while_reading = store.database.log_pages()
-    assert while_reading > 2 * database.CHECKPOINT_PAGES, "the reader keeps the log from being used again"
-    reader.execute("COMMIT")
-    pages = []
-    for _ in range(80):
-        finish(store, add(store, payload="x" * 200_000))
-        pages.append(store.database.log_pages())
-    assert max(pages[-40:]) <= 2 * database.CHECKPOINT_PAGES
+    with open_store(path, Settings()) as writer:
+        assert isinstance(writer.database, database.SqliteDatabase)
+        for _ in range(120):
+            finish(writer, add(writer, payload="x" * 200_000))
+        assert writer.database.log_pages() > 5 * bound / 2, "the reader keeps the log from being used again"
+        assert os.path.getsize(path + "-wal") > 5 * bound / 2 * 4096
+        reader.execute("COMMIT")
+        pages = []
+        for _ in range(80):
+            finish(writer, add(writer, payload="x" * 200_000))
+            pages.append(writer.database.log_pages())
+        assert max(pages[-40:]) <= bound
+        assert os.path.getsize(path + "-wal") <= bound * 4096
     reader.close()
 
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import httpx
 
 from rota.app import App
 from rota.core.job import NewJob
 from rota.settings import Settings
+from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
 
 if TYPE_CHECKING:
     from rota.core.job import Job
     from rota.store.workers import Certificate
 
+POINTS = Path(__file__).parent / "points"
 SHOP = '''
 import os, pathlib, signal, time
 from rota import App
@@ -81,6 +86,10 @@ class Crew:
         with (self.folder / "shop.py").open("a") as shop:
             shop.write(f"\n\n{tasks}")
 
+    def shorten_leases(self, seconds: int) -> None:
+        """From now on an orchestrator's lease lasts that long, not 15 seconds, and what hangs on it as much less."""
+        self.env |= {"PYTHONPATH": str(POINTS), "ROTA_TEST_LEASE": str(seconds)}
+
     def start(self, pools: str = "tag=2", *options: str, under: tuple[str, ...] = (), http: bool = False) -> None:
         """Start an orchestrator; `under` is a command that starts it, such as `setpriv`."""
         words = [
@@ -101,15 +110,15 @@ class Crew:
         """Start an orchestrator in another of its ways."""
         self._process = self._open([ROTA, *words])
 
-    def start_beside(self, workers: int = 1) -> subprocess.Popen[bytes]:
-        """Start another orchestrator beside, with workers of its own."""
-        words = [ROTA, "worker", "start", "--app", "shop:app", "--queue", "tag", "--workers", str(workers)]
-        self._beside.append(self._open(words))
+    def start_beside(self, workers: int = 1, queue: str = "tag", **env: str) -> subprocess.Popen[bytes]:
+        """Start another orchestrator beside, with workers of its own; `env` is what it is told otherwise."""
+        words = [ROTA, "worker", "start", "--app", "shop:app", "--queue", queue, "--workers", str(workers)]
+        self._beside.append(self._open(words, **env))
         return self._beside[-1]
 
-    def _open(self, words: list[str]) -> subprocess.Popen[bytes]:
+    def _open(self, words: list[str], **more: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
-            env = environment(**self.env)
+            env = environment(**{**self.env, **more})
             return subprocess.Popen(words, cwd=self.folder, env=env, stderr=log, stdin=subprocess.DEVNULL)
 
     @property
@@ -151,6 +160,13 @@ class Crew:
         )
         assert answer.returncode == code, (answer.returncode, answer.stdout, answer.stderr)
         return answer.stdout + answer.stderr
+
+    def api(self) -> httpx.Client:
+        """A client of its API with the admin's token, once it answers."""
+        beside = self.app.store.database.beside
+        eventually(Path(f"{beside}.http").exists)
+        address, secret = (Path(f"{beside}.{name}").read_text().strip() for name in ("http", "token"))
+        return httpx.Client(base_url=address, headers={"Authorization": f"Bearer {secret}"}, timeout=60)
 
     def add(self, kind: str, **payload: object) -> int:
         return self.app.enqueue(self.new(kind, **payload)).id
@@ -232,9 +248,9 @@ def told(pid: int) -> bytes:
 
 
 def states(pid: int) -> list[str]:
-    """How the threads of a process stand: S is asleep."""
+    """How the threads of a process stand: S is asleep, T is stopped. One that ends just now is not among them."""
     found = []
     for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/stat") as file:
+        with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/task/{thread}/stat") as file:
             found.append(file.read().rpartition(")")[2].split()[0])
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -65,3 +66,9 @@ def processes_in(folder: Path, words: str = "") -> list[int]:
             if here.startswith(str(folder)) and words.encode() in line:
                 found.append(int(entry.name))
     return found
+
+
+def resident(pid: int) -> int:
+    """How many bytes of memory a process has."""
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import apsw
 import httpx
 import pytest
 from playwright.sync_api import expect
@@ -21,7 +22,7 @@ from rota.store.crews import Home
 from rota.store.deaths import Death
 from rota.store.exchange import Report
 from tests.http.servers import Server
-from tests.web.screens import PAGES, Screen
+from tests.web.screens import PAGES, ROOT, Screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +31,21 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from rota.store.store import Store
+    from tests.http.servers import Client
     from tests.web.conftest import Look
 
 EVIL = "</pre><script>window.hit = 1</script><img src=x onerror='window.hit = 2'>\"'><svg onload='window.hit = 3'>"
+SEEN = "<script>window.hit = 1</script>"
+TYPES = ROOT / "web" / "src" / "types.ts"
+COLUMNS = (("worker", "hostname"), ("worker", "version"), ("slot", "failure_reason"), ("source", "task"))
+# What rota itself says, or holds to a pattern: instants, ids, names of queues, words of its own, what is tracked (which
+# has a test of its own).
+OWN = re.compile(r"""
+    \w+\.(\w+_at|at|until|since|scheduled_for|id|\w+_id|queue|queue_type|status|last_status|health|slot)
+    |Me\.scopes|Run\.(verb|reason)|Queue\.(name|rate|fence)|Slot\.name|Death\.(reason|usage)|Notice\.which
+    |Source\.name|Schedule\.(name|cron|timezone)|Fact\.(topic|type)|WorkerState\.component|Health\.errors
+    |(TrackedWorker|Vectorizer)\.\w+
+""", re.VERBOSE)  # fmt: skip
 
 
 @pytest.fixture
@@ -85,31 +98,106 @@ def plant_clockwork(store: Store) -> dict[str, str]:
         tx.execute("source.fill_failed", name="files", error=EVIL)
         tx.execute("source.failed", name="files", now=tx.now, error=EVIL, worker=EVIL)
         tx.execute("schedule.refused", name="nightly", error=EVIL)
+    store.schedules.pause("nightly", EVIL)
     return {"sources": "files", "schedules": "Schedules"}
+
+
+def plant_columns(server: Server) -> None:
+    """What no caller is let say, should the database hold it all the same."""
+    connection = apsw.Connection(str(server.shell.path))
+    for table, column in COLUMNS:
+        connection.execute(f"UPDATE {table} SET {column} = ?", (EVIL,))
+        assert connection.changes() > 0, table
+    connection.close()
+
+
+def shown() -> set[str]:
+    """Each text, such as `Job.title`, that the dashboard reads from the API, by the shapes that it is written to."""
+    found = set()
+    for shape, fields in re.findall(r"export interface (\w+) \{(.*?)\n\}", TYPES.read_text(), re.DOTALL):
+        for name, kind in re.findall(r"^  (\w+)\??: ([^;]+);", fields, re.MULTILINE):
+            if re.search(r"\b(string|Json)\b", re.sub(r"Record<.*>|\[name.*", "", kind)):
+                found.add(f"{shape}.{name}")
+    return found
+
+
+def told(client: Client, jobs: list[str], workers: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """What the API says of all that was planted, by the shape it has on the dashboard."""
+    asked = {
+        "Me": ["me"], "Job": ["jobs"], "Run": [f"{job}/runs" for job in jobs], "Output": [f"{jobs[0]}/output"],
+        "Queue": ["queues"], "Slot": ["slots"], "Worker": workers, "Death": ["deaths"], "Notice": ["attention"],
+        "Crew": ["orchestrator"], "Source": ["sources"], "Schedule": ["schedules"], "Fact": ["events/log?limit=100"],
+    }  # fmt: skip
+    found: dict[str, list[dict[str, Any]]] = {}
+    for shape, paths in asked.items():
+        answers = [client.get(f"/api/v1/{path}") for path in paths]
+        found[shape] = [each for answer in answers for each in (answer if isinstance(answer, list) else [answer])]
+    found["Orchestrator"] = found["Crew"][0]["orchestrators"]
+    with client.events("worker:*") as events:
+        watched = len(found["Slot"]) + len(workers)
+        found["WorkerState"] = [event["worker"] for _, event in zip(range(watched), events, strict=False)]
+    return found
 
 
 def is_harmless(screen: Screen, place: str) -> None:
     screen.go(place)
     expect(screen.page.locator("main h1")).to_be_visible()
     expect(screen.page.locator("[aria-busy]")).to_have_count(0)
+    is_quiet(screen, place)
+
+
+def is_quiet(screen: Screen, place: str) -> None:
+    """Nothing ran, nothing became a part of the page, and the browser had nothing to refuse."""
     assert screen.page.evaluate("window.hit") is None, place
     assert screen.page.evaluate("document.querySelectorAll('body script, body img').length") == 0, place
+    assert screen.complaints == [], place
 
 
 def test_nothing_that_anyone_says_ever_runs(server: Server, view: Look) -> None:
+    """On each page, on pages that are open while it is said, and in a dialog; in every text that is shown."""
     named = server.client(server.token(EVIL[:60], "admin"))
+    screens = {place: view(named.post("/api/v1/codes")["link"]) for place in ("jobs", "schedules", "hosts")}
+    for place, screen in screens.items():
+        is_harmless(screen, place)
     with server.store() as store:
         planted = {**plant_jobs(store, server.shell.folder), "queues": "default"}
         named.post("/api/v1/queues/pause", queue="default", reason=EVIL)
         planted |= {**plant_crew(store), **plant_clockwork(store)}
-    screen = view(named.post("/api/v1/codes")["link"])
+    for place, screen in screens.items():
+        expect(screen.page.locator("main")).to_contain_text(SEEN)
+        is_quiet(screen, f"{place}, which was open")
+    screens["hosts"].press("Drain")
+    expect(screens["hosts"].page.get_by_role("dialog")).to_contain_text(SEEN)
+    is_quiet(screens["hosts"], "a dialog")
+    plant_columns(server)
+    every_text_is_planted(named, list(planted))
+    screen = screens["jobs"]
     for place, panel in planted.items():
         is_harmless(screen, place)
         told = screen.panel(panel) if panel else screen.page.locator("main")
-        expect(told).to_contain_text("<script>window.hit = 1</script>")
+        expect(told).to_contain_text(SEEN)
     for place in (*PAGES, f"jobs?search={EVIL[:20]}", f"workers/{EVIL}", f"nowhere{EVIL}", f"events?text={EVIL}"):
         is_harmless(screen, place)
-    expect(screen.page.get_by_role("navigation")).to_contain_text("<script>window.hit = 1</script>")
+    expect(screen.page.get_by_role("navigation")).to_contain_text(SEEN)
+    screen.go("schedules")
+    expect(screen.page.locator(".said").filter(has_text=SEEN)).to_have_count(2)
+
+
+def every_text_is_planted(client: Client, places: list[str]) -> None:
+    """A text that is new on the dashboard is neither planted here nor known to be rota's own."""
+    found = told(
+        client,
+        [place for place in places if place.startswith("jobs/")],
+        [place for place in places if place.startswith("workers/") and "%3A" not in place],
+    )
+    evil = {
+        f"{shape}.{name}"
+        for shape, all in found.items()
+        for each in all
+        for name, text in each.items()
+        if SEEN in json.dumps(text)
+    }
+    assert shown() - evil == {text for text in shown() if re.fullmatch(OWN, text)}
 
 
 def test_words_in_a_certificate_and_in_the_log_are_words(server: Server, view: Look) -> None:
@@ -118,12 +206,12 @@ def test_words_in_a_certificate_and_in_the_log_are_words(server: Server, view: L
     server.client(server.token(EVIL[:60], "enqueue")).post("/api/v1/jobs", title=EVIL)
     screen = view()
     is_harmless(screen, "workers/worker%3Atag%3A0")
-    expect(screen.page.get_by_role("article").get_by_text("<script>window.hit = 1</script>")).to_have_count(4)
+    expect(screen.page.get_by_role("article").get_by_text(SEEN)).to_have_count(4)
     is_harmless(screen, "events?topic=queue%3Ajobs")
     expect(screen.page.get_by_role("cell", name=f"{EVIL[:60]}@http").first).to_be_visible()
     is_harmless(screen, next(iter(places)))
     screen.heading(EVIL)
-    expect(screen.page.get_by_label("Output", exact=True).last).to_contain_text("<script>window.hit = 1</script>")
+    expect(screen.page.get_by_label("Output", exact=True).last).to_contain_text(SEEN)
 
 
 def test_the_page_lets_no_script_in_but_its_own_and_all_of_it_is_below_150_kb(server: Server) -> None:

@@ -48,7 +48,7 @@ def test_what_a_tracked_worker_says_never_runs(browser: Browser, tmp_path: Path)
         with opened(url) as connection:
             install(connection)
             connection.execute("INSERT INTO ai.vectorizer (source_table) VALUES (%s)", [EVIL])
-        with Tracker(url, "1.0") as tracker:
+        with Tracker(url, EVIL) as tracker:
             tracker.error(EVIL)
             tracker.progress(1, 2, EVIL)
         server = Server(tmp_path, ROTA_TRACKING=url)

@@ -261,6 +261,7 @@ def test_what_is_settled_is_forgotten_in_the_order_in_which_it_was_told() -> Non
     ours, theirs = socket.socketpair()
     with ours, theirs:
         life = Life(Reporter(ours), "worker-00000001", "worker:crowd:0")
+        life.renewed(None)
         life.waiting.extend({"id": token, "token": token} for token in (1, 2, 3))
         jobs = [life.take_up() for _ in range(3)]
         for job in (jobs[2], jobs[0], jobs[1]):

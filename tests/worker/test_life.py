@@ -42,6 +42,7 @@ def test_nothing_more_is_taken_up_once_it_should_leave(life: Life, why: str) -> 
 
 
 def test_an_outcome_that_nobody_hears_makes_it_an_orphan_that_still_has_it(life: Life, pipe: Pipe) -> None:
+    life.renewed(None)
     life.waiting.append(JOB)
     assert life.next() is JOB
     pipe[1].close()

@@ -9,10 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from rota.core import frame as frames
+from rota.core.orchestrator import LEASE
+from rota.core.times import SECOND
 from rota.worker.clock import since_boot
 from rota.worker.life import FENCE
 from tests.support.crews import states
 from tests.support.eventually import eventually
+from tests.support.processes import resident
 from tests.worker.driven import Driven
 
 Start = Callable[..., Driven]
@@ -53,6 +56,48 @@ def test_what_makes_no_sense_is_ignored_and_the_next_job_runs(start: Start) -> N
     good = worker.job("double", '{"n":4}')
     worker.run(good)
     assert worker.done(good)[0]["result"] == "8"
+
+
+def test_a_worker_does_not_grow_with_the_jobs_that_it_has_run(start: Start) -> None:
+    """What it knows of its last jobs has a bound, and so has what its environment tells of them."""
+    worker = start("@app.task()\ndef nothing():\n    pass\n").is_up()
+
+    def run(batches: int) -> int:
+        for _ in range(batches):
+            jobs = [worker.job("nothing") for _ in range(500)]
+            worker.run(*jobs)
+            worker.done(*jobs)
+        return resident(worker.process.pid)
+
+    before = run(10)
+    assert run(50) - before < 25_000 * 40, "bytes; a value of its environment for each job would be twice as much"
+
+
+def test_what_waited_for_longer_than_a_lease_goes_back_and_is_not_begun(start: Start) -> None:
+    """A worker that was stopped, or whose host slept, finds jobs in its pipe that others have by now."""
+    worker = start().is_up()
+    lost, also_lost, held = worker.job("double"), worker.job("double"), worker.job("double")
+    worker.run(lost, also_lost, renewed_at=since_boot() - LEASE)
+    assert answer(worker) == (frames.RETURNED, [lost["token"], also_lost["token"]])
+    worker.run(held, renewed_at=since_boot() - LEASE + 10 * SECOND)
+    assert worker.next(frames.DONE)["token"] == held["token"], "nothing was done before"
+
+
+def test_a_worker_that_was_stopped_begins_nothing_that_it_was_handed_before(start: Start) -> None:
+    worker = start().is_up()
+    worker.signal(signal.SIGSTOP)
+    eventually(lambda: set(states(worker.process.pid)) == {"T"})
+    waiting, renewed_at = worker.job("double"), since_boot() - LEASE + SECOND
+    worker.run(waiting, renewed_at=renewed_at)
+    eventually(lambda: since_boot() >= renewed_at + LEASE)
+    worker.signal(signal.SIGCONT)
+    assert answer(worker) == (frames.RETURNED, [waiting["token"]])
+
+
+def answer(worker: Driven) -> tuple[str, object]:
+    """Whether it gave jobs back, and which, or has done one."""
+    heard = worker.hear(lambda frame: frame.kind in (frames.RETURNED, frames.DONE), "an answer")
+    return heard.kind, heard.body.get("tokens")
 
 
 def test_a_recall_is_answered_with_what_was_not_started(start: Start) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from rota.chaos.app import QUEUE
 from rota.chaos.book import Reader
+from rota.chaos.breaker import strike
 from rota.chaos.crew import Crew
 from rota.chaos.plan import KILL_BUSY, alone
-from rota.chaos.storm import strike
 from rota.core.job import NewJob
 
 if TYPE_CHECKING:

@@ -51,6 +51,11 @@ class Api:
                 start_new_session=True,
             )
 
+    def look(self) -> None:
+        """One that left by itself is started again, as a service manager does: without its database none stays."""
+        if self._process is not None and self._process.poll() is not None:
+            self.start()
+
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None

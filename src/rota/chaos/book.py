@@ -6,10 +6,12 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rota.chaos.plan import FREEZE, HANG, KILL_ORCHESTRATOR, LOOPS
+from rota.chaos.plan import FREEZE, FREEZE_CREW, HANG, LOOPS, OF_A_CREW
 
 if TYPE_CHECKING:
-    from rota.core.times import Instant
+    from collections.abc import Iterable
+
+    from rota.core.times import Duration, Instant
 
 
 @dataclass
@@ -30,13 +32,17 @@ class Execution:
 
 @dataclass
 class Injected:
-    """A fault. `at` is the moment of the signal on the clock that all processes share, `store_at` on the store's."""
+    """A fault. `at` is the moment of the signal on the clock that all processes share, `store_at` on the store's.
+
+    It hits `workers`, or all of a crew, and lasts for a while.
+    """
 
     kind: str
     at: Instant
     store_at: Instant
-    worker: str | None = None
+    workers: tuple[str, ...] = ()
     crew: str | None = None
+    lasts: Duration = 0
 
 
 @dataclass
@@ -73,6 +79,10 @@ class Life:
         """What it had when it ended."""
         return [*self.held.values(), *self.cut]
 
+    def was_away(self, at: Instant) -> bool:
+        """Whether its crew was stopped by then, so that others may have taken what it had."""
+        return any(fault.kind == FREEZE_CREW and fault.at <= at for fault in self.faults)
+
     def put_down(self, token: int, at: Instant) -> None:
         self.held.pop(token, None)
         if not self.held:
@@ -103,6 +113,7 @@ class Book:
     cancelled: dict[int, Instant] = field(default_factory=dict)
     visitors: set[str] = field(default_factory=set)
     settled_late: list[tuple[int, int]] = field(default_factory=list)
+    refused_late: int = 0
 
     def take(self, line: dict[str, Any]) -> None:
         """Read on by one line."""
@@ -122,15 +133,17 @@ class Book:
             case "gone":
                 self._gone(line["worker"], at)
             case "fault":
-                self._break(Injected(line["kind"], at, line["store_at"], line.get("worker"), line.get("crew")))
+                hit = tuple(line.get("workers", ()))
+                crew, lasts = line.get("crew"), line.get("lasts", 0)
+                self._break(Injected(line["kind"], at, line["store_at"], hit, crew, lasts))
             case "struck":
                 fault = self.faults[-1]
                 fault.at, fault.store_at = line["moment"], line["store_at"]
             case "spared":
                 self._spare(self.faults.pop())
             case "thaw":
-                if line["worker"] in self.living:
-                    self.living[line["worker"]].frozen = False
+                for life in self._living(line["workers"]):
+                    life.frozen = False
             case "offered":
                 self.offered.update(line["numbers"])
             case "accepted":
@@ -154,6 +167,8 @@ class Book:
                 self.visitors.add(line["worker"])
             case "late":
                 self.settled_late.append((line["job"], line["token"]))
+            case "late refused":
+                self.refused_late += 1
             case other:
                 raise ValueError(f"the ledger has a line that nobody writes: {other!r}")
 
@@ -161,9 +176,12 @@ class Book:
         """The lives that were hit by faults of this kind."""
         return [(life, fault) for life in self.lives for fault in life.faults if fault.kind == kind]
 
-    @property
-    def orchestrator_kills(self) -> list[Injected]:
-        return [fault for fault in self.faults if fault.kind == KILL_ORCHESTRATOR]
+    def of_crew(self, crew: str | None) -> list[Injected]:
+        """What befell the whole of a crew."""
+        return [fault for fault in self.faults if fault.kind in OF_A_CREW and fault.crew == crew]
+
+    def faults_of(self, kind: str) -> list[Injected]:
+        return [fault for fault in self.faults if fault.kind == kind]
 
     def of_job(self) -> dict[int, list[Execution]]:
         """The calls of each job, in order."""
@@ -202,10 +220,12 @@ class Book:
 
     def _break(self, fault: Injected) -> None:
         self.faults.append(fault)
-        life = self.living.get(fault.worker or "")
-        if life is not None:
+        for life in self._living(fault.workers):
             life.faults.append(fault)
-            life.frozen = life.frozen or fault.kind in (FREEZE, HANG)
+            life.frozen = life.frozen or fault.kind in (FREEZE, HANG, FREEZE_CREW)
+
+    def _living(self, workers: Iterable[str]) -> list[Life]:
+        return [self.living[worker] for worker in workers if worker in self.living]
 
     def _spare(self, fault: Injected) -> None:
         """The process had gone before the signal came: nothing was broken."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rota.chaos.book import Life
     from rota.chaos.plan import Shape
+    from rota.demo.server import OwnServer
     from rota.store.store import Store
 
 APP = "rota.chaos.app:app"
@@ -60,6 +61,8 @@ class Crew:
         **more: str,
     ) -> None:
         self.folder = folder
+        self.limits = shape.limits
+        self.server: OwnServer | None = None  # where it may be crashed
         self.workers = sum(sum(pools.values()) for pools in shape.crews.values())
         self.mark = secrets.token_hex(8)
         self.schema = f"rota_chaos_{self.mark}" if url else None
@@ -111,9 +114,11 @@ class Crew:
         self.loops.start()
 
     def look(self) -> None:
-        """An orchestrator that left by itself is noted and started again; a loop is started again."""
+        """An orchestrator that left by itself is noted and started again; an API and a loop are started again."""
         for each in self.orchestrators.values():
             each.look()
+        if self.api is not None:
+            self.api.look()
         self.loops.look()
 
     def send(self, life: Life, number: signal.Signals) -> bool:

@@ -10,6 +10,7 @@ from rota.core import job as jobs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rota.chaos.book import Execution, Life
     from rota.chaos.snapshot import Snapshot
     from rota.core.job import Job
 
@@ -39,6 +40,18 @@ def is_expected_to_fail(all: Snapshot, id: int) -> bool:
     if all.jobs[id].status == jobs.CANCELLED:
         return id in all.book.called_off
     return all.kinds.get(id) == POISON or all.jobs[id].deaths >= jobs.DEATHS_TO_QUARANTINE
+
+
+def overlap(first: Execution, second: Execution, life: Life | None) -> bool:
+    """Whether a handler began while another had its job, whose worker (`life`) could reach the store."""
+    still = first.over_at is None or first.over_at > second.started_at
+    return still and not (life is not None and life.was_away(second.started_at))
+
+
+def out_of_order(first: Execution, second: Execution, life: Life | None) -> bool:
+    """Whether a handler began with the same token again, or an older one though its worker could reach the store."""
+    was_away = life is not None and life.was_away(second.started_at)
+    return second.token == first.token or (second.token < first.token and not was_away)
 
 
 def planned_starts(kind: str) -> int:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.chaos.expected import planned_starts
-from rota.chaos.plan import FATAL, KILL_ORCHESTRATOR, POISON
+from rota.chaos.plan import FATAL, FREEZE_CREW, KILL_API, KILL_BUSY, KILL_ORCHESTRATOR, POISON, TROUBLE
+from rota.core import job as jobs
+from rota.core import queue as queues
 from rota.core.death import OPERATOR
 from rota.core.record import Record
 from rota.core.times import MILLISECOND, SECOND
 from rota.core.worker import DEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rota.chaos.book import Execution, Injected, Life
     from rota.chaos.snapshot import Snapshot
@@ -49,21 +51,60 @@ def spread(durations: Sequence[Duration]) -> Spread | None:
 
 
 def mendings(all: Snapshot) -> dict[str, Mending]:
-    """For each kind of fault that ends a worker or an orchestrator, how it was mended; orphans and loops apart."""
-    kills, crews = all.book.orchestrator_kills, all.crews
+    """For each kind of fault that ends or delays something, how it was mended; orphans and loops apart."""
     found: dict[str, Mending] = {}
     for kind in FATAL:
         hit: dict[str, list[tuple[Life, Injected]]] = {}
         for life, fault in all.book.lives_of(kind):
-            orphan = any(kill.crew == crews.get(life.slot) and life.up_at < kill.at < fault.at for kill in kills)
-            name = f"{kind} (loop)" if not life.is_seen else f"{kind} (orphan)" if orphan else kind
-            hit.setdefault(name, []).append((life, fault))
+            hit.setdefault(_name(all, life, fault), []).append((life, fault))
         found.update({name: _mending(all, lives) for name, lives in sorted(hit.items())})
-    if kills:
+    if kills := [kill for kill in all.book.faults_of(KILL_ORCHESTRATOR) if not _was_frozen(all, kill)]:
         back = [_first_up(all, kill) - kill.at for kill in kills if _first_up(all, kill)]
         working = [_first_start(all, kill) - kill.at for kill in kills if _first_start(all, kill)]
         found[KILL_ORCHESTRATOR] = Mending(None, spread(working), spread(back))
+    if frozen := all.book.faults_of(FREEZE_CREW):
+        lapses = [_lapse(all, fault) - fault.store_at for fault in frozen if _lapse(all, fault)]
+        found[FREEZE_CREW] = _mending(all, all.book.lives_of(FREEZE_CREW)).but(seen=spread(lapses))
+    for kind in (KILL_API, *TROUBLE):
+        claimed = [_first_claim(all, fault) - fault.store_at for fault in all.book.faults_of(kind)]
+        if claimed:
+            found[kind] = Mending(None, spread([each for each in claimed if each > 0]), None)
     return found
+
+
+def _name(all: Snapshot, life: Life, fault: Injected) -> str:
+    """What a fault is called, by whom it hit. With another idle, a job that was cut short has to wait for nobody."""
+    if not life.is_seen:
+        return f"{fault.kind} (loop)"
+    if any(life.up_at < each.at < fault.at for each in all.book.of_crew(all.crews.get(life.slot))):
+        return f"{fault.kind} (orphan)"
+    beside = [each for each in all.book.lives if each.queue == life.queue and each is not life]
+    idle = fault.kind == KILL_BUSY and any(_is_idle(all, each, fault.at) for each in beside)
+    return f"{fault.kind}, another idle" if idle and not _was_paused(all, life, fault) else fault.kind
+
+
+def _was_paused(all: Snapshot, life: Life, fault: Injected) -> bool:
+    """Whether the queue was paused at a moment between a fault and the next start of the job that was cut short."""
+    until = fault.store_at + max(0, _next_start(all.book.of_job(), life) - fault.at)
+    paused = False
+    for event in all.events:
+        if event.at > until or (paused and event.at >= fault.store_at):
+            break
+        for fact in event.facts:
+            if fact[0] == "queue" and fact[1] in ("pause", "resume") and fact[2] in (life.queue, queues.ALL):
+                paused = fact[1] == "pause"
+    return paused
+
+
+def _is_idle(all: Snapshot, life: Life, at: Instant) -> bool:
+    """Whether a worker was there at that moment, well, and had nothing in hand."""
+    lives = life.up_at < at and (life.gone_at is None or life.gone_at > at)
+    if not lives or any(fault.at <= at for fault in life.faults):
+        return False
+    return not any(
+        each.worker == life.worker and each.started_at <= at and (each.over_at is None or each.over_at > at)
+        for each in all.book.executions
+    )
 
 
 def _mending(all: Snapshot, hit: Sequence[tuple[Life, Injected]]) -> Mending:
@@ -82,13 +123,21 @@ def false_deaths(all: Snapshot) -> list[str]:
         life, born, slot = lives.get(id), all.workers[id].registered_at, all.workers[id].slot
         if certificate.reason == OPERATOR or (all.workers[id].status != DEAD and slot is not None):
             continue
-        kills = [kill for kill in all.book.orchestrator_kills if slot is not None and kill.crew == all.crews.get(slot)]
+        crew = all.book.of_crew(all.crews.get(slot)) if slot is not None else []
         # What it began may have been under way when its orchestrator was killed, and have come to its end after.
-        orphaned = any(born - SECOND <= kill.store_at <= certificate.died_at for kill in kills)
-        if orphaned or (life is not None and _was_ended(life, kinds)):
+        orphaned = any(born - SECOND <= fault.store_at <= certificate.died_at for fault in crew)
+        # An orphan goes once it is through, not before; what was given up with its crew is ended.
+        robbed = life is not None and bool(life.ended_with) and not any(_stood_still(life, fault) for fault in crew)
+        if (orphaned and not robbed) or (life is not None and was_ended(life, kinds)):
             continue
         found.append(f"{id} ({certificate.reason}: {certificate.text})")
     return found
+
+
+def _stood_still(life: Life, fault: Injected) -> bool:
+    """Whether its crew was stopped while it lived."""
+    there = life.up_at <= fault.at + fault.lasts and (life.gone_at is None or fault.at <= life.gone_at)
+    return fault.kind == FREEZE_CREW and there
 
 
 def started_too_often(all: Snapshot) -> int:
@@ -103,17 +152,34 @@ def run_through_twice(all: Snapshot) -> int:
 
 
 def throughput(all: Snapshot) -> float:
-    """Handlers that came to an end, a second, from the first start to the last end."""
-    over = [each.over_at for each in all.book.executions if each.outcome == "done" and each.over_at is not None]
+    """Jobs that came to a good end, a second, from the first start to the last end."""
+    over = {each.job: each.over_at for each in all.book.executions if each.outcome == "done" and each.over_at}
     if len(over) < 2:
         return 0.0
-    took = max(over) - min(each.started_at for each in all.book.executions)
+    took = max(over.values()) - min(each.started_at for each in all.book.executions)
     return round(len(over) * SECOND / took, 1)
 
 
-def _was_ended(life: Life, kinds: dict[int, str]) -> bool:
+def turnaround(all: Snapshot) -> Spread | None:
+    """How long jobs took from when they could first begin until they were done, whatever befell them."""
+    ready: dict[int, Instant] = {}
+    took: list[Duration] = []
+    for event in all.events:
+        for fact in event.facts:
+            if fact[0] != "job" or len(fact) < 6:
+                continue
+            for id in fact[5]:
+                if fact[4] == jobs.READY:
+                    ready.setdefault(id, event.at)
+                if fact[1] == jobs.FINISH and id in ready:
+                    took.append(event.at - ready[id])
+    return spread(took)
+
+
+def was_ended(life: Life, kinds: Mapping[int, str]) -> bool:
+    """Whether something was done to a worker that ends it."""
     poisoned = any(kinds.get(each.job) == POISON for each in life.ended_with)
-    return poisoned or any(fault.kind in FATAL for fault in life.faults)
+    return poisoned or any(fault.kind in (*FATAL, FREEZE_CREW) for fault in life.faults)
 
 
 def _next_start(again: dict[int, list[Execution]], life: Life) -> Instant:
@@ -129,6 +195,13 @@ def _next_life(all: Snapshot, life: Life) -> Instant:
     return next((each.up_at for each in all.book.lives if each.slot == life.slot and each.up_at > life.up_at), 0)
 
 
+def _was_frozen(all: Snapshot, kill: Injected) -> bool:
+    """Whether a crew was stopped before it had come back from the kill of its orchestrator."""
+    back = _first_start(all, kill) or kill.at
+    frozen = [fault for fault in all.book.faults_of(FREEZE_CREW) if fault.crew == kill.crew]
+    return any(kill.at <= fault.at <= back for fault in frozen)
+
+
 def _first_up(all: Snapshot, kill: Injected) -> Instant:
     return next((life.up_at for life in _lives_after(all, kill)), 0)
 
@@ -137,6 +210,23 @@ def _first_start(all: Snapshot, kill: Injected) -> Instant:
     """When a worker that came after an orchestrator's death first began a job; 0 when none did."""
     new = {life.worker for life in _lives_after(all, kill)}
     return next((each.started_at for each in all.book.executions if each.worker in new), 0)
+
+
+def _lapse(all: Snapshot, fault: Injected) -> Instant:
+    """When an orchestrator was next given up; 0 when none was."""
+    lapses = (event.at for event in all.events if any(fact[:2] == ["orchestrator", "lapse"] for fact in event.facts))
+    return next((at for at in lapses if at > fault.store_at), 0)
+
+
+def _first_claim(all: Snapshot, fault: Injected) -> Instant:
+    """When somebody who was hit next claimed something, by the store; 0 when nobody did."""
+    behind = {queue for crew in all.plan.options.behind_api for queue in all.plan.options.crews[crew]}
+    for event in all.events:
+        if event.at > fault.store_at:
+            queues = {fact[2] for fact in event.facts if fact[:2] == ["job", jobs.CLAIM]}
+            if queues & behind if fault.kind == KILL_API else queues:
+                return event.at
+    return 0
 
 
 def _lives_after(all: Snapshot, kill: Injected) -> list[Life]:

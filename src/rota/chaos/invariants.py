@@ -6,9 +6,10 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from rota.chaos.expected import blocked_for_good, is_expected_to_fail, lost
-from rota.chaos.plan import HTTP, KILL_BUSY, KILL_IDLE, LOOPS, PLANNED, POISON, REMOTE
-from rota.chaos.replay import Replay
+from rota.chaos.expected import blocked_for_good, is_expected_to_fail, lost, out_of_order, overlap
+from rota.chaos.figures import was_ended
+from rota.chaos.plan import CRASH, CUT, HTTP, KILL_API, KILL_BUSY, KILL_IDLE, LOOPS, PLANNED, POISON, REMOTE
+from rota.chaos.replay import Replay, Served
 from rota.chaos.violation import Violation
 from rota.chaos.wishes import attempts_are_spent, limits_hold, paused_means_paused
 from rota.core import job as jobs
@@ -20,6 +21,7 @@ from rota.core.times import SECOND, format_duration
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rota.chaos.book import Execution, Life
     from rota.chaos.snapshot import Snapshot
     from rota.core.times import Duration, Instant
     from rota.store.slots import Slot
@@ -28,26 +30,29 @@ if TYPE_CHECKING:
 
 LONGEST_WAIT = 3 * SECOND
 SLACK = 4
+PATIENCE = 5 * SECOND  # no change is under way for longer: a claim's time is that of its change's beginning
 
 
 def one_at_a_time(all: Snapshot, _: Replay) -> Iterator[str]:
     """At most one live claim per job: no handler begins while another has the job."""
+    lives = {life.worker: life for life in all.book.lives}
     for job, executions in all.book.of_job().items():
         for first, second in pairwise(executions):
-            if first.over_at is None or first.over_at > second.started_at:
+            if overlap(first, second, lives.get(first.worker)):
                 yield f"job {job} began with token {second.token} while token {first.token} was still running"
 
 
 def tokens_grow(all: Snapshot, _: Replay) -> Iterator[str]:
-    """Tokens only grow, for each job and in all."""
+    """Tokens only grow, for each job and in all; who was stopped past its lease may begin with one that it has lost."""
+    lives = {life.worker: life for life in all.book.lives}
     for id, executions in all.book.of_job().items():
         for first, second in pairwise(executions):
-            if second.token <= first.token:
+            if out_of_order(first, second, lives.get(second.worker)):
                 yield f"job {id} began with token {second.token} after token {first.token}"
     for id, token in all.book.settled_late:
         yield f"job {id} was settled with token {token}, which somebody else's had taken the place of"
     for earlier, later in pairwise(all.runs):
-        if later.claimed_at < earlier.claimed_at - _at_once(all):
+        if later.claimed_at < earlier.claimed_at - (PATIENCE if _at_once(all) else 0):
             yield f"token {later.token} was drawn before token {earlier.token}"
     for run in all.runs:
         job = all.jobs.get(run.job_id)
@@ -65,10 +70,8 @@ def active_means_held(all: Snapshot, _: Replay) -> Iterator[str]:
 def only_known_moves(all: Snapshot, replay: Replay) -> Iterator[str]:
     """Only moves of the table, final states absorb, and nothing begins before what it waits for is done."""
     yield from replay.wrong_moves
-    done: dict[int, Instant] = {}
-    for each in all.book.executions:
-        if each.outcome == "done" and each.over_at is not None:
-            done.setdefault(each.job, each.over_at)
+    committed = {run.token for run in all.runs if run.verb == jobs.FINISH}
+    done = {each.job: each.over_at for each in all.book.executions if each.token in committed and each.over_at}
     for each in all.book.executions:
         called_off = all.book.cancelled.get(each.job)
         if called_off is not None and each.started_at > called_off:
@@ -165,7 +168,7 @@ def restarts_are_counted(all: Snapshot, _: Replay) -> Iterator[str]:
         deaths = sum(all.workers[id].slot == slot.name for id in all.certificates)
         if slot.history.lifetime > min(deaths, all.policy.most_in_lifetime):
             yield f"{slot.name} counts {slot.history.lifetime} restarts for {deaths} deaths"
-        surely = 0 if all.book.orchestrator_kills else len(_restarted(all, slot))  # an orphan's death costs no slot
+        surely = 0 if all.book.of_crew(slot.crew) else len(_restarted(all, slot))  # an orphan's death costs no slot
         if slot.history.lifetime < surely:
             yield f"{slot.name} counts {slot.history.lifetime} restarts, and was restarted {surely} times"
 
@@ -227,17 +230,18 @@ def three_deaths_quarantine(all: Snapshot, _: Replay) -> Iterator[str]:
 
 
 def nothing_leaks(all: Snapshot, _: Replay) -> Iterator[str]:
-    """Descriptors and threads of the orchestrator are back where they were, and there are no zombies."""
-    before, after = all.watch.before, all.watch.after
-    if after is None:
-        yield "the crew was not whole again, so that nothing could be compared"
-        return
-    if after.descriptors > before.descriptors + SLACK:
-        yield f"{after.descriptors} open descriptors, {before.descriptors} before the storm"
-    if after.threads > before.threads:
-        yield f"{after.threads} threads, {before.threads} before the storm"
-    if after.zombies:
-        yield f"{after.zombies} zombies"
+    """Descriptors and threads of every orchestrator are back where they were, and there are no zombies."""
+    for crew, before in all.watch.before.items():
+        after = all.watch.after.get(crew)
+        if after is None:
+            yield f"crew {crew} was not whole again, so that nothing could be compared"
+            continue
+        if after.descriptors > before.descriptors + SLACK:
+            yield f"crew {crew}: {after.descriptors} open descriptors, {before.descriptors} before the storm"
+        if after.threads > before.threads:
+            yield f"crew {crew}: {after.threads} threads, {before.threads} before the storm"
+        if after.zombies:
+            yield f"crew {crew}: {after.zombies} zombies"
 
 
 def worker_ids_are_unique(all: Snapshot, _: Replay) -> Iterator[str]:
@@ -247,8 +251,14 @@ def worker_ids_are_unique(all: Snapshot, _: Replay) -> Iterator[str]:
         if life.worker in seen:
             yield f"{life.worker} was process {seen[life.worker]} and process {life.pid}"
         seen[life.worker] = life.pid
-        if life.worker not in all.workers:
+        if life.worker not in all.workers and not _is_unwritten(all, life):
             yield f"{life.worker} lived, and the store does not know it"
+
+
+def _is_unwritten(all: Snapshot, life: Life) -> bool:
+    """Whether its orchestrator was ended or stopped in the moment in which it began, before that was written down."""
+    crew = all.book.of_crew(all.crews.get(life.slot))
+    return any(abs(fault.at - life.up_at) <= PATIENCE for fault in crew)
 
 
 def nothing_stumbles(all: Snapshot, _: Replay) -> Iterator[str]:
@@ -294,6 +304,29 @@ def idle_workers_get_work(_: Snapshot, replay: Replay) -> Iterator[str]:
         yield f"ready work waited {format_duration(replay.longest_wait)} while a worker was idle"
 
 
+def nothing_runs_again_without_a_reason(all: Snapshot, _: Replay) -> Iterator[str]:
+    """A handler runs again only after a failure, or when what it did may have been lost with somebody."""
+    lives = {life.worker: life for life in all.book.lives}
+    for job, executions in all.book.of_job().items():
+        for first, second in pairwise(executions):
+            if first.outcome != "failed" and not _is_excused(all, first, second, lives.get(first.worker)):
+                came_to = f"nothing befell token {first.token} ({first.outcome or 'cut short'})"
+                yield f"job {job} ran again with token {second.token}, and {came_to}"
+
+
+def _is_excused(all: Snapshot, first: Execution, second: Execution, life: Life | None) -> bool:
+    """Whether something was broken that the first one's end depended on, before the second began."""
+    if life is None or was_ended(life, all.kinds):
+        return True
+    crew = all.crews.get(life.slot)
+    behind = crew in all.plan.options.behind_api or (not life.is_seen and all.plan.options.over == HTTP)
+    kinds = (CUT, CRASH, *((KILL_API,) if behind else ()))
+    others = [fault for kind in kinds for fault in all.book.faults_of(kind)]
+    return any(
+        first.started_at - SECOND <= fault.at <= second.started_at for fault in (*all.book.of_crew(crew), *others)
+    )
+
+
 CHECKS: dict[str, Check] = {
     "I1": one_at_a_time,
     "I2": tokens_grow,
@@ -316,7 +349,23 @@ CHECKS: dict[str, Check] = {
     "I25": claimed_in_order,
     "I26": idle_workers_get_work,
     "I29": limits_hold,
+    "I30": nothing_runs_again_without_a_reason,
 }
+# What a storm can only show where something of the kind happened.
+HAPPENED: dict[str, Callable[[Snapshot], bool]] = {
+    "I7": lambda all: any(slot.history.failed_at is not None for slot in all.slots),
+    "I8": lambda all: any(slot.history.lifetime for slot in all.slots),
+    "I9": lambda all: bool(all.certificates),
+    "I10": lambda all: bool(all.book.pauses),
+    "I15": lambda all: any(job.deaths >= jobs.DEATHS_TO_QUARANTINE for job in all.jobs.values()),
+    "I29": lambda all: bool(all.limits),
+    "I30": lambda all: any(len(executions) > 1 for executions in all.book.of_job().values()),
+}
+
+
+def untried(all: Snapshot) -> list[str]:
+    """The invariants that this storm says nothing about."""
+    return [name for name, happened in HAPPENED.items() if not happened(all)]
 
 
 def check(all: Snapshot, replay: Replay) -> list[Violation]:
@@ -336,10 +385,11 @@ def replay_of(all: Snapshot) -> Replay:
     priorities = {id: job.priority for id, job in all.jobs.items()}
     at_once = _at_once(all)
     touched = _given_dependents(all)
-    whole, options = Replay(priorities), all.plan.options
+    whole, options = Replay(priorities, Served("")), all.plan.options
     for queue in PLANNED:
         behind, visitors = options.over == HTTP or queue == REMOTE, all.book.visitors
-        one = Replay(priorities, queue, at_once, touched, visitors, all.crews, behind)
+        served = Served(queue, behind, all.limits.get(queue))
+        one = Replay(priorities, served, at_once, touched, visitors, all.crews)
         one.play(all.events, all.book.faults)
         if queue == LOOPS:  # how fast a loop turns is its own affair
             one.longest_stall = 0

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.chaos.expected import out_of_order, overlap
 from rota.chaos.plan import PLANNED
-from rota.chaos.replay import Replay
+from rota.chaos.replay import Replay, Served
 from rota.chaos.violation import Violation
 from rota.core import worker as workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rota.chaos.book import Book, Execution
+    from rota.chaos.book import Book, Execution, Life
     from rota.chaos.snapshot import Sample
     from rota.store.events import Event
 
@@ -26,11 +27,11 @@ class Lookout:
         self._in_order = in_order
         self._read = self._lived = self._judged = 0
         self._last: dict[int, Execution] = {}
-        self._pids: dict[str, int] = {}
+        self._lives: dict[str, Life] = {}
         self._numbers: set[int] = set()
         self._highest = 0
         self._dead: set[str] = set()
-        self._replays = [Replay({}, queue) for queue in PLANNED]
+        self._replays = [Replay({}, Served(queue)) for queue in PLANNED]
         self._told = [0] * len(self._replays)
         self._committed: set[int] = set()
 
@@ -40,18 +41,18 @@ class Lookout:
 
     def _ledger(self, book: Book) -> Iterator[Violation]:
         for life in book.lives[self._lived :]:
-            if self._pids.setdefault(life.worker, life.pid) != life.pid:
-                yield Violation("I17", f"{life.worker} was process {self._pids[life.worker]} and process {life.pid}")
+            if (known := self._lives.setdefault(life.worker, life)).pid != life.pid:
+                yield Violation("I17", f"{life.worker} was process {known.pid} and process {life.pid}")
         self._lived = len(book.lives)
         for second in book.executions[self._judged :]:
             first = self._last.get(second.job)
             self._last[second.job] = second
             if first is None:
                 continue
-            if first.over_at is None or first.over_at > second.started_at:
+            if overlap(first, second, self._lives.get(first.worker)):
                 still = f"while token {first.token} was still running"
                 yield Violation("I1", f"job {second.job} began with token {second.token} {still}")
-            if second.token <= first.token:
+            if out_of_order(first, second, self._lives.get(second.worker)):
                 yield Violation("I2", f"job {second.job} began with token {second.token} after token {first.token}")
         self._judged = len(book.executions)
 

@@ -63,9 +63,13 @@ class Orchestrator:
             self._process.wait()
             self._process = None
 
+    def send(self, number: signal.Signals) -> None:
+        """Signal it, where it is there."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def ask_to_stop(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
 
     def wait(self) -> int | None:
         """Its exit code, None if it did not end in time."""

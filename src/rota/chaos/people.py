@@ -114,5 +114,5 @@ class People:
                 self._store.claims.settle(claim, Done())
                 self._pen.write("late", job=claim.job_id, token=claim.token)
         except Stale:
-            pass
+            self._pen.write("late refused")
         self._store.workers.deregister(claim.worker_id)

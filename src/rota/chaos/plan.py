@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from itertools import chain
 from random import Random
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from rota.core.orchestrator import LEASE
 from rota.core.record import Record
 from rota.core.times import MILLISECOND, MINUTE, SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rota.core.times import Duration
 
@@ -27,16 +29,22 @@ LENGTHS = {0: 4, 5: 4, 50: 2, 300: 1}
 # What is done to a worker: SIGKILL with a job in hand or without, SIGTERM, SIGSTOP with SIGCONT after a while or never.
 KILL_BUSY, KILL_IDLE, TERMINATE = "kill busy", "kill idle", "terminate"
 FREEZE, HANG, KILL_ORCHESTRATOR, KILL_API = "freeze", "hang", "kill orchestrator", "kill API"
+# A whole crew is stopped until others count it as lost, and then goes on: as a host does that was cut off, or slept.
+FREEZE_CREW = "freeze crew"
 # What people do meanwhile: pause a queue, call a job off, settle a claim that they have lost.
 PAUSE, CANCEL, SETTLE_LATE = "pause", "cancel", "settle late"
 PEOPLE = (PAUSE, CANCEL, SETTLE_LATE)
-# What befalls the store: its connections are cut, its write lock is held for a while.
-CUT, HOLD = "cut connections", "hold lock"
-TROUBLE = {"postgres": CUT, "sqlite": HOLD}
+# What befalls the store: its connections are cut, its server crashes, its write lock is held for a while.
+CUT, CRASH, HOLD = "cut connections", "crash server", "hold lock"
+TROUBLE = (CUT, CRASH, HOLD)
 WEIGHTS = {KILL_BUSY: 8, KILL_IDLE: 3, TERMINATE: 3, FREEZE: 3, HANG: 1, KILL_ORCHESTRATOR: 2, KILL_API: 2}
-WEIGHTS |= {**dict.fromkeys(PEOPLE, 1), CUT: 3, HOLD: 3}
+WEIGHTS |= {**dict.fromkeys(PEOPLE, 1), CUT: 2, CRASH: 1, HOLD: 3}
 FATAL = (KILL_BUSY, KILL_IDLE, TERMINATE, HANG)
-KINDS = tuple(kind for kind in WEIGHTS if kind not in (*PEOPLE, CUT, HOLD))  # the rest is for plans that ask for it
+# What everyone of a crew may die of, and what they did be done again for.
+OF_A_CREW = (KILL_ORCHESTRATOR, FREEZE_CREW)
+
+# Coroutines could do more at once than their queue allows: two workers, five each.
+LIMITS = {COROUTINES: 6}
 
 DATABASE, HTTP = "database", "http"  # what a crew reaches: the database itself, or an API in front of it
 
@@ -44,15 +52,20 @@ LARGEST_OFFER = 20
 USUAL_PAUSE = 1500 * MILLISECOND
 SHORTEST_FREEZE, LONGEST_FREEZE = 50 * MILLISECOND, 1800 * MILLISECOND
 LONGEST_AWAY = 500 * MILLISECOND
+PAST_THE_LEASE = (LEASE + SECOND, LEASE + 4 * SECOND)
 
 
 class Shape(Record):
-    """What runs: the pools of each crew, bash loops, who of these reaches only an HTTP API, and keys of a source."""
+    """What runs: the pools of each crew, bash loops, who of these reaches only an HTTP API, and keys of a source.
+
+    `limits`: how many may run at once in a queue.
+    """
 
     crews: dict[str, dict[str, int]]
     loops: int = 0
     behind_api: tuple[str, ...] = ()
     keys: int = 0
+    limits: Mapping[str, int] = MappingProxyType({})
 
 
 def alone(**pools: int) -> Shape:
@@ -63,8 +76,8 @@ def alone(**pools: int) -> Shape:
 class Options(Record):
     """What a person asks for. `faults` None: one in every second and a half. `over`: what the main crew reaches.
 
-    `others`: there are more crews beside the main one, and bash loops. `people` act on the crew meanwhile. `trouble`:
-    the store has some too.
+    `others`: there are more crews beside the main one, and bash loops. `own_server`: PostgreSQL was started for the
+    storm, and may be crashed.
     """
 
     seed: int
@@ -75,8 +88,7 @@ class Options(Record):
     faults: int | None = None
     over: str = DATABASE
     others: bool = True
-    people: bool = False
-    trouble: bool = False
+    own_server: bool = False
 
     @property
     def span(self) -> Duration:
@@ -109,7 +121,7 @@ class Options(Record):
     @property
     def shape(self) -> Shape:
         loops = (LOOPS,) if self.loops and self.over == HTTP else ()
-        return Shape(self.crews, self.loops, (*self.behind_api, *loops), self.keys)
+        return Shape(self.crews, self.loops, (*self.behind_api, *loops), self.keys, LIMITS)
 
     @property
     def loops(self) -> int:
@@ -120,6 +132,14 @@ class Options(Record):
     def queues(self) -> dict[str, int]:
         """The queues that jobs are planned for, with their weights."""
         return {queue: n for queue, n in PLANNED.items() if self.others or queue not in (REMOTE, LOOPS)}
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What can be broken, one at a time."""
+        no_api = () if self.behind_api else (KILL_API,)
+        not_here = (HOLD,) if self.store == "postgres" else (CUT, CRASH)
+        spared = () if self.own_server else (CRASH,)
+        return tuple(kind for kind in WEIGHTS if kind not in (*no_api, *not_here, *spared))
 
     @property
     def keys(self) -> int:
@@ -171,10 +191,10 @@ class Plan(Record):
         return {job.number: job for offer in self.offers for job in offer.jobs}
 
 
-def draw(options: Options, kinds: Sequence[str] = KINDS) -> Plan:
-    """The plan of a seed: the same options give the same plan, on any machine."""
+def draw(options: Options, kinds: Sequence[str] | None = None) -> Plan:
+    """The plan of a seed: the same options give the same plan, on any machine. `kinds`: only these are drawn."""
     random = Random(options.seed)
-    return Plan(options, _offers(random, options), _faults(random, options, kinds))
+    return Plan(options, _offers(random, options), _faults(random, options, options.kinds if kinds is None else kinds))
 
 
 def _offers(random: Random, options: Options) -> tuple[Offer, ...]:
@@ -212,10 +232,11 @@ def _job(random: Random, options: Options, number: int, before: int, poison: dic
 
 
 def _faults(random: Random, options: Options, kinds: Sequence[str]) -> tuple[Fault, ...]:
-    """One of each kind as far as they go, the rest by weight."""
+    """One of each kind as far as they go, the rest by weight; a crew in each minute, unless a number was asked for."""
     wanted = max(len(kinds), options.span // USUAL_PAUSE) if options.faults is None else options.faults
     drawn = random.sample(list(kinds), min(len(kinds), wanted))
     drawn += random.choices(kinds, [WEIGHTS[kind] for kind in kinds], k=wanted - len(drawn))
+    drawn += [FREEZE_CREW] * (options.span // MINUTE if options.faults is None else 0)
     random.shuffle(drawn)
     first, last = options.span // 20, options.span * 9 // 10
     times = sorted(random.randrange(first, max(first + 1, last)) for _ in drawn)
@@ -227,7 +248,7 @@ def _faults(random: Random, options: Options, kinds: Sequence[str]) -> tuple[Fau
 
 def _queue(random: Random, options: Options, kind: str) -> str | None:
     """Whose worker is hit: every kind of worker as often as any other, however many there are of it."""
-    if kind in (KILL_ORCHESTRATOR, KILL_API, CUT, HOLD):
+    if kind in (*OF_A_CREW, KILL_API, *TROUBLE):
         return None
     served = sorted({queue for pools in options.crews.values() for queue in pools})
     # Of a loop nobody ends what stands still: its lease lets another begin.
@@ -237,7 +258,9 @@ def _queue(random: Random, options: Options, kind: str) -> str | None:
 def _lasts(random: Random, kind: str) -> Duration:
     if kind == FREEZE:
         return random.randint(SHORTEST_FREEZE, LONGEST_FREEZE)
-    return random.randint(0, LONGEST_AWAY) if kind in (KILL_ORCHESTRATOR, KILL_API, PAUSE, HOLD) else 0
+    if kind == FREEZE_CREW:
+        return random.randint(*PAST_THE_LEASE)
+    return random.randint(0, LONGEST_AWAY) if kind in (KILL_ORCHESTRATOR, KILL_API, PAUSE, HOLD, CRASH) else 0
 
 
 # What people call the workers of each queue.

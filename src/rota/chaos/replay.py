@@ -9,12 +9,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rota.chaos.book import Injected
-from rota.chaos.plan import KILL_API, PEOPLE
+from rota.chaos.plan import CRASH, FREEZE_CREW, KILL_API, PEOPLE
 from rota.core import job as jobs
 from rota.core import queue as queues
 from rota.core import slot as slots
 from rota.core import worker as workers
 from rota.core.machine import allowed
+from rota.core.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,28 +26,36 @@ if TYPE_CHECKING:
 PROGRESS = (jobs.CLAIM, jobs.FINISH, jobs.FAIL)
 
 
+class Served(Record):
+    """A queue. `behind_api`: its workers reach only an API. `most`: so many of its jobs may run at once."""
+
+    name: str
+    behind_api: bool = False
+    most: int | None = None
+
+
 class Replay:
     """Takes in events in the order of their numbers, as far as they tell of one queue and its pool, and faults.
 
     Those are injected ones, by the store's clock. `at_once`: for how long a change may be under way beside others, and
     so not know of what they made ready. `touched`: when a job was given others that wait for it, which keeps claims
     off it for as long as that change is under way. `visitors` choose their job themselves. `crews`: the crew of each
-    slot. `behind_api`: this queue's workers reach only an API.
+    slot.
     """
 
     def __init__(
         self,
         priorities: dict[int, int],
-        queue: str = "",
+        queue: Served,
         at_once: Duration = 0,
         touched: Mapping[int, Sequence[Instant]] = MappingProxyType({}),
         visitors: Collection[str] = (),
         crews: Mapping[str, str] = MappingProxyType({}),
-        behind_api: bool = False,
     ) -> None:
-        self._queue = queue
+        self._queue = queue.name
         self._crews = crews
-        self._behind_api = behind_api
+        self._behind_api = queue.behind_api
+        self._most = queue.most
         self.states: dict[int, str] = {}
         self.finishes: dict[int, int] = {}
         self.wrong_moves: list[str] = []
@@ -66,6 +75,7 @@ class Replay:
         self._waiting_since: Instant | None = None
         self._still_since: Instant | None = None
         self._is_away = False
+        self._frozen_until: Instant | None = None
 
     def play(self, events: Sequence[Event], faults: Iterable[Injected]) -> Replay:
         """Play a whole log."""
@@ -119,22 +129,27 @@ class Replay:
             self._waiting_since = None
         if progress:
             self._still_since, self._is_away = None, False
+            if self._frozen_until is not None and at >= self._frozen_until:
+                self._frozen_until = None
         self._begin_to_wait(at)
 
     def _fault(self, fault: Injected, at: Instant) -> None:
         """Whoever was hit is not healthy from now on; without its orchestrator nobody of a crew is.
 
-        Without its API a crew waits, and nobody may say for how long until it gets on again.
+        Without its API a crew waits, and nobody may say for how long until it gets on again; so do all without their
+        server, or while one stands still that may have the write lock in its hand.
         """
         self._look(at)
         if fault.kind in PEOPLE:
             return
-        if fault.kind == KILL_API:
-            self._is_away = self._is_away or self._behind_api
-        elif fault.worker is None:
+        away = fault.kind in (CRASH, FREEZE_CREW) or (fault.kind == KILL_API and self._behind_api)
+        self._is_away = self._is_away or away
+        if fault.kind == FREEZE_CREW:  # what follows is longer than a lease; the figures have it apart
+            self._frozen_until = at + fault.lasts
+        if fault.crew is not None:
             self._up = {slot: who for slot, who in self._up.items() if self._crews.get(slot) != fault.crew}
-        else:
-            self._forget(fault.worker)
+        for worker in fault.workers:
+            self._forget(worker)
         self._begin_to_wait(at)
 
     def _forget(self, worker: str) -> None:
@@ -196,11 +211,12 @@ class Replay:
 
     def _begin_to_wait(self, at: Instant) -> None:
         idle = set(self._up.values()) - set(self._holders.values())
-        if self._is_away or self._is_paused or not (self._ready and idle):
+        full = self._most is not None and len(self._holders) >= self._most
+        if self._is_away or self._is_paused or full or self._frozen_until or not (self._ready and idle):
             self._waiting_since = None
         elif self._waiting_since is None:
             self._waiting_since = at
-        if self._is_paused or not (self._ready or self._holders):
+        if self._is_paused or self._frozen_until or not (self._ready or self._holders):
             self._still_since = None
         elif self._still_since is None:
             self._still_since = at

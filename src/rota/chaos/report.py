@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.chaos import figures
 from rota.chaos.expected import is_expected_to_fail, lost
-from rota.chaos.invariants import CHECKS, check, replay_of
+from rota.chaos.invariants import CHECKS, check, replay_of, untried
 from rota.chaos.lookout import JUDGED
 from rota.chaos.plan import LOOPS, POISON, SOURCED, WORKERS
 from rota.core import job as jobs
@@ -39,13 +39,16 @@ def document(all: Snapshot) -> dict[str, Any]:
             "minutes": options.minutes,
             "workers": options.workers,
             "kills": len(all.plan.faults),
-            "people": options.people,
-            "trouble": options.trouble,
+            "own_server": options.own_server,
         },
+        "crews": {crew: dict(pools) for crew, pools in options.crews.items()},
+        "loops": options.loops,
+        "keys": options.keys,
+        "limits": dict(all.limits),
         "jobs": _jobs(all),
         "faults": dict(Counter(fault.kind for fault in all.book.faults)),
         "by_kind_of_worker": _by_worker(all),
-        "faults_without_a_victim": len(all.watch.missed),
+        "faults_without_a_victim": dict(Counter(all.watch.missed)),
         "started_more_often_than_planned": figures.started_too_often(all),
         "run_through_more_than_once": figures.run_through_twice(all),
         "committed_more_than_once": sum(times > 1 for times in finishes.values()),
@@ -60,6 +63,7 @@ def document(all: Snapshot) -> dict[str, Any]:
         "longest_stall_ms": round(replay.longest_stall / MILLISECOND, 1),
         "longest_wait_ms": round(replay.longest_wait / MILLISECOND, 1),
         "jobs_per_second": figures.throughput(all),
+        "turnaround_ms": _plain(figures.turnaround(all), each=False),
         "worked_off": all.watch.worked_off,
         "stop_seconds": round(all.watch.stop_seconds, 3),
         "left_behind": {
@@ -68,7 +72,8 @@ def document(all: Snapshot) -> dict[str, Any]:
             "sockets": list(remains.sockets),
             "locks": list(remains.locks),
         },
-        "invariants_checked": list(CHECKS),
+        "invariants_checked": [name for name in CHECKS if name not in untried(all)],
+        "invariants_not_tried": untried(all),
         "checked_on_the_way": list(JUDGED),
         "invariants_violated": broken,
         "violations": [{"invariant": each.invariant, "text": each.text, "at": each.at} for each in violations],
@@ -85,16 +90,40 @@ def _compared(told: dict[str, Any]) -> str:
     return "" if kept is None else f", {kept} of the pace without faults"
 
 
+def _turnaround(told: dict[str, Any]) -> str:
+    """With the same without faults, where that was measured."""
+    found, calm = told["turnaround_ms"], told.get("undisturbed_turnaround_ms")
+    if found is None:
+        return "–"
+    beside = "" if calm is None else f" (without faults {calm['p50']:,.0f} and {calm['p99']:,.0f} ms)"
+    return f"p50 {found['p50']:,.0f} ms, p99 {found['p99']:,.0f} ms{beside}"
+
+
+def _counted(found: dict[str, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in sorted(found.items())) or "none"
+
+
+def _crews(told: dict[str, Any]) -> str:
+    crews = [
+        f"{crew} " + " ".join(f"{queue}={workers}" for queue, workers in pools.items())
+        for crew, pools in told["crews"].items()
+    ]
+    limits = [f"at most {most} at once in {queue}" for queue, most in told["limits"].items()]
+    return "; ".join([*crews, f"{told['loops']} bash loops", f"{told['keys']} keys of a source", *limits])
+
+
 def lines(told: dict[str, Any]) -> Iterator[str]:
     """The document as people read it."""
     options = ", ".join(f"{name} {value}" for name, value in told["options"].items())
-    faults = ", ".join(f"{kind} {n}" for kind, n in sorted(told["faults"].items())) or "none"
+    faults = _counted(told["faults"])
     left = {name.replace("_", " "): found for name, found in told["left_behind"].items() if found}
     rows = [
         ("seed", told["seed"]),
         ("options", options),
+        ("crews", _crews(told)),
         ("jobs", ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in told["jobs"].items())),
-        ("faults", f"{faults}; {told['faults_without_a_victim']} found no victim"),
+        ("faults", faults),
+        ("faults without a victim", _counted(told["faults_without_a_victim"])),
         ("handlers begun / faults, by worker", _worker_cells(told["by_kind_of_worker"])),
         ("lost", told["lost"]),
         ("committed more than once", told["committed_more_than_once"]),
@@ -106,9 +135,11 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         ("longest stall", f"{told['longest_stall_ms']} ms"),
         ("longest wait beside an idle worker", f"{told['longest_wait_ms']} ms"),
         ("jobs a second", f"{told['jobs_per_second']}{_compared(told)}"),
+        ("from ready to done", _turnaround(told)),
         ("stop", f"{told['stop_seconds']} s"),
         ("left behind", ", ".join(f"{name}: {' '.join(found)}" for name, found in left.items()) or "nothing"),
         ("invariants checked", " ".join(told["invariants_checked"])),
+        ("not tried by this storm", " ".join(told["invariants_not_tried"]) or "none"),
         ("checked all the while", " ".join(told["checked_on_the_way"])),
         ("invariants violated", " ".join(told["invariants_violated"]) or "none"),
     ]
@@ -158,21 +189,23 @@ def _worker_cells(found: dict[str, dict[str, int]]) -> str:
     return ", ".join(f"{name} {each['begun']} / {each['faults']}" for name, each in found.items())
 
 
-def _plain(spread: Spread | None) -> dict[str, Any] | None:
+def _plain(spread: Spread | None, each: bool = True) -> dict[str, Any] | None:
     if spread is None:
         return None
-    return {"p50": spread.p50, "p99": spread.p99, "max": spread.most, "each": list(spread.each)}
+    told = {"p50": spread.p50, "p99": spread.p99, "max": spread.most}
+    return {**told, "each": list(spread.each)} if each else told
 
 
 def _mending_lines(mending: dict[str, Any]) -> Iterator[str]:
     if not mending:
         return
     yield ""
-    yield f"{'ms from fault to':<20} {'seen':>24} {'job runs again':>24} {'slot filled again':>24}"
-    yield f"{'':<20}" + f" {'p50':>8}{'p99':>8}{'max':>8}" * 3
+    widest = max(len("ms from fault to"), *map(len, mending))
+    yield f"{'ms from fault to':<{widest}} {'seen':>24} {'job runs again':>24} {'slot filled again':>24}"
+    yield f"{'':<{widest}}" + f" {'p50':>8}{'p99':>8}{'max':>8}" * 3
     for kind, each in mending.items():
         cells = "".join(f" {_cells(each[part])}" for part in ("seen", "rerun", "refilled"))
-        yield f"{kind:<20}{cells}".rstrip()
+        yield f"{kind:<{widest}}{cells}".rstrip()
 
 
 def _cells(spread: dict[str, float] | None) -> str:

@@ -8,22 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rota.chaos import report
 from rota.chaos.crew import Crew
-from rota.chaos.plan import HANG, KILL_API, KINDS, PEOPLE, TROUBLE, draw
+from rota.chaos.plan import draw
 from rota.chaos.storm import Storm
 from rota.core.errors import Refused
-from rota.settings import MEANINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.chaos.plan import Options, Plan
-
-
-def kinds(options: Options) -> tuple[str, ...]:
-    """What can be broken. A worker that hangs only where the time after which it is missed can be set."""
-    left_out = {*(() if "silent_interval" in MEANINGS else (HANG,)), *(() if options.behind_api else (KILL_API,))}
-    asked_for = (*(PEOPLE if options.people else ()), *((TROUBLE[options.store],) if options.trouble else ()))
-    return tuple(kind for kind in (*KINDS, *asked_for) if kind not in left_out)
+    from rota.demo.server import OwnServer
 
 
 def _blow(crew: Crew, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
@@ -38,14 +31,20 @@ def _blow(crew: Crew, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
         crew.close()
 
 
-def run(options: Options, say: Callable[[str], None], url: str | None = None) -> dict[str, Any]:
-    """Blow a storm; its document. The folder is kept, and named, when something went wrong; so is the schema."""
+def run(
+    options: Options, say: Callable[[str], None], url: str | None = None, server: OwnServer | None = None
+) -> dict[str, Any]:
+    """Blow a storm; its document. The folder is kept, and named, when something went wrong; so is the schema.
+
+    `server`: the one at this URL is the storm's own.
+    """
     if not os.path.isdir("/proc/self/fd"):
         raise Refused("chaos needs Linux: it looks at processes through /proc")
     folder = tempfile.mkdtemp(prefix="rota-chaos-")
-    plan = draw(options, kinds(options))
+    plan = draw(options)
     say(f"seed {options.seed}: {options.jobs} jobs, {len(plan.faults)} faults, {options.minutes:g} min, in {folder}")
     crew = Crew(folder, options.shape, url=url)
+    crew.server = server
     try:
         told = _blow(crew, plan, say)
     except KeyboardInterrupt:
@@ -59,13 +58,16 @@ def run(options: Options, say: Callable[[str], None], url: str | None = None) ->
     return told
 
 
-def compare(options: Options, say: Callable[[str], None], url: str | None = None) -> dict[str, Any]:
+def compare(
+    options: Options, say: Callable[[str], None], url: str | None = None, server: OwnServer | None = None
+) -> dict[str, Any]:
     """The same jobs without a fault first; the document of the storm then tells how much of that pace was kept."""
     say("first without a fault")
-    calm = run(options.but(faults=0, people=False, trouble=False), say, url)
+    calm = run(options.but(faults=0), say, url, server)
     if not report.is_good(calm):
         return calm
-    told = run(options, say, url)
+    told = run(options, say, url, server)
     pace = calm["jobs_per_second"]  # 0 for a job or two
     told["of_the_undisturbed_pace"] = round(told["jobs_per_second"] / pace, 3) if pace else None
+    told["undisturbed_turnaround_ms"] = calm["turnaround_ms"]
     return told

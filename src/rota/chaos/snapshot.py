@@ -49,8 +49,8 @@ class Watch(Record):
     missed: tuple[str, ...]
     refused_offers: tuple[str, ...]
     unasked_exits: tuple[int, ...]
-    before: Vitals
-    after: Vitals | None
+    before: Mapping[str, Vitals]
+    after: Mapping[str, Vitals]
     worked_off: bool
     stop_seconds: float
     stop_code: int | None
@@ -120,7 +120,7 @@ def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, f
         certificates=certificates,
         slots=tuple(store.slots.all()),
         counts=count(store),
-        refused_outcomes=_refused_outcomes(folder),
+        refused_outcomes=_refused_outcomes(folder) + book.refused_late,
         sourced=sourced(store, plan, folder),
         limits={each.queue.name: most for each in store.queues.list() if (most := each.queue.concurrency) is not None},
     )

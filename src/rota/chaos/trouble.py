@@ -1,4 +1,4 @@
-"""Trouble with the store itself: on PostgreSQL the crews' connections are cut, on SQLite the write lock is held.
+"""Trouble with the store itself: on PostgreSQL connections are cut or all of it crashes, on SQLite a lock is held.
 
 python -m rota.chaos.trouble DATABASE SECONDS
 """
@@ -15,6 +15,7 @@ from rota.store.open import open_store
 
 if TYPE_CHECKING:
     from rota.chaos.crew import Crew
+    from rota.demo.server import OwnServer
 
 CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
 
@@ -26,6 +27,13 @@ def cut_connections(crew: Crew) -> bool:
 
     with psycopg.connect(address(crew.database).conninfo, autocommit=True) as connection:
         return bool(connection.execute(CUT, [crew.mark]).fetchall())
+
+
+def crash(server: OwnServer, seconds: float) -> None:
+    """Crash the server, and start it again after a while; nothing of it is left but what is on the disk."""
+    server.crash()
+    time.sleep(seconds)
+    server.start()
 
 
 def hold_lock(crew: Crew, seconds: float) -> subprocess.Popen[bytes]:

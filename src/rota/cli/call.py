@@ -7,7 +7,7 @@ import sys
 
 from rota.core.errors import RotaError
 from rota.core.ids import printable
-from rota.core.jsontext import encode
+from rota.core.jsontext import encode, shown
 from rota.settings import load
 
 TYPE_CHECKING = False
@@ -45,10 +45,21 @@ class Call:
         return open_store(settings.db, settings, make=make, told=aside)
 
     def document(self, value: object) -> None:
-        """Answer with one JSON document."""
-        if sys.stdout.encoding.lower() != "utf-8":
+        """Answer with one JSON document; on a terminal over several lines."""
+        self._put_json(encode(value, indent=2 if self.on_terminal else None))
+
+    def record(self, value: object) -> None:
+        """Answer with one JSON document of many, on a line of its own."""
+        self._put_json(encode(value))
+
+    def _put_json(self, text: str) -> None:
+        """As it is in UTF-8; to a terminal as the same value in letters that cannot steer it, whatever it reads."""
+        is_utf8 = sys.stdout.encoding.lower() == "utf-8"
+        if self.on_terminal:
+            text = shown(text, ascii_only=not is_utf8)
+        elif not is_utf8:
             sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        write(encode(value, indent=2 if self.on_terminal else None) + "\n")
+        write(f"{text}\n")
 
     def say(self, text: str) -> None:
         """Answer with a line for people."""

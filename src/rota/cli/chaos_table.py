@@ -23,7 +23,8 @@ CHAOS = (
             Option("--seed", "the same seed and options draw the same plan; without one it is drawn", "N", "whole"),
             Option(
                 "--store",
-                "the kind of database; postgres is a schema of its own on the server that --db or ROTA_DB names",
+                "the kind of database; postgres is a schema of its own on the server that --db or ROTA_DB names,"
+                " or else a server that is started for it, and crashed too",
                 "KIND",
                 default="sqlite",
                 choices=("sqlite", "postgres"),
@@ -38,8 +39,6 @@ CHAOS = (
             Option("--jobs", "how many jobs are offered", "J", "count", default="2000"),
             Option("--minutes", "how long the storm lasts", "M", "number", default="1"),
             Option("--workers", "how many workers the crew has", "W", "count", default="4"),
-            Option("--people", "let people pause queues, call jobs off and settle what they have lost meanwhile"),
-            Option("--trouble", "let the store have trouble too: cut connections (PostgreSQL), a held lock (SQLite)"),
             Option("--compare", "blow the same without a fault first, and tell how much of its pace was kept"),
             Option("--kills", "how many faults in all; without it one in every 1.5 s", "K", "whole"),
         ),

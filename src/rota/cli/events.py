@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from rota import facts
-from rota.cli.call import write
 from rota.cli.show import columns, moment
-from rota.core.jsontext import encode
 from rota.core.queue import ALL
 
 TYPE_CHECKING = False
@@ -43,7 +41,7 @@ def _follow(call: Call, store: Store, patterns: list[str]) -> int:
 
     for document in follow(store, patterns, call["after"]):
         if call.json:
-            write(f"{encode(document)}\n")
+            call.record(document)
         else:
             call.say(f"{document['at'][:19]}Z  {change_words(document)}")
     return 0

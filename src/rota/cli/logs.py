@@ -38,7 +38,7 @@ def logs(call: Call) -> int:
             _follow(store, call["id"], captured.run_id, stream, _put(call))
             return 0
     path = path_of(captured, stream)
-    with Output(path) as output:
+    with Output(path, captured.is_own) as output:
         if output.size is None:
             with call.store() as store:
                 refuse_elsewhere(store, call["id"], captured)
@@ -77,7 +77,7 @@ def _follow(store: Store, id: int, run: str, stream: str, put: Put) -> None:
         captured = store.claims.captured(id, run)  # before reading, so that nothing written before the end is missed
         path = path_of(captured, stream) if not captured.is_live else getattr(captured, f"{stream}_path")
         if path is not None:
-            with Output(path) as output:
+            with Output(path, captured.is_own) as output:
                 if output.size is not None:
                     offset = output.copy(put, offset or 0)
         if not captured.is_live:

@@ -10,6 +10,7 @@ from rota import wire
 from rota.cli.begin import app_of, home, pools_of
 from rota.cli.show import columns
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
+from rota.core.ids import printable
 from rota.core.queue import DEFAULT
 from rota.core.times import format_duration
 from rota.store.host import host_id, log_of
@@ -90,19 +91,15 @@ def stop(call: Call) -> int:
     import select
     import signal
 
-    from rota.orchestrator.exclusive import holder
     from rota.orchestrator.run import MAIN, lock_path
-    from rota.orchestrator.system import open_process
+    from rota.orchestrator.system import send
 
     with call.store() as store:
-        pid = holder(lock_path(store.database.beside))
-        if pid is None:
-            raise Refused("no orchestrator is running here")
-        process = open_process(pid)
+        pid, process = _running(lock_path(store.database.beside))
         if call["graceful"]:
             store.orchestrators.drain(MAIN, host_id())
     for _ in range(0 if call["graceful"] else 2 if call["now"] else 1):
-        os.kill(pid, signal.SIGTERM)
+        send(process, pid, signal.SIGTERM)
         time.sleep(0.05 if call["now"] else 0)
     if not select.select([process], [], [], None if call["graceful"] else STOP_WITHIN)[0]:
         raise Refused(f"orchestrator {pid} has not stopped within {STOP_WITHIN:g}s: `--now` ends its jobs")
@@ -111,6 +108,24 @@ def stop(call: Call) -> int:
     else:
         call.say(f"orchestrator {pid} stopped")
     return 0
+
+
+def _running(path: str) -> tuple[int, int]:
+    """The orchestrator that has this lock, with a descriptor of the very process that took it, and of no other."""
+    from rota.orchestrator.exclusive import holder, is_holder
+    from rota.orchestrator.system import open_process
+
+    pid = holder(path)
+    if pid is None:
+        raise Refused("no orchestrator is running here")
+    try:
+        process = open_process(pid)
+        if is_holder(path, pid):
+            return pid, process
+        os.close(process)
+    except OSError:  # there is no such process
+        pass
+    raise Refused(f"process {pid} is not the orchestrator that runs: that is in another container, or just begins")
 
 
 def drain(call: Call) -> int:
@@ -202,4 +217,4 @@ def _page(call: Call, document: dict[str, Any]) -> list[str]:
         known = (slot["name"], slot["host"] or "", slot["status"], slot["health"] or "", slot["worker_id"] or "")
         rows.append((*known, restarts, about))
     heads = ("SLOT", "HOST", "STATUS", "HEALTH", "WORKER", "RESTARTS", "ABOUT")
-    return [head, *others, *columns(call, heads, rows)]
+    return [head, *map(printable, others), *columns(call, heads, rows)]

@@ -69,7 +69,7 @@ def check(call: Call) -> int:
     if call.json:
         call.document(_document(source, plan, found, verdicts))
     else:
-        call.lines([printable(line) for line in _report(call, app, source, plan, found, verdicts)])
+        call.lines(_report(call, app, source, plan, found, verdicts))
     return 1 if plan is not None and plan.denied else 0
 
 
@@ -141,6 +141,7 @@ def _report(
         lines.append(f"warning: this app has no task {declared.task}; another program must run these jobs")
     if plan is not None:
         lines += ["", *_explained(plan)]
+    lines = [printable(line) for line in lines]
     if plan is not None and plan.denied:
         return lines
     rows = [(verdict, each.key, each.payload_json) for each, verdict in zip(found, verdicts, strict=True)]

@@ -83,12 +83,16 @@ class Run(Record):
 
 
 class Captured(Record):
-    """Where the code of a run writes what it says, as its `capture_io` named it; `is_live` while its claim lives."""
+    """Where the code of a run writes what it says, as its `capture_io` named it; `is_live` while its claim lives.
+
+    `is_own` where it named none and rota keeps it, in the folder of captures.
+    """
 
     run_id: str
     transcript_path: str | None
     stderr_path: str | None
     is_live: bool = False
+    is_own: bool = False
 
 
 class Done(Record):

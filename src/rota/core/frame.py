@@ -46,19 +46,18 @@ class Decoder:
 
     def __init__(self) -> None:
         self.rubbish = 0
-        self._rest = b""
+        self._rest = bytearray()
         self._skipping = False
 
     def feed(self, data: bytes) -> list[Frame]:
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
+        lines = self._lines(data)
         if self._skipping and lines:
             self._skipping = False
             del lines[0]
         if len(self._rest) > LARGEST:
             if not self._skipping:
                 self.rubbish += 1
-            self._rest, self._skipping = b"", True
+            self._rest, self._skipping = bytearray(), True
         frames = []
         for line in lines:
             frame = parse(line)
@@ -67,6 +66,15 @@ class Decoder:
             else:
                 frames.append(frame)
         return frames
+
+    def _lines(self, data: bytes) -> list[bytes]:
+        """The lines that are whole by now. One that comes in small pieces is looked at once, not with each of them."""
+        if b"\n" not in data:
+            self._rest += data
+            return []
+        lines = (bytes(self._rest) + data if self._rest else data).split(b"\n")
+        self._rest = bytearray(lines.pop())
+        return lines
 
 
 def parse(line: bytes) -> Frame | None:

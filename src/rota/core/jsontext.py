@@ -7,11 +7,11 @@ import sys
 from rota.core.errors import BadInput
 
 try:
-    from _json import encode_basestring
+    from _json import encode_basestring, encode_basestring_ascii
     from _json import make_encoder as _make_encoder
     from _json import make_scanner as _make_scanner
 except ImportError:  # an interpreter without these in C
-    from json.encoder import encode_basestring
+    from json.encoder import encode_basestring, encode_basestring_ascii
 
     _make_encoder = _make_scanner = None  # type: ignore[assignment, misc]
 
@@ -32,6 +32,22 @@ class Raw(str):
 def encode(value: object, indent: int | None = None) -> str:
     """`value` as JSON text: None, booleans, numbers, strings, `Raw`, and lists, tuples and dicts of these."""
     return "".join(_pieces(value, "\n" if indent else "", " " * (indent or 0)))
+
+
+def shown(text: str, ascii_only: bool = False) -> str:
+    """JSON text as a terminal may have it: the same value, with an escape for each letter that could steer one."""
+    return "\n".join(
+        line if line.isprintable() and (line.isascii() or not ascii_only) else "".join(_escaped(line, ascii_only))
+        for line in text.split("\n")
+    )
+
+
+def _escaped(line: str, ascii_only: bool) -> Iterator[str]:
+    for letter in line:
+        if letter.isprintable() and (letter.isascii() or not ascii_only):
+            yield letter
+        else:  # a tab or a return stands between two values, never in a text
+            yield " " if letter in "\t\r" else encode_basestring_ascii(letter)[1:-1]
 
 
 def decode(text: str) -> Any:

@@ -42,7 +42,7 @@ def _read(store: Store, visit: Visit) -> Document:
     if path is None and captured.is_live:
         return {**named, "is_live": True, "size": 0, "offset": 0, "next": 0, "text": ""}
     path = path_of(captured, wanted.stream)
-    with Output(path) as output:
+    with Output(path, captured.is_own) as output:
         if output.size is None:
             if captured.is_live:
                 return {**named, "is_live": True, "size": 0, "offset": 0, "next": 0, "text": ""}

@@ -34,6 +34,8 @@ def protocol() -> type[asyncio.Protocol]:
             peer = transport.get_extra_info("socket")
             if peer is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
                 peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_FOR_MS)
+            if peer is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):  # else the system keeps megabytes for each
+                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNREAD_BYTES)
             self._expect_headers()
 
         def data_received(self, data: bytes) -> None:

@@ -98,6 +98,7 @@ class Child:
         self.tail = b""
         self.last_frame = ""
         self._decoder = frames.Decoder()
+        self.told_rubbish = 0
         self._outbox = b""
         self._has_backlog = False
         self.on_backlog: Callable[[bool], None] = lambda _: None
@@ -110,6 +111,11 @@ class Child:
     def names(self) -> tuple[str, str, str | None]:
         """What a log line about it carries: its slot, its id and the run in hand."""
         return self.slot, self.worker_id, run_id(self.held[0].token) if self.held else None
+
+    @property
+    def rubbish(self) -> int:
+        """How many lines it wrote that are no frames."""
+        return self._decoder.rubbish
 
     @property
     def in_hand(self) -> list[Handout]:
@@ -141,9 +147,9 @@ class Child:
             return [], False
         except OSError:
             return [], True
-        before = self._decoder.rubbish
+        before = self.rubbish
         found = self._decoder.feed(data)
-        if self._decoder.rubbish > before:
+        if self.rubbish > before:
             self.health = self.health.babble()
         if found:
             self.last_frame = found[-1].kind

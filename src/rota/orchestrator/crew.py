@@ -168,7 +168,7 @@ class Crew:
 
     def tick(self) -> float:
         """Do what is due; the moment of the monotonic clock at which to come again."""
-        at = now()
+        at = self._loop.woke_at
         self._rounds.go(at, self._may_fill)
         self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
         if self._id:
@@ -299,6 +299,9 @@ class Crew:
 
     def _hear(self, place: Place, child: Child) -> None:
         found, closed = child.read()
+        if child.rubbish > 2 * child.told_rubbish:  # as often as it doubles: few lines, whatever comes
+            child.told_rubbish = child.rubbish
+            self._say(f"wrote what is no frame, ignored so far: {child.rubbish}", *child.names)
         for frame in found:
             self._hearing.take(place, child, frame)
         if closed:
@@ -349,11 +352,12 @@ class Crew:
         place.state = slot.STOPPING if death.is_peaceful else slot.BACKOFF
         if not place.wanted:
             del self._places[place.name]
-        self._work.holdings.drop(held)
-        self._work.dying(child.worker_id, held | {token for _, token, _ in last.outcomes})
+        holdings, with_it = self._work.holdings, held | {token for _, token, _ in last.outcomes}
+        self._work.dying(child.worker_id, with_it)
 
         def write_down(store: Store) -> Written:
             after = store.orchestrators.record_death(death, last, self._settings.restarts)
+            holdings.drop(with_it)  # not before: an exchange that finds out what is held would give it back unspent
             return after, store.orchestrators.ends(tokens)
 
         def written(answer: Written | RotaError) -> None:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
+
+from rota.store.host import process_start
+
+# For those who only look: they have the lock for a moment, and the file may name one that is long gone.
+PATIENCE, LOOK_AGAIN = 1.0, 0.01
 
 
 class Exclusive:
@@ -15,17 +21,21 @@ class Exclusive:
 
     def take(self) -> int | None:
         """Take it; the process that has it already, if there is one."""
+        deadline = time.monotonic() + PATIENCE
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                pid = _pid(descriptor)
+                pid, start = _named(descriptor)
                 os.close(descriptor)
-                return pid
+                if _is(pid, start) or time.monotonic() > deadline:
+                    return pid
+                time.sleep(LOOK_AGAIN)
+                continue
             if _is_still_there(descriptor, self._path):
                 os.truncate(descriptor, 0)
-                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+                os.pwrite(descriptor, f"{os.getpid()} {process_start(os.getpid())}\n".encode(), 0)
                 self._descriptor = descriptor
                 return None
             os.close(descriptor)
@@ -37,23 +47,41 @@ class Exclusive:
 
 
 def holder(path: str) -> int | None:
-    """The process that is the orchestrator now; None when there is none."""
+    """The process that is the orchestrator now, by its own count; None when there is none."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:  # shared, so that of two who look at once neither takes the other for the holder
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
-        return _pid(descriptor)
+        return _named(descriptor)[0]
     finally:
         os.close(descriptor)
 
 
-def _pid(descriptor: int) -> int:
-    text = os.pread(descriptor, 32, 0).strip()
-    return int(text) if text.isdigit() else 0
+def is_holder(path: str, pid: int) -> bool:
+    """Whether this process is the very one that the file names: its number may be another's by now, or elsewhere."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        named, start = _named(descriptor)
+        return named == pid and _is(pid, start)
+    finally:
+        os.close(descriptor)
+
+
+def _named(descriptor: int) -> tuple[int, int | None]:
+    """The process in the file, and when it began; the number 0 while nobody is named."""
+    pid, _, start = os.pread(descriptor, 64, 0).strip().partition(b" ")
+    return int(pid) if pid.isdigit() else 0, int(start) if start.isdigit() else None
+
+
+def _is(pid: int, start: int | None) -> bool:
+    return pid > 0 and start is not None and process_start(pid) == start
 
 
 def _is_still_there(descriptor: int, path: str) -> bool:

@@ -8,9 +8,13 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from rota.core.times import SECOND
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
+
+    from rota.core.times import Instant
 
 LONGEST_SLEEP = 1.0
 STALL = 2.0
@@ -26,6 +30,11 @@ class Loop:
         self._previous: dict[int, object] = {}
         self._woke = time.monotonic()
         self.watch(self._signalled, self._hear_signals)
+
+    @property
+    def woke_at(self) -> Instant:
+        """When it last woke: nobody is judged by a later time, for only the next turn tells if we stood still since."""
+        return round(self._woke * SECOND)
 
     def watch(self, descriptor: int, on_read: Callable[[], None], on_write: Callable[[], None] | None = None) -> None:
         """Call back when there is something to read; and, once asked for by `want_write`, when there is room."""

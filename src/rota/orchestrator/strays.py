@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
+from rota.core.mark import run_of
 from rota.core.record import Record
 from rota.orchestrator import system
 
@@ -30,7 +32,8 @@ def find(known: Collection[int]) -> list[Stray]:
     found = []
     for pid in system.children():
         if pid not in known and not _reap(pid):
-            worker, run = system.told(pid, "ROTA_WORKER_ID"), system.told(pid, "ROTA_RUN_ID")
+            told = partial(system.told, pid)
+            worker, run = told("ROTA_WORKER_ID"), run_of(told)
             found.append(Stray(pid, worker, run, system.command(pid)))
     return found
 

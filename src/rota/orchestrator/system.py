@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +22,17 @@ def open_process(pid: int) -> int:
     read, write = os.pipe()
     threading.Thread(target=_await_end, args=(pid, write), name=f"rota-process-{pid}", daemon=True).start()
     return read
+
+
+def send(descriptor: int, pid: int, number: signal.Signals) -> None:
+    """Signal the very process that such a descriptor is of; by its number where the system knows no other way."""
+    try:
+        if PORTABLE:
+            os.kill(pid, number)
+        else:
+            signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:  # it has ended
+        pass
 
 
 def inherit_orphans() -> None:

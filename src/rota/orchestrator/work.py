@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from rota.core.errors import RotaError
+from rota.core.errors import RotaError, Stale
 from rota.core.queue import DEFAULT
 from rota.orchestrator import ledger as urgency
 from rota.store.exchange import Exchange, Report
@@ -57,10 +57,22 @@ class Holdings:
         return answer
 
     def _find_out(self, store: Store) -> None:
-        """What nobody here knows of goes back. A step of its own: short, where links break again and again."""
-        number = store.orchestrators.number(self._id)
-        self._number = store.orchestrators.exchange(self._id, number, Report(holdings=frozenset(self._tokens))).number
-        self._is_sure = True
+        """What nobody here knows of goes back. A step of its own: short, where links break again and again.
+
+        The exchange whose answer was lost may still be under way and come first: then the number has moved, and this is
+        tried again. If it has not, this orchestrator was given up.
+        """
+        tried = None
+        while not self._is_sure:
+            number = store.orchestrators.number(self._id)
+            report = Report(holdings=frozenset(self._tokens))
+            try:
+                self._number = store.orchestrators.exchange(self._id, number, report).number
+                self._is_sure = True
+            except Stale:
+                if number == tried:
+                    raise
+                tried = number
 
     def drop(self, tokens: Iterable[int]) -> None:
         """These went back with the death of their worker."""

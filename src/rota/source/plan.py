@@ -48,6 +48,7 @@ def _explain_sqlite(source: SqlSource, connection: Any) -> Plan:
     return Plan(lines, scans, _index_for(source, connection, scans))
 
 
+_COLUMNS = "SELECT name FROM pragma_table_info(?)"
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 _SCHEMA = """SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND type IN ('table', 'index', 'view')
     AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type = 'index', type = 'view'"""
@@ -58,7 +59,7 @@ def _index_for(source: SqlSource, connection: Any, scans: Sequence[str]) -> str 
     import sqlite3
 
     for table in scans:
-        known = [str(row[1]) for row in _all(connection, f'PRAGMA table_info("{table}")')]
+        known = [str(name) for (name,) in _all(connection, _COLUMNS, table)]
         for columns in candidates(source.query, known):
             index = statement(table, columns)
             copy = sqlite3.connect(":memory:")
@@ -126,8 +127,8 @@ def _plan_of(connection: Any, source: SqlSource) -> list[str]:
     return [str(row[3]) for row in cursor.execute(f"EXPLAIN QUERY PLAN {source.query}", params)]
 
 
-def _all(connection: Any, text: str) -> list[tuple[Any, ...]]:
-    return list(connection.cursor().execute(text))
+def _all(connection: Any, text: str, *params: str) -> list[tuple[Any, ...]]:
+    return list(connection.cursor().execute(text, params))
 
 
 def _explain_postgres(source: SqlSource, connection: Any) -> Plan:

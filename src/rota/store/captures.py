@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CHUNK = 64 * 1024
 LARGEST_TEXT = 256 * 1024
+# What the systems say of a link that is not followed; Linux says of one that would be a folder that it is none.
+LINKS = (errno.ELOOP, errno.ENOTDIR)
 
 
 def known(folder: str, captured: Captured) -> Captured:
@@ -28,19 +30,34 @@ def known(folder: str, captured: Captured) -> Captured:
     start = os.path.join(folder, captured.run_id)
     if not os.path.exists(start + OUT):
         return captured
-    return captured.but(transcript_path=start + OUT, stderr_path=start + ERR)
+    return captured.but(transcript_path=start + OUT, stderr_path=start + ERR, is_own=True)
 
 
 def remove(folder: str, runs: Iterable[str]) -> None:
-    """Forget what these runs wrote."""
-    if not os.path.isdir(folder):
+    """Forget what these runs wrote. Through a link in the folder's place nothing is removed: that is not ours."""
+    try:
+        place = _entered(folder)
+    except (FileNotFoundError, RotaError):
         return
-    for run in runs:
-        for ending in (OUT, ERR):
-            try:
-                os.unlink(os.path.join(folder, run + ending))
-            except FileNotFoundError:
-                pass
+    try:
+        for run in runs:
+            for ending in (OUT, ERR):
+                try:
+                    os.unlink(run + ending, dir_fd=place)
+                except FileNotFoundError:
+                    pass
+    finally:
+        os.close(place)
+
+
+def _entered(folder: str) -> int:
+    """A descriptor of the folder itself: what is named by it stays in there, whatever is put in its place."""
+    try:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as problem:
+        if problem.errno not in LINKS:
+            raise
+        raise RotaError(f"{folder} is a link or no folder, so what is in it is not what a run wrote") from None
 
 
 def path_of(captured: Captured, stream: str) -> str:
@@ -74,21 +91,34 @@ def refuse_elsewhere(store: Store, job: int, captured: Captured) -> tuple[str, s
     return hostname, access
 
 
-class Output:
-    """A captured file, opened to be read; `size` is None when it is not there."""
+def _opened(path: str, own: bool) -> int:
+    """A pipe that stands in its place is not waited for, and a link is not followed."""
+    folder, name = os.path.split(path) if own else ("", path)
+    place = _entered(folder) if own else None
+    try:
+        return os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+    except OSError as problem:
+        if problem.errno != errno.ELOOP:
+            raise
+        raise RotaError(f"{path} is a link, so it is not what a run wrote") from None
+    finally:
+        if place is not None:
+            os.close(place)
 
-    def __init__(self, path: str) -> None:
+
+class Output:
+    """A captured file, opened to be read; `size` is None when it is not there.
+
+    One that is rota's `own` is looked for in its folder itself. Where a run named another, it may lead through links.
+    """
+
+    def __init__(self, path: str, own: bool) -> None:
         self._descriptor = -1
         self.size: int | None = None
-        try:  # a pipe that stands in its place is not waited for, and a link is not followed
-            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._descriptor = os.open(path, flags)
+        try:
+            self._descriptor = _opened(path, own)
         except FileNotFoundError:
             return
-        except OSError as problem:
-            if problem.errno != errno.ELOOP:
-                raise
-            raise RotaError(f"{path} is a link, so it is not what a run wrote") from None
         found = os.fstat(self._descriptor)
         if not stat.S_ISREG(found.st_mode):
             os.close(self._descriptor)

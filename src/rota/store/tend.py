@@ -89,7 +89,9 @@ def _promote(tx: Transaction, most: int) -> int:
     """Scheduled jobs whose time has come, by the store's clock or by the wall's."""
     count = 0
     for due_wall, now in ((0, tx.now), (1, tx.wall)):
-        rows = tx.execute("job.due", due_wall=due_wall, now=now, most=most)
+        found = tx.execute("job.due", due_wall=due_wall, now=now, most=most)
+        # Of those that fall due at one instant the oldest is the first, also where a limit lets only some begin.
+        rows = [row[:-1] for row in sorted(found, key=lambda row: (row[-1], row[0]))]
         free = [
             (id, queue, None, 0, limit_key)
             for id, queue, limit_key, needs in hold.free_scheduled(tx, rows)

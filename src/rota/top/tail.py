@@ -39,7 +39,7 @@ class Tail:
             self._begin(captured.run_id)
         try:
             path = path_of(captured, self.stream)
-            with Output(path) as output:
+            with Output(path, captured.is_own) as output:
                 if output.size is None:
                     refuse_elsewhere(store, self._job, captured)
                     raise missing(captured, self.stream, path)

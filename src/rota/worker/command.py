@@ -10,6 +10,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
+from rota.core import mark
 from rota.core.capture import ERR, OUT
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.errors import BadInput
@@ -48,7 +49,7 @@ TERM_TO_KILL = 5.0
 TAIL = 2048
 LONGEST_DRAIN = 1.0
 _LOOK = 0.05
-_OURS = ("ROTA_FRAME_FD", "ROTA_SLOT", "ROTA_QUEUE", "ROTA_APP", "ROTA_EXEC", "ROTA_RUNS")
+_OURS = ("ROTA_FRAME_FD", "ROTA_SLOT", "ROTA_QUEUE", "ROTA_APP", "ROTA_EXEC", "ROTA_RUNS", *mark.PIECES)
 _PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
 
 
@@ -121,7 +122,7 @@ class Commands:
             **kept,
             "ROTA_JOB_ID": str(job["id"]),
             "ROTA_CLAIM_TOKEN": str(job["token"]),
-            "ROTA_RUN_ID": run_id(job["token"]),
+            mark.WHOLE: run_id(job["token"]),
             "ROTA_WORKER_ID": self._life.worker_id,
             "ROTA_DB": self._database,
         }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rota.core import frame as frames
 from rota.core.errors import Stale
 from rota.core.ids import run_id
+from rota.core.orchestrator import LEASE
 from rota.core.report import done_frame
 from rota.core.times import SECOND
 from rota.worker.clock import since_boot
@@ -80,9 +81,12 @@ class Life:
             self._inbox.get()
 
     def take_up(self) -> Handed | None:
-        """Take up the next job if there is one now."""
+        """Take up the next job if there is one now. What has outlasted a lease while we stood still goes back."""
         with self.hand:
             if not self.waiting or self.is_leaving:
+                return None
+            if since_boot() - self.renewed_at >= LEASE:
+                self.answer_recall()
                 return None
             job = self.waiting.popleft()
             self.in_hand[job["token"]] = job

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rota.core import frame as frames
+from rota.core import mark
 from rota.core.claim import Failed, Released
 from rota.core.death import EXIT_ORPHANED, EXIT_RECYCLED, EXIT_SETUP_FAILED, EXIT_TOO_MANY_ERRORS
 from rota.core.errors import RotaError
@@ -56,6 +57,7 @@ class Runtime:
         self._tracing = Tracing(settings)
         self._prepared: set[str] = set()
         self._errors = 0
+        self._marked = ""
 
     def work(self) -> int:
         """Serve until asked to stop, or for a reason of its own; the exit code."""
@@ -133,13 +135,13 @@ class Runtime:
     def _run(self, task: Task[..., object], job: Handed) -> Outcome:
         """Call the handler. Only while `running` may a signal raise `Interrupted`, and it raises once."""
         life, function = self._life, task.function
-        os.environ["ROTA_RUN_ID"] = run_id(job["token"])  # tells whose a process is that outlives its run
         if job.get("timeout"):
             job["deadline"] = time.monotonic() + job["timeout"] / SECOND
-        if task.is_coroutine:
-            return self._coroutines.run(task, job)
         if task.command is not None:
             return self._commands.run(task.command, job)
+        self._mark(run_id(job["token"]))
+        if task.is_coroutine:
+            return self._coroutines.run(task, job)
         life.running = True
         try:
             if life.stop_now:
@@ -152,6 +154,12 @@ class Runtime:
         if life.stop_now and isinstance(outcome, Failed):  # what its clean-up raised is no fault of the job
             outcome = Released(CUT_SHORT)
         return outcome
+
+    def _mark(self, run: str) -> None:
+        """Tell by the environment whose a process is that outlives its run."""
+        for name, piece in mark.changes(self._marked, run):
+            os.environ[name] = piece
+        self._marked = run
 
     def _run_any(self, job: Handed) -> Outcome:
         """A job of a kind that has no task of its own."""

@@ -63,14 +63,15 @@ export function Schedules(): JSX.Element {
             )
           }
         </Shown>
-        {(look.data ?? []).map((each) => {
-          const said = each.error ?? each.pause_reason;
-          return said === null ? null : (
-            <p key={each.name} class="said">
-              {each.name}: {said}
-            </p>
-          );
-        })}
+        {(look.data ?? []).flatMap((each) =>
+          [each.error, each.pause_reason].map((said, n) =>
+            said === null ? null : (
+              <p key={`${each.name} ${n}`} class="said">
+                {each.name}: {said}
+              </p>
+            ),
+          ),
+        )}
       </Panel>
     </Page>
   );

@@ -140,17 +140,10 @@ class Session:
             return self._answer(asked) if statement.answers else []
 
     def run_whole(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
-        """A change that is one statement, behind the gate that all who write share, in one exchange of messages.
-
-        A link that was lost before is opened again: nobody could tell afterwards whether the change was made.
-        """
+        """A change that is one statement, behind the gate that all who write share, in one exchange of messages."""
         level, gate = self.shared
-        if link.is_lost(self.connection):
-            self._give_up_link()
         try:
-            return self._in_one(
-                f"BEGIN ISOLATION LEVEL {level}", f"SELECT {self._each_time}, {gate}", statement, params
-            )
+            return self._in_one(f"BEGIN ISOLATION LEVEL {level}", gate, statement, params)
         except psycopg.Error as problem:
             self.roll_back()
             if link.is_away(problem):
@@ -244,15 +237,15 @@ class Session:
     def _run_alone(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
         """One statement as a transaction of its own."""
         if not self.is_direct:
-            return self._in_one("BEGIN", f"SELECT {self._each_time}", statement, params)
+            return self._in_one("BEGIN", "NULL", statement, params)
         self._begin_pipeline()
         asked = self._pipeline.ask(statement, params)
         return self._heard(asked)
 
-    def _in_one(self, begin: str, first: str, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
+    def _in_one(self, begin: str, gate: str, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
         self._begin_pipeline()
         self._pipeline.ask(_plain(begin), {})
-        self._pipeline.ask(_plain(first), {})
+        self._pipeline.ask(_plain(f"SELECT {self._each_time}, {gate}"), {})
         asked = self._pipeline.ask(statement, params)
         self._pipeline.ask(_COMMIT, {})
         return self._heard(asked)
@@ -269,6 +262,9 @@ class Session:
         )
 
     def _begin_pipeline(self) -> None:
+        """A link that was lost while nobody used it is opened again before anything is said over it."""
+        if link.is_lost(self.connection):
+            self._give_up_link()
         if not self.connection.closed:
             self._pipeline.begin()
 

@@ -89,8 +89,11 @@ def told(record: Record, ways: Ways = {}) -> Document:  # noqa: B006 (nobody cha
 
 def heard(kind: type[R], document: Document) -> R:
     """The record that a document was made of; what it leaves out has its default."""
-    given = {field.name: _hear(field, document[field.said]) for field in fields(kind) if field.said in document}
-    return kind(**given)
+    try:
+        given = {field.name: _hear(field, document[field.said]) for field in fields(kind) if field.said in document}
+        return kind(**given)
+    except records.UNFIT as problem:
+        raise records.unfit(document) from problem
 
 
 def _field(name: str, annotation: str) -> Field:

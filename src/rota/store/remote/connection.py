@@ -108,7 +108,7 @@ class Connection:
         if self.headers.get("transfer-encoding", "").lower() == "chunked":
             yield from self._chunks()
         elif length is not None:
-            yield self._take(int(length))
+            yield self._take(_size(length))
         else:
             self.is_over = True
             yield from iter(self._more, b"")
@@ -147,7 +147,7 @@ class Connection:
         self.is_over = version == "HTTP/1.0" or self.headers.get("connection", "").lower() == "close"
 
     def _chunks(self) -> Iterator[bytes]:
-        while size := int(self._line().partition(b";")[0], 16):
+        while size := _size(self._line().partition(b";")[0].decode("latin-1"), 16):
             yield self._take(size)
             self._line()
         while self._line():
@@ -155,6 +155,8 @@ class Connection:
 
     def _line(self) -> bytes:
         while b"\r\n" not in self._rest:
+            if len(self._rest) > LARGEST_HEAD:
+                raise ValueError("an answer with too long a line")
             self._rest += self._must()
         line, self._rest = self._rest.split(b"\r\n", 1)
         return line
@@ -173,6 +175,14 @@ class Connection:
         if found := self._channel.recv(PIECE):
             return found
         raise ConnectionResetError("it was closed")
+
+
+def _size(text: str, base: int = 10) -> int:
+    """How many bytes come, as told in front of them."""
+    size = int(text, base)
+    if size < 0:
+        raise ValueError(f"an answer of {size} bytes")
+    return size
 
 
 def _connect(address: Address, within: float) -> Channel:

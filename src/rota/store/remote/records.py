@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.core.claim import Claim, Run
+from rota.core.errors import StoreError
 from rota.core.job import Job
 from rota.core.jsontext import encode
 from rota.core.times import SECOND, instant_of
@@ -10,13 +11,36 @@ from rota.core.worker import Worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
     from rota.core.times import Duration, Instant
 
     Document = dict[str, Any]
+    R = TypeVar("R")
+
+UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
+def unfit(told: object) -> StoreError:
+    """What is raised for a document that does not fit: something else answers, or a rota of another age."""
+    return StoreError(
+        f"this is not an answer of this rota's: is its version the same here and there? It says {told!r:.200}"
+    )
+
+
+def _fitting(read: Callable[[Document], R]) -> Callable[[Document], R]:
+    def make(told: Document) -> R:
+        try:
+            return read(told)
+        except UNFIT as problem:
+            raise unfit(told) from problem
+
+    make.__name__, make.__doc__ = read.__name__, read.__doc__
+    return make
+
+
+@_fitting
 def job(told: Document) -> Job:
     """A job that was told with its details."""
     more = told["details"]
@@ -64,6 +88,7 @@ def job(told: Document) -> Job:
     )
 
 
+@_fitting
 def claim(told: Document) -> Claim:
     return Claim(
         told["job_id"],
@@ -82,11 +107,13 @@ def claim_of(held: Job) -> Claim:
     return Claim(held.id, held.token, held.worker_id, held.claimed_at or 0, held.lease_expires_at, held.renewed_count)
 
 
+@_fitting
 def run(told: Document) -> Run:
     known = {name: told[name] for name in Run._fields if name in told}
     return Run(**{**known, "claimed_at": at(told["claimed_at"]), "ended_at": at(told["ended_at"])})
 
 
+@_fitting
 def worker(told: Document) -> Worker:
     """A worker that was told with its details."""
     known = {name: told[name] for name in Worker._fields if name in told}

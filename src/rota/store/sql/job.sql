@@ -149,7 +149,7 @@ ORDER BY priority + 0, id DESC LIMIT 1
 
 -- name: due
 -- Scheduled jobs whose time has come, longest due first, with whether each waited for others before.
-SELECT id, queue, limit_key, EXISTS (SELECT 1 FROM dependency WHERE dependency.job = job.id) FROM job
+SELECT id, queue, limit_key, EXISTS (SELECT 1 FROM dependency WHERE dependency.job = job.id), due_at FROM job
 WHERE status = 'scheduled' AND due_wall = :due_wall AND due_at <= :now ORDER BY due_at LIMIT :most
 
 -- name: blocked_from

@@ -39,7 +39,7 @@ CHECKPOINT_PAGES = 1000
 BUSY_MS = 30_000
 STEPS = 1000  # of SQLite's machine, some microseconds, between two looks at the clock by who is in a hurry
 STATEMENTS = 256
-_JOURNAL_LIMIT = 64 * 1024 * 1024
+JOURNAL_LIMIT = 64 * 1024 * 1024
 
 _open_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
 _forsaken: list[apsw.Connection] = []
@@ -110,8 +110,8 @@ class SqliteDatabase:
         self._handle.set_busy_timeout(BUSY_MS)
         self._refuse_foreign()
         self._handle.execute(
-            f"PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={_JOURNAL_LIMIT}"
-        )
+            f"PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={JOURNAL_LIMIT}"
+        ).fetchall()  # what comes after the first answer is carried out when that is read
         self._handle.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._handle.set_wal_hook(self._count_pages)
         self._pages = 0

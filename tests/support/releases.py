@@ -1,0 +1,44 @@
+"""The release after this one: the same code with another version and one migration more, in a folder of its own.
+
+So the code of this release is the one before it, with its workers and its orphans as they are installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import rota
+from rota.store.migrate import LATEST
+from tests.support.stores import TABLES
+
+NEXT = "99.0"
+# All that a migration may do beside code that goes on: every table gets a column that it does not know, one that must
+# have a value too; an index is made anew, and there is a table more.
+_EACH = (
+    "ALTER TABLE {table} ADD COLUMN next_text TEXT;\nALTER TABLE {table} ADD COLUMN next_n $int64 NOT NULL DEFAULT 7;\n"
+)
+_MORE = """\
+DROP INDEX job_held;
+CREATE INDEX job_held ON job (worker, next_n) WHERE status = 'active';
+CREATE TABLE next (job $int64 PRIMARY KEY, n $int64 NOT NULL);
+INSERT INTO next (job, n) SELECT id, next_n FROM job;
+"""
+
+
+def next_release(folder: Path, oldest: int = LATEST) -> str:
+    """The `PYTHONPATH` of a process that is of that release. `oldest`: the schema whose code may finish beside it."""
+    shutil.copytree(Path(rota.__file__).parent, folder / "rota", copy_function=os.symlink)
+    _write(folder / "rota/core/version.py", f'__version__ = "{NEXT}"\n')
+    migrate = folder / "rota/store/migrate.py"
+    _write(migrate, migrate.read_text().replace(f"LATEST = {LATEST}", f"LATEST = {LATEST + 1}"))
+    text = f"-- oldest: {oldest}\n" + "".join(_EACH.format(table=table) for table in (*TABLES, "slot")) + _MORE
+    _write(folder / f"rota/store/sql/migrations/{LATEST + 1:04}_next.sql", text)
+    return str(folder)
+
+
+def _write(path: Path, text: str) -> None:
+    """In place of the link, not through it."""
+    path.unlink(missing_ok=True)
+    path.write_text(text)
