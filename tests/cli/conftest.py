@@ -40,7 +40,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
     """A folder with an empty database; or one without any, from which a server that has one is reached."""
     if getattr(request, "param", "sqlite") == "sqlite":
         shell = Shell(tmp_path)
-        shell.say("init")
+        shell.make()
         yield shell
         shell.end()
         return

@@ -103,6 +103,7 @@ def test_doctor_finds_counters_that_are_wrong(shell: Shell) -> None:
 def test_doctor_names_who_holds_the_write_lock(shell: Shell) -> None:
     import fcntl
 
+    shell.add()
     with open(f"{shell.path}.lock", "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lock.write("4242 someone")

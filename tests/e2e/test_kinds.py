@@ -27,7 +27,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "kinds"
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     made = Shell(tmp_path, PATH=path, **exports(request.param, tmp_path))
-    made.say("init")
+    made.make()
     yield made
     made.end()
 

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support.made import make
+
 LOOPS = Path(__file__).parent / "loops"
 ROTA = Path(sys.executable).parent / "rota"
 
@@ -49,8 +51,9 @@ class Yard:
         path = f"{programs}:{os.environ['PATH']}"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
         self._environment = {**inherited, "PATH": path, "LEDGER": str(self._ledger), "SLOW": "1.5", **environment}
-        if not environment.get("ROTA_DB", "").startswith("http"):
-            self.rota("init")
+        url = environment.get("ROTA_DB", f"{folder}/.rota/rota.db")
+        if not url.startswith("http"):
+            make(url)
 
     def rota(self, *words: str) -> Any:
         """Ask rota something; its JSON document."""

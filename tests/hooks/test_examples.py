@@ -30,7 +30,7 @@ class Place:
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
         self.shell = Shell(folder, **exports(kind, folder))
-        self.shell.say("init")
+        self.shell.make()
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self, example: str, **env: str) -> subprocess.Popen[bytes]:

@@ -85,7 +85,7 @@ class Workshop:
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
         self.shell = Shell(folder, **exports(kind, folder))
-        self.shell.say("init")
+        self.shell.make()
         self.url = self.shell.env.get("ROTA_DB", str(self.shell.path))
         self.store = open_store(self.url, Settings())
         self._scripts: list[Script] = []

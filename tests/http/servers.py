@@ -29,7 +29,7 @@ class Server:
     def __init__(self, folder: Path, *, change: str = "", log: str = "log", kind: str = "sqlite", **env: str) -> None:
         own = {} if kind == "sqlite" else {"ROTA_DB": url_of(kind, folder), "XDG_RUNTIME_DIR": str(folder)}
         self.shell = Shell(folder, **own)
-        self.shell.say("init")
+        self.shell.make()
         self.log = folder / log
         self.url = ""
         self._change = change

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def test_the_fastapi_example_serves_both_applications(tmp_path: Path) -> None:
     shutil.copy(ROOT / "examples" / "fastapi" / "shop.py", tmp_path)
     shell = Shell(tmp_path)
-    shell.say("init")
+    shell.make()
     secret = shell.ask("token", "create", "ci", "--scope", "read")["secret"]
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]

@@ -41,7 +41,7 @@ def beside(shell: Shell) -> set[str]:
 
 def test_serve_makes_a_token_and_a_link_and_leaves_nothing_but_the_token(shell: Shell) -> None:
     assert "`rota init` makes one" in shell.refuse("serve", "--port", 0, code=3)
-    shell.say("init")
+    shell.make()
     serving = shell.start("serve", "--port", 0)
     assert serving.stdout is not None
     answers, link = (serving.stdout.readline() for _ in range(2))
@@ -67,7 +67,7 @@ def test_a_signal_ends_it_in_peace(server: Server, number: int) -> None:
 
 @pytest.mark.parametrize("number", [2, 15])
 def test_a_signal_in_the_first_moment_ends_it_in_peace_too(shell: Shell, number: int) -> None:
-    shell.say("init")
+    shell.make()
     serving = shell.start("serve", "--port", 0)
     assert serving.stdout is not None and "answers at" in serving.stdout.readline()
     serving.send_signal(number)
@@ -107,7 +107,7 @@ def test_the_secret_is_kept_nowhere_but_in_its_file(server: Server) -> None:
 
 
 def test_a_door_to_other_machines_needs_a_token_that_somebody_made(shell: Shell) -> None:
-    shell.say("init")
+    shell.make()
     for host in ("0.0.0.0", "::"):
         told = shell.refuse("serve", "--host", host, "--port", 0, code=6)
         assert "there is no access token" in told and "rota token create" in told
@@ -150,13 +150,13 @@ def test_the_token_that_a_server_made_by_itself_opens_no_door_to_other_machines(
     ],
 )
 def test_nonsense_is_refused_at_start(shell: Shell, words: list[str], code: int, told: str) -> None:
-    shell.say("init")
+    shell.make()
     assert told in shell.call("serve", "--port", "0", *words).stderr
     assert shell.call("serve", "--port", "0", *words).returncode == code
 
 
 def test_a_port_that_is_taken_is_refused(shell: Shell) -> None:
-    shell.say("init")
+    shell.make()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = shell.refuse("serve", "--port", taken.getsockname()[1], code=4)
     assert "cannot listen on" in told and "--port" in told
@@ -231,7 +231,7 @@ def test_open_says_when_nothing_runs(server: Server) -> None:
 
 
 def test_tokens_are_made_listed_and_revoked(shell: Shell) -> None:
-    shell.say("init")
+    shell.make()
     assert "no access tokens" in shell.say("token", "list")
     made = shell.call("token", "create", "ci", "--scope", "read", "--scope", "enqueue")
     assert re.fullmatch(r"rota_[a-z0-9]{8}_[0-9a-f]{64}\n", made.stdout) and "only time" in made.stderr

@@ -51,7 +51,7 @@ class OnPostgres(Server):
 
     def __init__(self, folder: Path, url: str) -> None:
         self.url_of_database = url
-        Shell(folder, ROTA_DB=url).say("init")
+        Shell(folder, ROTA_DB=url).make()
         super().__init__(folder, ROTA_DB=url)
 
     @property
@@ -76,7 +76,7 @@ def test_apis_on_two_hosts_of_one_database_each_keep_their_token(tmp_path: Path)
         for name, change in (("one", ""), ("two", ELSEWHERE)):
             (tmp_path / name).mkdir()
             env = {"ROTA_DB": url, "XDG_RUNTIME_DIR": str(tmp_path / name)}
-            Shell(tmp_path / name, **env).say("init")
+            Shell(tmp_path / name, **env).make()
             servers.append(Server(tmp_path / name, change=change, **env))
         for server in servers:
             assert server.client().get("/api/v1/me")["scopes"] == ["admin"]

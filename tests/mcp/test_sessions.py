@@ -24,7 +24,7 @@ QUICK = {"ROTA_HEARTBEAT_INTERVAL": "300ms"}
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     made = Shell(tmp_path)
-    made.say("init")
+    made.make()
     return made
 
 

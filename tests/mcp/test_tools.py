@@ -30,7 +30,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
         server.end()
         return
     made = Shell(tmp_path, **exports(request.param, tmp_path))
-    made.say("init")
+    made.make()
     yield made
     made.end()
 
@@ -105,7 +105,7 @@ def test_refusals_say_what_would_be_right(shell: Shell) -> None:
 
 def test_a_session_for_one_queue_stays_there(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    shell.say("init")
+    shell.make()
     shell.add("Elsewhere", "--priority", 9)
     id = shell.add("Here", "--queue", "review")
 
@@ -121,7 +121,7 @@ def test_a_session_for_one_queue_stays_there(tmp_path: Path) -> None:
 
 def test_what_a_model_reads_of_the_tools(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    shell.say("init")
+    shell.make()
 
     async def talk(rota: Caller) -> None:
         listed = (await rota.client.list_tools()).tools
@@ -151,7 +151,7 @@ def test_without_a_database_it_says_so_and_ends(tmp_path: Path) -> None:
 
 def test_words_that_are_no_request_end_nothing(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    shell.say("init")
+    shell.make()
     lines = ["rubbish", "{}", json.dumps({"jsonrpc": "2.0", "id": 1, "method": "nothing"})]
     answer = shell.call("mcp", stdin="".join(f"{line}\n" for line in lines))
     assert answer.returncode == 0, answer

@@ -153,7 +153,7 @@ def test_every_command_is_an_action_or_has_a_reason_not_to_be() -> None:
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     made = Shell(tmp_path_factory.mktemp("called"))
-    made.say("init")
+    made.make()
     return made
 
 

@@ -219,7 +219,7 @@ def test_what_is_wrong_with_a_url_is_said_without_its_password(url: str, words: 
 
 def test_a_token_is_shown_once_and_kept_as_a_hash(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    shell.say("init")
+    shell.make()
     secret = shell.ask("token", "create", "ci", "--scope", "read")["secret"]
     assert secret not in shell.say("token", "list") + shell.say("events")
     assert not any(secret.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

@@ -22,6 +22,7 @@ from rota.store.sqlite.create import create
 from rota.store.sqlite.database import APPLICATION_ID, SqliteDatabase
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
+from tests.support.made import make
 from tests.support.processes import line, output, python, say
 from tests.support.schemas import Inside, made_by
 from tests.support.stores import STORES, rows, url_of
@@ -125,6 +126,35 @@ def test_from_nothing_to_the_newest(tmp_path: Path) -> None:
     assert migrate(database) == []
     database.close()
     assert is_whole(path)
+
+
+# What a schema is made of, besides its columns and indexes.
+PARTS = {
+    "sqlite": ["SELECT type, name, sql FROM sqlite_schema", "SELECT number, name, oldest FROM migration"],
+    "postgres": [
+        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint"
+        " WHERE connamespace = current_schema::regnamespace",
+        "SELECT relname, relkind, reloptions FROM pg_class WHERE relnamespace = current_schema::regnamespace",
+        "SELECT sequencename, start_value, increment_by, cache_size, last_value FROM pg_sequences"
+        " WHERE schemaname = current_schema",
+        "SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns"
+        " WHERE table_schema = current_schema",
+        "SELECT number, name, oldest FROM migration",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_what_tests_are_given_is_what_migrations_make(kind: str, tmp_path: Path) -> None:
+    found = []
+    for name, making in (("given", make), ("migrated", lambda url: open_store(url, Settings(), make=True).close())):
+        (folder := tmp_path / name).mkdir()
+        making(url_of(kind, folder))
+        with open_store(url_of(kind, folder), Settings()) as store, Inside(store) as inside:
+            shape = [inside.columns(), inside.indexes(), inside.contents(inside.columns())]
+            found.append([*shape, *(sorted(inside.rows(text), key=repr) for text in PARTS[kind])])
+    given, migrated = found
+    assert given == migrated
 
 
 def test_migrations_are_numbered_without_a_gap_up_to_the_newest() -> None:

@@ -14,7 +14,9 @@ import httpx
 from rota.app import App
 from rota.core.job import NewJob
 from rota.settings import Settings
+from rota.store.open import open_store
 from tests.support.eventually import eventually
+from tests.support.made import make
 from tests.support.shell import ROTA, environment
 
 if TYPE_CHECKING:
@@ -74,9 +76,11 @@ class Crew:
         self.folder = folder
         self.env = env
         (folder / "shop.py").write_text(SHOP)
-        self.call("init")
-        self.call("queue", "set", "tag", "--fence", "tell")
-        self.app = App(env.get("ROTA_DB") or f"{folder}/.rota/rota.db", Settings())
+        url = env.get("ROTA_DB") or f"{folder}/.rota/rota.db"
+        make(url)
+        with open_store(url, Settings()) as store:
+            store.queues.set("tag", fence="tell")
+        self.app = App(url, Settings())
         self._process: subprocess.Popen[bytes] | None = None
         self._beside: list[subprocess.Popen[bytes]] = []
         self.log = folder / "log"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from rota.store.refusals import STALE
+from tests.support import made
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 ROTA = os.path.join(os.path.dirname(sys.executable), "rota")
 LIMIT = 60
 # Without these a test would depend on who runs it; bytecode is wanted, as after any installation.
-_UNWANTED = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "NO_COLOR", "COLUMNS")
+_UNWANTED = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED", "NO_COLOR", "COLUMNS")
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -42,6 +43,10 @@ class Shell:
     def exporting(self, **env: str) -> Shell:
         """The same folder in a shell that exports these too."""
         return Shell(self.folder, **self.env, **env)
+
+    def make(self) -> None:
+        """The empty database that `rota init` makes, without the files to begin with."""
+        made.make(self.env.get("ROTA_DB", str(self.path)))
 
     def call(self, *words: str | int, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """One call, whatever becomes of it, except a traceback: nobody ever sees one."""

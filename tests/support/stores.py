@@ -19,6 +19,7 @@ from rota.store.postgres.link import address
 from rota.store.refusals import STALE
 from rota.store.sqlite.database import SqliteDatabase
 from rota.store.store import Store
+from tests.support.made import make
 from tests.support.postgres import for_this_process, shared
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def make_store(kind: str, folder: Path, clock: Clock | None = None, seed: int = 
 
 def store_at(url: str, clock: Clock | None = None, seed: int = 1) -> Store:
     """The store there, made where there is none."""
-    database = open_database(url, Settings(), make=True, clock=clock)
+    make(url)
+    database = open_database(url, Settings(), clock=clock)
     migrate(database)
     return Store(database, Settings(), ACTOR, entropy=random.Random(seed).randbytes)
 

@@ -47,7 +47,7 @@ def test_a_missing_database_is_said_before_anything_is_drawn(tmp_path: Path) -> 
 
 
 def test_without_textual_it_says_how_to_install_it_and_still_tells_once(shell: Shell, tmp_path: Path) -> None:
-    shell.say("init")
+    shell.make()
     absent = tmp_path / "absent" / "textual"
     absent.mkdir(parents=True)
     (absent / "__init__.py").write_text("raise ModuleNotFoundError('No module named textual', name='textual')")
@@ -59,7 +59,7 @@ def test_without_textual_it_says_how_to_install_it_and_still_tells_once(shell: S
 
 
 def test_a_terminal_that_cannot_be_drawn_on_gets_text(shell: Shell, tmp_path: Path) -> None:
-    shell.say("init")
+    shell.make()
     with terminal(tmp_path, "top", TERM="dumb") as top:
         assert top.wait() == 0
         assert b"healthy, 0 workers" in top.read()

@@ -74,7 +74,7 @@ def test_a_store_that_is_away_is_told_over_what_was_seen_before(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with own() as database:
         shell = Shell(tmp_path, ROTA_DB=database.url)
-        shell.say("init")
+        shell.make()
         job = shell.ask("add", "A")["id"]
         server = Server(tmp_path, ROTA_DB=database.url)
         with windows(browser, lambda: shell.say("open")) as look:
