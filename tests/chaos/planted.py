@@ -1,8 +1,6 @@
-"""One small storm with everything in it, in a process of its own, so that a bug can be planted in all of its programs.
+"""One small storm with everything in it, which `./dev planted` runs in a copy of the sources that has a bug planted.
 
-`python -m tests.chaos.planted FOLDER` blows it there and prints the numbers of the invariants that did not hold. The
-variable `ROTA_TEST_BUG` names a function of `tests.chaos.bugs` that plants one: only what a test starts with `SITE` on
-its path ever does so, and nothing of it is in the package.
+`python -m tests.chaos.planted FOLDER` runs it there and prints the numbers of the invariants that did not hold.
 """
 
 from __future__ import annotations
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 
     from rota.store.store import Store
 
-BUG = "ROTA_TEST_BUG"
 AT_ONCE, RESTARTS = 2, 2
 PATIENCE, WHOLE_AGAIN_WITHIN = 5.0, 3.0
 POOLS = {FUNCTIONS: 2, COROUTINES: 1, COMMANDS: 1}
@@ -59,13 +56,6 @@ def only_once():
     if os.path.exists("up-before"):
         os.kill(os.getpid(), 9)
     open("up-before", "w").close()
-"""
-# Python imports it at every start; only rota's own programs that use the store have anything to plant.
-SITE = """
-import os, sys
-if any(word in ("orchestrator", "tests.chaos.planted") for word in sys.orig_argv):
-    from tests.chaos import bugs
-    getattr(bugs, os.environ["ROTA_TEST_BUG"])()
 """
 
 
@@ -117,12 +107,12 @@ def _while_paused() -> Iterator[PlannedJob]:
     yield PlannedJob(37, POISON, 5, -1)
 
 
-def blow(folder: str, **more: str) -> list[str]:
+def blow(folder: str) -> list[str]:
     """The invariants that did not hold."""
     with open(os.path.join(folder, "planted.py"), "w") as file:
         file.write(APP)
     limits = {"ROTA_RESTART_LIMIT": str(RESTARTS), "ROTA_RESTART_WINDOW": "1m"}
-    crew = FragileCrew(folder, alone(**POOLS), "planted:app", {**SETTINGS, **limits, **more})
+    crew = FragileCrew(folder, alone(**POOLS), "planted:app", {**SETTINGS, **limits})
     try:
         with crew.open() as store:
             store.queues.set(COROUTINES, concurrency=AT_ONCE)
@@ -139,4 +129,4 @@ def blow(folder: str, **more: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(blow(sys.argv[1], PYTHONPATH=os.environ.get("PYTHONPATH", ""), **{BUG: os.environ.get(BUG, "")})))
+    print(json.dumps(blow(sys.argv[1])))

@@ -118,7 +118,8 @@ class Ledger:
     def _end(self, verb: str, id: int, facts: dict[str, Any]) -> None:
         assert verb in ENDINGS, f"I4: {verb} ended a claim"
         held = self.holders.pop(id)
-        self.ended[held.token] = verb
+        # One that was set aside for its kind leaves no run, so that saying it again is refused.
+        self.ended[held.token] = "set aside" if facts.get("reason") == jobs.UNKNOWN_KIND else verb
         # I2: what ended is the claim that was current.
         assert facts.get("token", held.token) == held.token, f"I2: {verb} of token {facts['token']}, not {held.token}"
         now = self.clock.now()

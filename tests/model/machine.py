@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from rota.core.errors import Conflict, Cycle, NotFound
-from rota.core.times import MINUTE, SECOND
+from rota.core.queue import DEFAULT
+from rota.core.report import Kinds
+from rota.core.times import HOUR, MINUTE, SECOND
 from rota.core.worker import Dead
+from rota.store.crews import Process
 from tests.model.programs import PICKS, QUEUES, WORKERS, Programs
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 class StoreMachine(Programs):
     """What people and time do, beside what programs do."""
 
-    @rule(by=st.sampled_from([SECOND, 10 * SECOND, MINUTE, MINUTE, 10 * MINUTE]), tended=st.booleans())
+    @rule(by=st.sampled_from([SECOND, 10 * SECOND, MINUTE, MINUTE, 10 * MINUTE, HOUR]), tended=st.booleans())
     def pass_time(self, by: int, tended: bool) -> None:
         self.clock.advance(by)
         if tended:
@@ -94,11 +97,21 @@ class StoreMachine(Programs):
         if name == "concurrency":
             self.ledger.at_once[queue] = most
 
-    @rule(worker=WORKERS)
-    def bury(self, worker: int) -> None:
+    @rule(worker=WORKERS, knows=st.booleans())
+    def bury(self, worker: int, knows: bool) -> None:
+        """The next worker may know every kind; then what was set aside goes on."""
         crew = self.crew
         if not self.ledger.crew_gone:
             self.ledger.buried.add(crew.workers[worker])
             self.store.orchestrators.bury(crew.workers[worker], Dead("signaled", "signal 9"))
-            crew.workers[worker] = self.store.orchestrators.hire(crew.id, f"worker:a:{worker}", "a")
+            slot = f"worker:a:{worker}"
+            process = Process(f"worker-{len(self.ledger.buried):08}", 1, 1, slot)
+            crew.workers[worker] = self.store.orchestrators.hire(crew.id, slot, DEFAULT, process)
+            self.store.orchestrators.came_up(process.worker_id, slot, kinds=Kinds(every=knows))
+            if knows:
+                self.check_nobody_waits_for_a_kind()
             self.sync()
+
+    def check_nobody_waits_for_a_kind(self) -> None:
+        waiting = self.read.rows("SELECT id FROM job WHERE status = 'blocked' AND blocked_on = 'kind'")
+        assert not waiting, f"{waiting} wait for a worker that knows their kind, and one is there"

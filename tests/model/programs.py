@@ -32,7 +32,10 @@ QUEUES = st.sampled_from(["a", "b"])
 WORKERS = st.integers(0, 1)
 PICKS = st.integers(0, 99)
 LEASES = st.sampled_from([10 * SECOND, MINUTE, 5 * MINUTE])
-OUTCOMES = st.sampled_from([Done("1"), Done("1"), Failed("x"), Failed("x", False), Snoozed(5 * SECOND), Released("n")])
+NOT_KNOWN = Released("no such task", jobs.UNKNOWN_KIND)
+OUTCOMES = st.sampled_from(
+    [Done("1"), Done("1"), Failed("x"), Failed("x", False), Snoozed(5 * SECOND), Released("n"), NOT_KNOWN]
+)
 EVERY = 30 * SECOND
 
 

@@ -1,6 +1,6 @@
 """SQLite, PostgreSQL and the model driven in step: both databases answer, tell and hold the same after every program.
 
-`./dev model --programs 20000` runs as many as one likes; `ROTA_MODEL_SEED` draws others.
+`./dev test` spends some seconds on them, `--deep` runs 2,000, `./dev model --programs 20000` as many as one likes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.model.instep import compare_logs, in_step
 from tests.model.machine import StoreMachine
 from tests.model.reused import reused
+from tests.support import budget
+from tests.support.tiers import is_deep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from rota.core.errors import RotaError
     from rota.store.store import Store
 
-PROGRAMS = int(os.environ.get("ROTA_MODEL_PROGRAMS", "2000"))
-SEED = os.environ.get("ROTA_MODEL_SEED", "0")
-STEPS, BATCH = 100, 25
+pytestmark = pytest.mark.postgres
+
+PROGRAMS = int(os.environ.get("ROTA_MODEL_PROGRAMS", "2000" if is_deep() else "0"))  # 0: by the clock
+STEPS, BATCH, SECONDS = 100, 25, 40
 HELD = (
     "SELECT id, queue, status, blocked_on, priority, attempts, generation, deaths, lapses, dependents, due_at, token,"
     " worker, lease_expires_at, renewed_count, finished_at, result, error, note FROM job ORDER BY id",
@@ -55,11 +58,19 @@ class BothMachine(StoreMachine):
             assert file == server, f"{text}: {file}, and the other {server}"
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("batch", range(-(-PROGRAMS // BATCH)))
-def test_both_databases_answer_tell_and_hold_the_same(batch: int) -> None:
-    many = min(BATCH, PROGRAMS - batch * BATCH)
+def run_programs(name: str, count: int) -> None:
+    """Draw and run programs; `name` decides which."""
     # To look for the shortest failure would take many minutes here.
-    how = settings(max_examples=many, stateful_step_count=STEPS, phases=[Phase.generate], database=None)
+    how = settings(max_examples=count, stateful_step_count=STEPS, phases=[Phase.generate], database=None)
     machine = type("BothMachine", (BothMachine,), {})
-    run_state_machine_as_test(seed(f"{SEED} {batch}")(machine), settings=how)
+    run_state_machine_as_test(seed(f"{budget.seed()} {name}")(machine), settings=how)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("batch", range(-(-PROGRAMS // BATCH) or 1))
+def test_both_databases_answer_tell_and_hold_the_same(batch: int) -> None:
+    if PROGRAMS:
+        run_programs(str(batch), min(BATCH, PROGRAMS - batch * BATCH))
+        return
+    for number in budget.rounds(SECONDS):
+        run_programs(f"short {number}", 2)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.model.machine import StoreMachine
+from tests.support import budget
 
-EXAMPLES, SECONDS = (3000, 7200) if os.environ.get("HYPOTHESIS_PROFILE") == "long" else (150, 120)
+SECONDS = 15
 
 
-@pytest.mark.timeout(SECONDS)
 def test_every_invariant_holds_after_every_step() -> None:
-    run_state_machine_as_test(StoreMachine, settings=settings(max_examples=EXAMPLES))
+    for number in budget.rounds(SECONDS):
+        how = settings(max_examples=5, phases=[Phase.generate], database=None)
+        machine = type("StoreMachine", (StoreMachine,), {})
+        run_state_machine_as_test(seed(f"{budget.seed()} {number}")(machine), settings=how)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+def test_every_invariant_holds_in_many_programs() -> None:
+    run_state_machine_as_test(StoreMachine, settings=settings(max_examples=3000, stateful_step_count=100))

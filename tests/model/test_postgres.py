@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.model.machine import StoreMachine
+from tests.support.tiers import is_deep
 
-PHASES = [Phase.generate]  # to look for the shortest failure would take many minutes here
-EXAMPLES, SECONDS = (1000, 7200) if os.environ.get("HYPOTHESIS_PROFILE") == "long" else (12, 300)
+pytestmark = pytest.mark.postgres
+
+EXAMPLES = 1000 if is_deep() else 6
 
 
 class PostgresMachine(StoreMachine):
@@ -20,6 +20,7 @@ class PostgresMachine(StoreMachine):
     checked = "postgres"
 
 
-@pytest.mark.timeout(SECONDS)
+@pytest.mark.timeout(7200 if is_deep() else 300)
 def test_every_invariant_holds_on_postgres_after_every_step() -> None:
-    run_state_machine_as_test(PostgresMachine, settings=settings(max_examples=EXAMPLES, phases=PHASES))
+    # To look for the shortest failure would take many minutes here.
+    run_state_machine_as_test(PostgresMachine, settings=settings(max_examples=EXAMPLES, phases=[Phase.generate]))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rota.store.exchange import Handout
     from rota.store.store import Store
 
+pytestmark = pytest.mark.postgres
+
 STEPS = 120
 NAMES = ("files", "mails")
 KEYS = [str(n) for n in range(12)]

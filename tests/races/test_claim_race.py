@@ -10,12 +10,13 @@ from rota.settings import Settings
 from rota.store.open import open_store
 from tests.races.racers import answers, racers, start
 from tests.support.stores import rows, url_of
+from tests.support.tiers import times
 from tests.support.work import add
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-RACES = [("sqlite", 50, 200), ("postgres", 8, 60)]
+RACES = [("sqlite", 50, times(20, 200)), ("postgres", 8, times(20, 200))]
 RACE = """
 from rota.core.errors import Conflict
 store = open_store(sys.argv[1], Settings())

@@ -13,6 +13,7 @@ from rota.store.open import open_store
 from tests.races.racers import answers, racers, start
 from tests.support.eventually import eventually
 from tests.support.stores import rows, url_of
+from tests.support.tiers import times
 from tests.support.work import Crew, add_many
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 KINDS = ["sqlite", "postgres"]
-ROUNDS, JOBS = {"sqlite": 100, "postgres": 20}, 100
+ROUNDS, JOBS = {"sqlite": times(16, 100), "postgres": times(8, 100)}, 100
 # Who settles begins at the first, who cancels at the last, and leases run out from the first on: all three meet. How
 # soon, and how fast, changes from turn to turn, so that each of them is the first somewhere on any machine.
 PACES = ((0, 500), (0, 4000), (20_000, 1000), (100_000, 10_000))
@@ -89,9 +90,11 @@ def tended(store: Store) -> bool:
     return not rows(store, "SELECT 1 FROM job WHERE status = 'active'")
 
 
+# A hundred, but for a server: it takes a hundred connections by default, and some are others'.
+AT_ONCE, PROCESSES = {"sqlite": 25, "postgres": 20}, 4
 ADD = """
 from threading import Barrier, Thread
-AT_ONCE = 25
+AT_ONCE = 20 if sys.argv[1].startswith("postgres") else 25
 together = Barrier(AT_ONCE)
 stores = [open_store(sys.argv[1], Settings()) for _ in range(AT_ONCE)]
 print("ready", flush=True)
@@ -111,13 +114,15 @@ for key in sys.stdin:
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_key_that_comes_a_hundred_times_at_once_is_one_job_and_all_hear_its_id(tmp_path: Path, kind: str) -> None:
+def test_a_key_that_comes_many_times_at_once_is_one_job_and_all_hear_its_id(tmp_path: Path, kind: str) -> None:
     url = url_of(kind, tmp_path)
-    with open_store(url, Settings(), make=True) as store, racers(4, ADD, url) as processes:
+    with open_store(url, Settings(), make=True) as store, racers(PROCESSES, ADD, url) as processes:
         for turn in range(10):
             start(processes, f"key {turn}")
             ids = [int(id) for answer in answers(processes) for id in answer.split()]
-            assert len(ids) == 100 and len(set(ids)) == 1, f"{len(ids)} answers, {len(set(ids))} jobs"
+            assert len(ids) == AT_ONCE[kind] * PROCESSES and len(set(ids)) == 1, (
+                f"{len(ids)} answers, {len(set(ids))} jobs"
+            )
         assert rows(store, "SELECT key, count(*) FROM job GROUP BY key ORDER BY key") == [
             (f"key {turn}", 1) for turn in range(10)
         ]

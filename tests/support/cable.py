@@ -34,6 +34,7 @@ class Cable:
         self.fault: str | None = None
         self.faults = 0
         self.down = False
+        self.refused = 0
         self.release = threading.Event()
         self._links: list[socket.socket] = []
 
@@ -44,6 +45,7 @@ class Cable:
             except OSError:
                 return
             if self.down:
+                self.refused += 1
                 client.close()
                 continue
             server = socket.create_connection(self._server)

@@ -17,7 +17,8 @@ from rota.settings import Settings
 from rota.store.open import open_store
 from tests.support.eventually import eventually
 from tests.support.made import make
-from tests.support.shell import ROTA, environment
+from tests.support.shell import ROTA, call, environment
+from tests.support.tiers import refuse_in_fast
 
 if TYPE_CHECKING:
     from rota.core.job import Job
@@ -73,6 +74,7 @@ class Crew:
     """One orchestrator at a time over one database."""
 
     def __init__(self, folder: Path, **env: str) -> None:
+        refuse_in_fast("a crew")
         self.folder = folder
         self.env = env
         (folder / "shop.py").write_text(SHOP)
@@ -159,9 +161,7 @@ class Crew:
         return [pid for pid in pids if mark in told(pid) and is_alive(pid)]
 
     def call(self, *words: str, code: int = 0) -> str:
-        answer = subprocess.run(
-            [ROTA, *words], check=False, cwd=self.folder, env=environment(**self.env), capture_output=True, text=True
-        )
+        answer = call(list(words), self.folder, self.env)
         assert answer.returncode == code, (answer.returncode, answer.stdout, answer.stderr)
         return answer.stdout + answer.stderr
 

@@ -71,7 +71,7 @@ class Far:
         """Start an orchestrator there, with two workers unless it says otherwise."""
         host = self.hosts.get(name) or self.host(name, **env)
         words = words or ("orchestrator", "start", "--app", "shop:app", "--pool", "tag=2")
-        start = f"hostname {name} && exec {ROTA} {' '.join(words)}"
+        start = f"hostname {name} && exec '{ROTA}' {' '.join(words)}"
         root = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
         with (host.folder / "log").open("ab") as log:
             host.process = subprocess.Popen(

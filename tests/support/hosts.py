@@ -29,7 +29,7 @@ class Hosts:
         folder = self.crew.folder / name
         folder.mkdir()
         wanted = " ".join(f"--pool {pool}" for pool in pools or ("tag=1",))
-        start = f"hostname {name} && exec {ROTA} orchestrator start --app shop:app --no-http {wanted}"
+        start = f"hostname {name} && exec '{ROTA}' orchestrator start --app shop:app --no-http {wanted}"
         with self.crew.log.open("ab") as log:
             env = environment(**{**self.crew.env, "XDG_RUNTIME_DIR": str(folder), **env})
             words = [*([] if os.geteuid() == 0 else ["unshare", "--map-root-user"]), *UNSHARE, "sh", "-c", start]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import shutil
 import subprocess
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import psycopg
 
-from rota.demo.server import free_port
+from rota.demo.server import free_port, own_folder
 from tests.support.eventually import eventually
 from tests.support.postgres import with_parts
 
@@ -48,13 +44,10 @@ def pooled(url: str, pools: str = POOLS) -> Iterator[str]:
     listen = free_port()
     secret = f" password={known['password']}" if known.get("password") else ""
     parts = {"host": known["host"], "port": known["port"], "user": known["user"], "password": secret, "listen": listen}
-    who = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
-    identity = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if who else {}
-    with TemporaryDirectory(prefix="rota-pool-") as folder:
-        os.chmod(folder, 0o755)
-        config = Path(folder) / "pgbouncer.ini"
+    with own_folder("rota-pool-") as (folder, identity):
+        config = folder / "pgbouncer.ini"
         config.write_text((pools + LISTENS_HERE).format(**parts))
-        with subprocess.Popen([program, "-q", config], cwd=folder, **identity) as process:  # type: ignore[call-overload]
+        with subprocess.Popen([program, "-q", config], **identity) as process:
             there = with_parts(url, host="127.0.0.1", port=str(listen))
             try:
                 eventually(lambda: _answers(there), every=0.05)

@@ -1,6 +1,8 @@
-"""A real PostgreSQL for tests: the one that `ROTA_TEST_PG` names, else our own, from the wheel or the system.
+"""A real PostgreSQL for tests: the one that `ROTA_TEST_PG` names, else one of our own.
 
-Our own has a port and a folder of its own, runs as an unprivileged user, and dies with the tests.
+Ours is the distribution's server with its default settings, except that it need not survive a power cut;
+`./dev test --deep` runs the wheel's. It has a port and a folder of its own, runs as an unprivileged user, and dies with
+the tests.
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ from uuid import uuid4
 
 import psycopg
 
-from rota.demo.server import CARELESS, OwnServer, binaries, own_server
+from rota.demo.server import CARELESS, OwnServer, binaries, own_server, wheel_binaries
+from tests.support.tiers import is_deep, refuse_in_fast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
 GIVEN = "ROTA_TEST_PG"
-_SETTINGS = {"max_connections": "200"}
 T = TypeVar("T")
 
 
@@ -89,8 +92,7 @@ def login_role(url: str) -> Iterator[str]:
 def server(durable: bool = False) -> Iterator[Server]:
     """The server that was given, or one of our own for the length of the block."""
     if given := os.environ.get(GIVEN):
-        folder = binaries()
-        yield Server(given, str(folder / "psql") if folder else "psql")
+        yield Server(given, str(programs() / "psql"))
         return
     with own(durable) as ours:
         yield Server(ours.url, ours.psql)
@@ -99,8 +101,16 @@ def server(durable: bool = False) -> Iterator[Server]:
 @contextmanager
 def own(durable: bool = False, **settings: str) -> Iterator[OwnServer]:
     """A server of our own, even where one was given: it may be crashed. It has no settings but these and ours."""
-    with own_server({**_SETTINGS, **({} if durable else CARELESS), **settings}) as ours:
+    refuse_in_fast("a PostgreSQL server")
+    with own_server({**({} if durable else CARELESS), **settings}, programs()) as ours:
         yield ours
+
+
+def programs() -> Path:
+    """The folder of the server's programs."""
+    folder = wheel_binaries() if is_deep() else binaries()
+    assert folder is not None, "no PostgreSQL here: `./dev setup` installs the distribution's"
+    return folder
 
 
 def psql(server: Server, url: str, script: str) -> str:

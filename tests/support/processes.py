@@ -20,6 +20,15 @@ from rota.store.adding import NewJob
 from rota.store.open import open_store
 """
 
+# Another tool's transaction, which does not queue for the database as rota's do.
+LOCK_WITHOUT_QUEUEING = """
+import sqlite3
+stranger = sqlite3.connect(sys.argv[1], isolation_level=None)
+stranger.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+input()
+"""
+
 
 @contextmanager
 def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
@@ -72,3 +81,10 @@ def resident(pid: int) -> int:
     """How many bytes of memory a process has."""
     with open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def spent(pid: int) -> float:
+    """How many seconds of processor time a process has used so far."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

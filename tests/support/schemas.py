@@ -72,8 +72,10 @@ DONE: Values = {
     "note": "a note",
     "transcript_path": "runs/3.out",
     "stderr_path": "runs/3.err",
+    "captured_by": "token-1",
     "alone": 1,
     "scheduled_for": 1,
+    "unknown_until": 1,
 }
 ROWS: dict[str, list[Values]] = {
     "queue": [
@@ -114,6 +116,7 @@ ROWS: dict[str, list[Values]] = {
             "renewed_count": 5,
             "transcript_path": "runs/3.out",
             "stderr_path": "runs/3.err",
+            "captured_by": "token-1",
         }
     ],
     "worker": [
@@ -127,6 +130,7 @@ ROWS: dict[str, list[Values]] = {
             "last_beat_at": 1,
             "success_count": 7,
             "metadata": "{}",
+            "kinds": '["tag"]',
         },
         {
             "id": "worker-00000002",
@@ -194,6 +198,7 @@ ROWS: dict[str, list[Values]] = {
             "settings": "{}",
             "desired": "drain",
             "access": "token-1",
+            "worker_ids": "worker-00000009",
         }
     ],
     "pulse": [{"id": 1, "at": 1, "graced": 1, "grace_from": 1}],
@@ -258,7 +263,7 @@ ROWS: dict[str, list[Values]] = {
             "revoked_at": 1,
         }
     ],
-    "meter": [{"name": "done", "queue": "tag", "label": "", "bucket": 0, "n": 3, "total": 9}],
+    "meter": [{"name": "done", "queue": "tag", "label": "", "bucket": 0, "shard": 1, "n": 3, "total": 9}],
     "meter_mark": [{"id": 1, "token": 3, "open_tokens": "[2]", "died_until": 1}],
     "schedule": [
         {
@@ -280,6 +285,7 @@ ROWS: dict[str, list[Values]] = {
             "last_job": 3,
             "error": "once",
             "paused_at": 1,
+            "access": "token-1",
             "pause_reason": "lunch",
             "created_at": 1,
         }
@@ -329,10 +335,10 @@ class Inside:
         self._link.close()
 
     def columns(self) -> dict[str, list[str]]:
-        """The tables with what each has; but the schema's own number, and the clock's own."""
+        """The tables with what each has; but the schema's own number, the clock's own, and the gate, which is empty."""
         found: dict[str, list[str]] = {}
         for table, column in sorted(self.rows(_SQLITE_COLUMNS if self._schema is None else _POSTGRES_COLUMNS)):
-            if table not in ("migration", "boot", "sqlite_sequence"):
+            if table not in ("migration", "boot", "gate", "sqlite_sequence"):
                 found.setdefault(table, []).append(column)
         return found
 

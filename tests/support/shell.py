@@ -1,19 +1,27 @@
-"""The `rota` command as a person meets it: a real process in a folder of its own."""
+"""The `rota` command in a folder of its own: called in this process where that makes no difference, else as a process.
+
+Starting an interpreter takes longer than most verbs. `tests/cli/test_installed.py` shows that both ways answer alike.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
+from rota.cli import run
 from rota.store.refusals import STALE
 from tests.support import made
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 ROTA = os.path.join(os.path.dirname(sys.executable), "rota")
@@ -26,6 +34,80 @@ def environment(**more: str) -> dict[str, str]:
     """The environment of a fresh shell: nothing of rota in it but what is given."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_") and name not in _UNWANTED}
     return {**kept, **more}
+
+
+# Verbs that last, take signals, import an application, or start programs which write to their own stdout.
+_OWN_PROCESS = {"bench", "chaos", "demo", "mcp", "open", "run", "serve", "top"}
+_OWN_PROCESS |= {"orchestrator start", "source check", "worker exec", "worker start"}
+
+
+def call(words: list[str], folder: Path, env: Mapping[str, str], stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """One call of `rota`, in this process if the verb allows it and no other thread could notice."""
+    environ = environment(**env)
+    has_other_code = "PYTHONPATH" in env
+    if has_other_code or _needs_a_process(words) or threading.current_thread() is not threading.main_thread():
+        return call_process(words, folder, env, stdin)
+    with _changed_to(folder, environ), _streams(stdin) as (out, err):
+        code = run(words)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return subprocess.CompletedProcess([ROTA, *words], code, out.getvalue().decode(), err.getvalue().decode())
+
+
+def call_process(
+    words: list[str], folder: Path, env: Mapping[str, str], stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """One call of the installed command."""
+    return subprocess.run(
+        [ROTA, *words],
+        check=False,
+        cwd=folder,
+        env=environment(**env),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+
+
+def _needs_a_process(words: list[str]) -> bool:
+    return not _OWN_PROCESS.isdisjoint({*words[:1], " ".join(words[:2])})
+
+
+@contextmanager
+def _changed_to(folder: Path, environ: dict[str, str]) -> Iterator[None]:
+    here, before = os.getcwd(), dict(os.environ)
+    os.chdir(folder)
+    _replace_environ(environ)
+    try:
+        yield
+    finally:
+        os.chdir(here)
+        _replace_environ(before)
+
+
+def _replace_environ(environ: dict[str, str]) -> None:
+    for name in os.environ.keys() - environ.keys():
+        del os.environ[name]
+    os.environ.update(environ)
+
+
+@contextmanager
+def _streams(stdin: str) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+    """Byte streams for stdout and stderr, in the encoding that a process would have."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    out, err = io.BytesIO(), io.BytesIO()
+    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
+    sys.stdout = io.TextIOWrapper(out, "utf-8")
+    sys.stderr = io.TextIOWrapper(err, "utf-8", errors="backslashreplace")
+    try:
+        yield out, err
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        sys.stdout.detach()  # else its end would close what we read
+        sys.stderr.detach()
+        sys.stdin, sys.stdout, sys.stderr = before
 
 
 class Shell:
@@ -50,16 +132,7 @@ class Shell:
 
     def call(self, *words: str | int, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """One call, whatever becomes of it, except a traceback: nobody ever sees one."""
-        answer = subprocess.run(
-            [ROTA, *map(str, words)],
-            check=False,
-            cwd=self.folder,
-            env=environment(**self.env),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-        )
+        answer = call(list(map(str, words)), self.folder, self.env, stdin)
         assert "Traceback" not in answer.stderr, answer.stderr
         assert "a bug in rota" not in answer.stderr, answer.stderr
         return answer
@@ -117,6 +190,7 @@ class Shell:
         """Every row of every table: what must be the same where nothing may change. Refusals may be counted."""
         kept = {"meter": f"WHERE name <> '{STALE}'"}
         connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_busy_timeout(10_000)
         try:
             tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             texts = {name: f'SELECT * FROM "{name}" {kept.get(name, "")}' for name in tables}

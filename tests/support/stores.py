@@ -130,6 +130,7 @@ def reader(store: Store) -> Reader:
         connection.execute(f"SET search_path TO {store.database.schema}".encode())
         return Reader(lambda text: connection.execute(text.encode()).fetchall(), connection.close)
     file = apsw.Connection(path_of(store), flags=apsw.SQLITE_OPEN_READONLY)
+    file.set_busy_timeout(10_000)
     return Reader(lambda text: file.execute(text).fetchall(), file.close)
 
 
@@ -157,6 +158,7 @@ def watch_writes(store: Store) -> Callable[[], bool]:
     """Whether any row was written since this was called, even with what it held before."""
     if isinstance(store.database, SqliteDatabase):
         watcher = apsw.Connection(store.database.path)
+        watcher.set_busy_timeout(10_000)
         first = watcher.pragma("data_version")
         return lambda: bool(watcher.pragma("data_version") != first)
     versions = [f"SELECT ctid::text, xmin::text FROM {table}" for table in TABLES]

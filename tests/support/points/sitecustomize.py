@@ -18,9 +18,13 @@ def strike(point: str, name: str, nth: str, word: str, file: str) -> None:
 
     def hook(event: str, _: tuple[object, ...]) -> None:
         if event == point and not os.path.exists(file) and next(times, None) == int(nth):
-            with open(f"{file}.new", "w") as note:
+            own = f"{file}.{os.getpid()}"
+            with open(own, "w") as note:
                 note.write(str(os.getpid()))
-            os.rename(f"{file}.new", file)
+            try:
+                os.link(own, file)
+            except FileExistsError:  # another process came to its nth time at the same moment
+                return
             signal.raise_signal(signal.Signals[name])  # to this thread: to the process, it might go on for a while
 
     if word in sys.orig_argv:
