@@ -48,7 +48,7 @@ def end(url: str, rows: int) -> None:
         connection.execute(f"SET search_path TO {place.schema}".encode())
         connection.execute(END, [rows])
         connection.commit()
-        connection.execute("UPDATE job SET status = 'done' WHERE title = 'ended'")
+        connection.execute("UPDATE job SET status = 'done', finished_at = 1 WHERE title = 'ended'")
         connection.commit()
         connection.autocommit = True
         connection.execute("VACUUM ANALYZE job")

@@ -9,11 +9,12 @@ from rota.core.health import HealthPolicy
 from rota.core.record import Record
 from rota.core.restart import RestartPolicy
 from rota.core.retry import Backoff
-from rota.core.times import DAY, MINUTE, SECOND, parse_duration
+from rota.core.times import DAY, HOUR, MINUTE, SECOND, parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from ipaddress import IPv4Network, IPv6Network
     from typing import Any
 
     from rota.core.times import Duration
@@ -30,6 +31,7 @@ class Settings(Record):
     schema: str = "rota"
     app: str | None = None
     pools: tuple[tuple[str, int], ...] = ()
+    programs: tuple[tuple[str, str], ...] = ()
     lease: Duration = 30 * MINUTE
     heartbeat_interval: Duration = 30 * SECOND
     poll_interval: Duration = 2 * SECOND
@@ -51,9 +53,12 @@ class Settings(Record):
     http_host: str = "127.0.0.1"
     http_port: int = 8356
     http_hosts: str = ""
+    http_proxies: str = ""
     http_cert: str | None = None
     http_key: str | None = None
+    unknown_kind_timeout: Duration = HOUR
     keep_for: Duration = 7 * DAY
+    keep_failed: Duration = 30 * DAY
     keep_jobs: int = 1_000_000
     tracing: str = OFF
     tracking: str | None = None
@@ -67,7 +72,7 @@ class Settings(Record):
 
     @property
     def backoff(self) -> Backoff:
-        return Backoff(self.backoff_first, self.backoff_most)
+        return Backoff(self.backoff_first, self.backoff_most, self.unknown_kind_timeout)
 
     @property
     def health(self) -> HealthPolicy:
@@ -81,13 +86,15 @@ class Settings(Record):
 
 
 MEANINGS = {
-    "db": "the database: a path or URL, or the `http://` address of an API;"
+    "db": "the database: a path or URL, or the `http://` address of an API; a path in a file counts from its folder;"
     " without it the nearest `.rota/rota.db`, upwards from the current folder",
     "schema": "on PostgreSQL, the schema that holds everything; `?schema=NAME` in the URL is stronger",
     "app": "the application whose tasks the workers of `rota run` and its like run, as `module:name`;"
     " looked for in the current folder and in that of the file that says so",
     "pools": "how many workers each queue has, as a table `[pools]` or `tag=2,library=10`;"
     " without it one worker for all queues",
+    "programs": "the program that runs as the workers of a pool, as a table `[programs]` or lines such as"
+    " `tag = node worker.mjs`: one in any language that speaks frames; paths in it count from the current folder",
     "lease": "how long a claim by hand lasts unless renewed",
     "heartbeat_interval": "how often a registered worker promises to beat; two missed beats and it is dead",
     "poll_interval": "how long a lost wake-up may go unnoticed",
@@ -109,16 +116,34 @@ MEANINGS = {
     "http_host": "the address that the HTTP API listens on; beyond this machine only where an access token exists",
     "http_port": "the port that the HTTP API listens on; 0 takes a free one",
     "http_hosts": "further names that the HTTP API answers to, separated by commas; without ports",
+    "http_proxies": "addresses or networks of proxies in front of the HTTP API, separated by commas: what comes from"
+    " them never counts as this machine's own, and their `X-Forwarded-Proto` says whether a browser speaks TLS",
     "http_cert": "a certificate file, so that the HTTP API speaks TLS; it needs `http_key`",
     "http_key": "the key file of `http_cert`",
-    "keep_for": "how long `rota prune` keeps final jobs, runs, events and workers that are gone",
-    "keep_jobs": "how many final jobs per queue `rota prune` keeps at most",
+    "unknown_kind_timeout": "how long a job waits for a worker that knows its kind, as when an application is being"
+    " replaced, until it has failed",
+    "keep_for": "how long final jobs with their runs, events and workers that are gone are kept; an orchestrator"
+    " forgets older ones once an hour, in small steps, and `rota prune` does at once",
+    "keep_failed": "the same for failed jobs",
+    "keep_jobs": "how many final jobs per queue are kept at most",
     "tracing": "`otel` makes an OpenTelemetry span of every run, with the extra `rota[otel]`; `off` makes none",
     "tracking": "the PostgreSQL database in whose `ai.*` tables workers report, as a URL, or `off`; without it `db`, "
     "where that is PostgreSQL and has the tables",
 }
-_POOLS = "pools"
-_TEXTS = ("db", "schema", "app", "tracing", "tracking", "http_host", "http_hosts", "http_cert", "http_key")
+_POOLS, _PROGRAMS = "pools", "programs"
+_TEXTS = (
+    "db",
+    "schema",
+    "app",
+    "tracing",
+    "tracking",
+    "http_host",
+    "http_hosts",
+    "http_proxies",
+    "http_cert",
+    "http_key",
+)
+_PATHS = ("db", "http_cert", "http_key")  # in a settings file relative to its folder, elsewhere to the current one
 _COUNTS = (
     "max_attempts",
     "keep_jobs",
@@ -132,13 +157,14 @@ _COUNTS = (
 _ABOVE_NOTHING = (
     "lease", "heartbeat_interval", "poll_interval", "backoff_first", "backoff_most", "restart_backoff",
     "restart_window", "frame_interval", "silent_interval", "startup_timeout", "shutdown_timeout",
+    "unknown_kind_timeout",
 )  # fmt: skip
 _FILES = ("rota.toml", "pyproject.toml")
 
 
 def is_duration(name: str) -> bool:
     """Whether a setting is a time, in microseconds here."""
-    return name not in _TEXTS and name not in _COUNTS and name != _POOLS
+    return name not in _TEXTS and name not in _COUNTS and name not in (_POOLS, _PROGRAMS)
 
 
 def load(
@@ -148,7 +174,7 @@ def load(
     given: dict[str, Any] = {}
     environment = os.environ if environment is None else environment
     sources: list[tuple[str, Mapping[str, object]]] = [
-        *_from_files(start),
+        *((path, _beside(path, values)) for path, values in _from_files(start)),
         (
             "environment",
             {name: environment[f"ROTA_{name.upper()}"] for name in MEANINGS if environment.get(f"ROTA_{name.upper()}")},
@@ -176,6 +202,7 @@ def check(settings: Settings) -> Settings:
         raise BadSetting("http_port must be at most 65535")
     if (settings.http_cert is None) != (settings.http_key is None):
         raise BadSetting("http_cert and http_key go together: give both, or neither")
+    networks(settings.http_proxies)
     if settings.tracking not in (None, OFF) and not str(settings.tracking).startswith(POSTGRES):
         raise BadSetting("tracking must be a PostgreSQL URL, such as postgresql://user@host:5432/database, or off")
     if settings.tracing not in (OFF, "otel"):
@@ -185,6 +212,20 @@ def check(settings: Settings) -> Settings:
     if settings.max_attempts < 1:
         raise BadSetting("max_attempts must be at least 1")
     return settings
+
+
+def networks(named: str) -> list[IPv4Network | IPv6Network]:
+    """The networks that a setting names; an address is a network of one."""
+    if not named.strip():
+        return []
+    from ipaddress import ip_network
+
+    try:
+        return [ip_network(each.strip(), strict=False) for each in named.split(",") if each.strip()]
+    except ValueError as problem:
+        raise BadSetting(
+            f"http_proxies must be addresses or networks such as 127.0.0.1,10.0.0.0/8: {problem}"
+        ) from None
 
 
 def _read(source: str, name: str, value: object) -> object:
@@ -197,6 +238,8 @@ def _read(source: str, name: str, value: object) -> object:
         return _count(where, value)
     if name == _POOLS:
         return _pools(where, value)
+    if name == _PROGRAMS:
+        return _programs(where, value)
     if str(value) == "0" and name == "health_history":
         return 0
     try:
@@ -230,6 +273,36 @@ def _pools(where: str, value: object) -> tuple[tuple[str, int], ...]:
     return found
 
 
+def _programs(where: str, value: object) -> tuple[tuple[str, str], ...]:
+    """Programs as a file has them, a table; or as one text, a line for each, from a variable."""
+    from rota.core.ids import queue_name
+
+    if isinstance(value, str):
+        value = {queue.strip(): text.strip() for queue, _, text in (each.partition("=") for each in value.splitlines())}
+    if not isinstance(value, dict):
+        raise BadSetting(f'{where} must be a table such as `tag = "node worker.mjs"` under [programs], not {value!r}')
+    try:
+        found = tuple((queue_name(queue), str(text)) for queue, text in value.items())
+    except BadInput as problem:
+        raise BadSetting(f"{where}: {problem}") from None
+    for queue, text in found:
+        words_of(f"{where}, {queue}", text)
+    return found
+
+
+def words_of(where: str, text: str) -> list[str]:
+    """A program and its arguments, as a shell would split them."""
+    import shlex
+
+    try:
+        words = shlex.split(text)
+    except ValueError as problem:
+        raise BadSetting(f"{where} is not a command: {problem}") from None
+    if not words:
+        raise BadSetting(f"{where} must be a program and its arguments, such as 'node worker.mjs', not {text!r}")
+    return words
+
+
 def folder_of(start: str = ".") -> str | None:
     """The folder of the file that holds the settings in force here, if any file does."""
     found = _from_files(start)
@@ -249,6 +322,19 @@ def _from_files(start: str) -> list[tuple[str, dict[str, object]]]:
         if parent == here:
             return []
         here = parent
+
+
+def _beside(path: str, values: dict[str, object]) -> dict[str, object]:
+    """The values of a settings file, with the paths in them taken from the folder of that file."""
+    return {name: _beside_value(path, str(value)) if name in _PATHS else value for name, value in values.items()}
+
+
+def _beside_value(path: str, value: str) -> str:
+    scheme = "sqlite:///" if value.startswith("sqlite:///") else ""
+    rest = value.removeprefix(scheme)
+    if not rest or "://" in rest:  # the URL of a server
+        return value
+    return scheme + os.path.join(os.path.dirname(path), rest)
 
 
 def _from_file(path: str, file: str) -> dict[str, object] | None:

@@ -26,6 +26,8 @@ ENDINGS: list[Ending] = [
     Failed("it broke", again=False),
     Snoozed(5),
     Released("a note"),
+    Released("no such task", jobs.UNKNOWN_KIND),
+    Failed("no database", put_off=7),
     Lapsed(),
     Died("killed"),
     Died("killed", in_hand=False),
@@ -50,12 +52,26 @@ def test_every_ending_is_a_move_of_both_tables(ending: Ending, attempts: int) ->
 @each_ending
 def test_an_ending_spends_an_attempt_unless_the_holder_gave_it_back_or_never_began(ending: Ending) -> None:
     free = isinstance(ending, Snoozed | Released | Cancelled) or ending == Died("killed", in_hand=False)
+    free = free or (isinstance(ending, Failed) and ending.put_off > 0)
     assert ended(ending).spent == (0 if free else 1)
 
 
 @each_ending
 def test_only_a_claim_that_was_never_started_leaves_no_run(ending: Ending) -> None:
-    assert ended(ending).leaves_run == (ending != Died("killed", in_hand=False))
+    never = (Died("killed", in_hand=False), Released("no such task", jobs.UNKNOWN_KIND))
+    assert ended(ending).leaves_run == (ending not in never)
+
+
+@pytest.mark.parametrize("attempts", [0, LAST])
+def test_a_failure_that_its_pool_is_to_blame_for_spends_no_attempt(attempts: int) -> None:
+    decided = ended(Failed("no database", put_off=7), attempts)
+    assert (decided.status, decided.spent, decided.delay, decided.reason) == (None, 0, 7, claims.POOL)
+
+
+def test_a_job_of_an_unknown_kind_is_blocked_for_the_time_that_the_settings_say() -> None:
+    decided = ended(Released("no such task", jobs.UNKNOWN_KIND))
+    aside = (decided.status, decided.blocked_on, decided.unknown, decided.note)
+    assert aside == (jobs.BLOCKED, jobs.UNKNOWN_KIND, BACKOFF.unknown, "no such task")
 
 
 @pytest.mark.parametrize("attempts", [0, 1, LAST])

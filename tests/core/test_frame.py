@@ -78,3 +78,8 @@ def test_a_long_line_that_comes_in_small_pieces_takes_no_time_for_each_of_them()
     found = [frame for at in range(0, len(line), 16) for frame in decoder.feed(line[at : at + 16])]
     assert [frame.kind for frame in found] == [frames.DONE]
     assert time.process_time() - began < 1, "each piece is looked at once"
+
+
+def test_half_a_surrogate_pair_in_a_frame_becomes_a_question_mark() -> None:
+    found = parse(rb'LOG|{"message":"a\ud800b\ud83d\ude00","x\udcff":["\udcff"]}')
+    assert found is not None and found.body == {"message": "a?b\N{GRINNING FACE}", "x?": ["?"]}

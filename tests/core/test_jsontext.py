@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
-from rota.core.jsontext import Raw, compact, encode, shown
+from rota.core.jsontext import DEEPEST, Raw, compact, encode, shown, sound
 from rota.store import payload
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -95,3 +95,50 @@ def test_what_holds_itself_is_refused_and_leaves_no_trace() -> None:
         payload.encode(inner, "payload")
     del inner["self"]
     assert payload.encode([inner, inner], "payload") == "[{},{}]"
+
+
+@given(VALUES)
+def test_what_json_can_hold_is_sound_read_or_written(value: object) -> None:
+    text = json.dumps(value)
+    assert sound(text) == value and sound(compact(value), value) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("NaN", "NaN is not JSON"),
+        ('{"a": [-Infinity]}', "-Infinity is not JSON"),
+        ("1e400", "1e400 is out of range"),
+        ("[-2e999]", "-2e999 is out of range"),
+        ("9" * 400, "out of range"),
+        ("9" * 5000, "out of range"),
+        (r'"\ud800"', "half of a surrogate pair"),
+        (r'{"\uDCff": 1}', "half of a surrogate pair"),
+        ('"\ud800"', "half of a surrogate pair"),
+        ("[" * 61 + "]" * 61, "nested too deeply: at most 60 levels"),
+        ('{"a":' * 61 + "1" + "}" * 61, "nested too deeply: at most 60 levels"),
+        ("[" * 100_000, "nested too deeply: at most 60 levels"),
+        ("", "Expecting value"),
+        ("[1", "Expecting"),
+        ("[1] 2", "Extra data"),
+    ],
+    ids=lambda text: repr(text)[:30],
+)
+def test_text_that_some_reader_of_json_does_not_take_is_refused_with_the_reason(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        sound(text)
+
+
+def test_what_every_reader_of_json_takes_passes() -> None:
+    deep = "[" * DEEPEST + "]" * DEEPEST
+    for text in (
+        deep,
+        "[" * (DEEPEST - 1) + "[], []" + "]" * (DEEPEST - 1),
+        "[" + ",".join(["[]"] * 500) + "]",
+        r'"\ud83d\ude00"',
+        r'"\\ud800"',
+        "1.7e308",
+        str(10**308),
+        " [1]\n",
+    ):
+        assert sound(text) == json.loads(text)

@@ -11,6 +11,7 @@ from rota.core.queue import Queue, allow, parse_rate
 from rota.core.times import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
 NOW = 10 * DAY
+BURST = 100 * MILLISECOND
 
 
 def test_without_limits_everything_is_granted() -> None:
@@ -64,24 +65,32 @@ def test_someone_who_asks_all_the_time_gets_no_eleventh_within_the_minute() -> N
 
 
 @given(st.lists(st.integers(0, 20 * SECOND), max_size=60), st.integers(1, 30), st.sampled_from(["10/m", "1/s", "7/m"]))
-def test_no_window_of_a_rates_period_ever_sees_more_than_the_rate(steps: list[int], want: int, rate: str) -> None:
+def test_claims_of_a_slow_rate_are_a_period_apart_less_the_lateness_of_the_first(
+    steps: list[int], want: int, rate: str
+) -> None:
     count, period = int(rate.split("/")[0]), {"m": MINUTE, "s": SECOND}[rate[-1]]
     granted_at = starts(Queue("q", rate=rate), steps, want)
     for first, last in zip(granted_at, granted_at[count:], strict=False):
-        assert last - first >= period - count, f"{count + 1} within {last - first} µs"
+        assert last - first >= period - BURST - count, f"{count + 1} within {last - first} µs"
 
 
 @given(st.lists(st.integers(0, 100 * MILLISECOND), max_size=60), st.integers(1, 500))
-def test_a_fast_rate_may_catch_up_on_fifty_milliseconds_and_no_more(steps: list[int], want: int) -> None:
+def test_a_fast_rate_may_catch_up_on_a_hundred_milliseconds_and_no_more(steps: list[int], want: int) -> None:
     granted_at = starts(Queue("q", rate="1000/s"), steps, want)
     for at in range(len(granted_at)):
         in_window = [each for each in granted_at[at:] if each - granted_at[at] < SECOND]
-        assert len(in_window) <= 1000 + 51
+        assert len(in_window) <= 1000 + 101
 
 
 def test_a_busy_asker_gets_the_whole_rate() -> None:
     assert len(starts(Queue("q", rate="10/m"), [SECOND] * 600, 1)) in (100, 101)
     assert len(starts(Queue("q", rate="1000/s"), [10 * MILLISECOND] * 100, 100)) >= 1000
+
+
+@pytest.mark.parametrize("rate", [10, 50, 200, 1000])
+def test_an_asker_who_is_up_to_a_hundred_milliseconds_late_gets_the_whole_rate(rate: int) -> None:
+    granted_at = starts(Queue("q", rate=f"{rate}/s"), [73 * MILLISECOND] * 200, 1000)
+    assert len(granted_at) >= 200 * 73 * rate // 1000
 
 
 @pytest.mark.parametrize(
@@ -103,3 +112,13 @@ def test_nonsense_for_a_rate_is_refused_with_what_would_be_right(text: str) -> N
 def test_only_rate_and_concurrency_make_claims_be_counted_one_by_one() -> None:
     assert Queue("q", rate="1/s").is_limited and Queue("q", concurrency=1).is_limited
     assert not Queue("q", max_depth=1, per_key=1, breaker=1).is_limited
+
+
+def test_a_rate_alone_does_not_force_windows_of_one_job() -> None:
+    assert not Queue("q", rate="1/s").is_one_by_one
+    assert Queue("q", rate="1/s", concurrency=1).is_one_by_one and Queue("q", per_key=1).is_one_by_one
+
+
+def test_only_a_queue_with_a_limit_has_limits() -> None:
+    assert not Queue("q").has_limits
+    assert Queue("q", breaker=3).has_limits and Queue("q", max_depth=1).has_limits

@@ -43,7 +43,8 @@ def test_the_defaults_are_those_of_the_design(tmp_path: Path) -> None:
     )
     assert (settings.max_attempts, settings.backoff.first, settings.backoff.most) == (3, 2 * SECOND, 10 * MINUTE)
     assert (settings.http_host, settings.http_port, settings.shutdown_timeout) == ("127.0.0.1", 8356, 20 * SECOND)
-    assert (settings.keep_for, settings.keep_jobs, settings.db) == (7 * DAY, 1_000_000, None)
+    assert (settings.keep_for, settings.keep_failed, settings.keep_jobs) == (7 * DAY, 30 * DAY, 1_000_000)
+    assert settings.db is None
     assert (settings.health_history, settings.max_jobs, settings.max_rss) == (0, 0, 0), "off"
     nothing_said = {"pool": None, "workers": None}
     assert pools_of(nothing_said, settings) == {"default": 1}  # type: ignore[arg-type]
@@ -95,6 +96,16 @@ def test_pyproject_counts_only_with_a_table_of_ours(tmp_path: Path) -> None:
     assert load(environment={}, start=str(inner)).max_attempts == 4
     (inner / "pyproject.toml").write_text("[tool.rota]\nmax_attempts = 6\n")
     assert load(environment={}, start=str(inner)).max_attempts == 6
+
+
+def test_programs_stand_in_a_table_of_the_file_or_in_one_variable(tmp_path: Path) -> None:
+    (tmp_path / "rota.toml").write_text('[programs]\ntexts = "node worker.mjs"\n')
+    assert load(environment={}, start=str(tmp_path)).programs == (("texts", "node worker.mjs"),)
+    said = {"ROTA_PROGRAMS": "texts = node worker.mjs\ntag=./tag.sh 'a b'"}
+    assert load(environment=said, start=str(tmp_path)).programs == (
+        ("texts", "node worker.mjs"),
+        ("tag", "./tag.sh 'a b'"),
+    )
 
 
 def test_pools_stand_in_a_table_of_the_file_or_in_one_variable(tmp_path: Path) -> None:
@@ -169,6 +180,7 @@ def test_every_setting_has_a_meaning_that_the_docs_can_show() -> None:
         ({"backoff_first": "0s"}, "backoff_first must be longer than nothing"),
         ({"heartbeat_interval": "50ms"}, "heartbeat_interval must be at least 100ms"),
         ({"backoff_first": "1h"}, "backoff_most must be at least backoff_first"),
+        ({"silent_interval": "5s"}, "silent_interval must leave room for a late frame: at least twice frame_interval"),
         ({"max_attempts": "0"}, "max_attempts must be at least 1"),
         ({"max_attempts": "-1"}, "must be a whole number, not '-1'"),
         ({"max_attempts": "three"}, "must be a whole number, not 'three'"),
@@ -177,11 +189,14 @@ def test_every_setting_has_a_meaning_that_the_docs_can_show() -> None:
         ({"lease": "-5m"}, "write for example 90s, 30m or 2h"),
         ({"keep_for": "forever"}, "write for example 90s, 30m or 2h"),
         ({"app": "shop"}, "app must be module:name, such as shop:app for `app` in shop.py, not 'shop'"),
+        ({"programs": 3}, r"programs .* must be a table"),
+        ({"programs": {"tag": "'"}}, "tag is not a command: No closing quotation"),
+        ({"programs": {"tag": ""}}, "tag must be a program and its arguments"),
         ({"pools": 3}, r"pools .* must be a table such as `tag = 2` under \[pools\], not 3"),
         ({"pools": {"tag": 0}}, "tag must be at least 1: leave the queue out"),
         ({"pools": {"a b": 1}}, "'a b' is not a queue name"),
         ({"pools": "tag=x"}, "tag must be a whole number, not 'x'"),
-        ({"leese": "5m"}, "unknown setting 'leese': known are db, schema, app, pools, lease"),
+        ({"leese": "5m"}, "unknown setting 'leese': known are db, schema, app, pools, programs, lease"),
     ],
     ids=repr,
 )
@@ -237,3 +252,36 @@ def test_workers_report_to_nothing_but_postgresql_and_a_refusal_does_not_repeat_
     with pytest.raises(BadSetting, match="tracking must be a PostgreSQL URL") as refused:
         load(environment={"ROTA_TRACKING": "mysql://u:s3cret@host/app"}, start=str(tmp_path))
     assert "s3cret" not in str(refused.value)
+
+
+def test_a_count_that_does_not_fit_64_bits_is_refused(tmp_path: Path) -> None:
+    assert load({"max_attempts": "9" * 18}, {}, str(tmp_path)).max_attempts == int("9" * 18)
+    with pytest.raises(BadSetting, match="must be a whole number"):
+        load({"max_attempts": "9" * 19}, {}, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("jobs.db", "{0}/jobs.db"),
+        ("sqlite:///data/jobs.db", "sqlite:///{0}/data/jobs.db"),
+        ("/srv/jobs.db", "/srv/jobs.db"),
+        ("sqlite:////srv/jobs.db", "sqlite:////srv/jobs.db"),
+        ("postgresql://host/jobs", "postgresql://host/jobs"),
+        ("http://host:8356", "http://host:8356"),
+    ],
+)
+def test_a_path_in_a_settings_file_counts_from_the_folder_of_that_file(
+    written: str, meant: str, tmp_path: Path
+) -> None:
+    (tmp_path / "rota.toml").write_text(f'db = "{written}"\n')
+    below = tmp_path / "below"
+    below.mkdir()
+    assert load(environment={}, start=str(below)).db == meant.format(tmp_path)
+    assert load({"db": "jobs.db"}, {}, str(below)).db == "jobs.db", "an option counts from the current folder"
+
+
+def test_certificates_in_a_settings_file_count_from_its_folder_too(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.rota]\nhttp_cert = "tls/cert.pem"\nhttp_key = "/etc/key.pem"\n')
+    settings = load(environment={}, start=str(tmp_path))
+    assert (settings.http_cert, settings.http_key) == (f"{tmp_path}/tls/cert.pem", "/etc/key.pem")

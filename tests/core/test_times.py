@@ -15,6 +15,7 @@ from rota.core.times import (
     SECOND,
     format_duration,
     format_instant,
+    instant_of,
     parse_duration,
     parse_instant,
 )
@@ -122,3 +123,8 @@ def test_a_plus_counts_from_now() -> None:
 def test_nonsense_for_a_time_is_refused_with_what_would_be_right(text: str) -> None:
     with pytest.raises(BadInput, match=r"write for example 2026-12-01T09:00Z or \+30m"):
         parse_instant(text, 0)
+
+
+@given(st.integers(0, YEAR_9999))
+def test_a_written_instant_is_read_back_as_the_same_moment(instant: int) -> None:
+    assert instant_of(format_instant(instant)) == instant

@@ -12,6 +12,7 @@ import pytest
 from rota import App, BadInput, SqlSource
 from rota.source.filling import as_pair
 from rota.source.plan import candidates, explain, statement
+from rota.source.sql import kind_of
 from tests.support.postgres import with_parts
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def test_parameters_are_handed_to_the_database(tmp_path: Path) -> None:
     assert list(source()) == [("k", {"?": "it's"})]
 
 
+@pytest.mark.postgres
 def test_values_of_postgresql_that_json_cannot_hold_become_text_or_are_refused(url: str) -> None:
     id = "6f1c4a0e-0000-4000-8000-000000000001"
     query = f"SELECT '{id}'::uuid AS id, 1.50::numeric AS price, date '2026-01-02' AS day"
@@ -190,6 +192,24 @@ def test_no_index_is_proposed_where_none_helps(connect: Callable[[], Any]) -> No
     connection.close()
 
 
+@pytest.mark.parametrize("condition", ["tagged IS DISTINCT FROM 1", "tagged <> 1", "tagged <> 1 OR path = 'a'"])
+def test_no_index_is_proposed_for_a_condition_that_none_serves(connect: Callable[[], Any], condition: str) -> None:
+    connection = connect()
+    if kind_of(connection) != "psycopg":  # whose every release knows the word
+        condition = condition.replace("IS DISTINCT FROM", "IS NOT")
+    plan = explain(SqlSource(f"SELECT id FROM file WHERE {condition}", connect), connection)
+    assert plan is not None and (plan.scans, plan.index) == (["file"], None)
+    connection.close()
+
+
+def test_the_index_has_the_columns_of_the_conditions_that_it_serves(connect: Callable[[], Any]) -> None:
+    connection = connect()
+    plan = explain(SqlSource("SELECT id FROM file WHERE tagged <> 1 AND path = 'a'", connect), connection)
+    assert plan is not None and plan.index == "CREATE INDEX file_path ON file (path)"
+    connection.close()
+
+
+@pytest.mark.postgres
 def test_what_the_role_may_not_read_is_told(url: str, role: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute(TABLE)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from rota.store.store import Store
 
+pytestmark = pytest.mark.postgres
+
 TRACE = f"00-{'a' * 32}-{'b' * 16}-01"
 FULL = NewJob('tab "x" \\ ü', "q-1", 'tag"ü', {"n": [1, None]}, 7, max_attempts=2, timeout=SECOND, trace=TRACE)
 

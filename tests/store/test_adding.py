@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from rota.core.errors import BadInput, NotFound, RotaError, TooLarge
 from rota.core.job import READY
 from rota.core.jsontext import Raw
+from rota.core.schedule import NewSchedule
 from rota.core.times import MINUTE
 from rota.store.adding import NewJob
 from tests.support.stores import rows
@@ -111,6 +113,18 @@ def test_a_key_twice_in_one_batch_is_one_job(store: Store) -> None:
         {"priority": 1 << 31},
         {"priority": -(1 << 31) - 1},
         {"max_attempts": 0},
+        {"max_attempts": 2**70},
+        {"max_attempts": True},
+        {"priority": 1.5},
+        {"priority": 2**70},
+        {"timeout": 2**70},
+        {"timeout": 2**62},
+        {"at": 2**70},
+        {"at": 2**62},
+        {"parent": 2**70},
+        {"after": [2**70]},
+        {"follows": [2**70]},
+        {"key": "k", "debounce": 2**62},
         {"timeout": 0},
         {"timeout": -1},
         {"payload": {1, 2}},
@@ -120,6 +134,11 @@ def test_a_key_twice_in_one_batch_is_one_job(store: Store) -> None:
         {"payload": Raw("")},
         {"payload": Raw("NaN")},
         {"payload": Raw("[" * 100_000)},
+        {"payload": Raw("1e400")},
+        {"payload": Raw(r'{"\udcff": 1}')},
+        {"payload": 10**400},
+        {"payload": json.loads("[" * 61 + "]" * 61)},
+        {"payload": Raw("[" * 61 + "]" * 61)},
     ],
     ids=lambda fields: repr(fields)[:40],
 )
@@ -128,6 +147,28 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(store: Store, fields
     with pytest.raises(BadInput):
         add(store, **{"title": "a job", **fields})  # type: ignore[arg-type]
     assert told(store) == before and store.jobs.list() == []
+
+
+@pytest.mark.parametrize("n", [2**63, 2**70, -(2**70)])
+def test_a_number_that_no_database_can_keep_is_refused_wherever_it_comes_in(store: Store, n: int) -> None:
+    job = add(store)
+    before = told(store)
+    for ask in (
+        lambda: store.jobs.get(n),
+        lambda: store.jobs.list(limit=n),
+        lambda: store.jobs.list(before=n),
+        lambda: store.jobs.cancel(n),
+        lambda: store.jobs.snooze(job, n),
+        lambda: store.claims.claim(n),
+        lambda: store.claims.claim(job, lease=n),
+        lambda: store.workers.register("w", n),
+        lambda: store.workers.register("w", pid=n),
+        lambda: store.queues.set("default", max_depth=n),
+        lambda: store.schedules.add(NewSchedule("s", "0 * * * *", max_attempts=n)),
+    ):
+        with pytest.raises(BadInput):
+            ask()
+    assert told(store) == before
 
 
 @pytest.mark.parametrize("payload", ["x" * (LIMIT - 2), "ä" * (LIMIT // 2 - 1), Raw('"' + "x" * (LIMIT - 2) + '"')])
@@ -147,6 +188,17 @@ def test_a_result_has_the_same_limit(store: Store) -> None:
     with pytest.raises(TooLarge, match="the result is too large"):
         store.jobs.done(job, "x" * LIMIT)
     assert store.jobs.get(job).status == "active"
+
+
+@pytest.mark.parametrize("value", ["\ud800", Raw(r'"\ud800"'), Raw("1e400"), float("inf"), Raw("[" * 61 + "]" * 61)])
+def test_a_result_and_a_checkpoint_follow_the_rule_of_payloads(store: Store, value: object) -> None:
+    job = add(store)
+    claim = store.claims.claim(job)
+    with pytest.raises(BadInput, match="the result "):
+        store.jobs.done(job, value)
+    with pytest.raises(BadInput, match="the checkpoint "):
+        store.claims.checkpoint(claim, value)
+    assert (store.jobs.get(job).status, store.jobs.get(job).checkpoint) == ("active", None)
 
 
 def test_raw_json_is_kept_as_it_stands(store: Store) -> None:

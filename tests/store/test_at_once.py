@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from rota.core.claim import Done, Failed
 from rota.core.errors import Conflict, Contended, Cycle, NothingReady, QueueFull, RotaError, Stale
 from rota.core.job import ACTIVE, BLOCKED, CANCELLED, DONE, READY
-from rota.core.times import HOUR, MINUTE, SECOND
+from rota.core.times import DAY, HOUR, MINUTE, SECOND
 from rota.core.worker import Dead
 from rota.store import hold
 from rota.store.adding import NewJob
 from rota.store.deaths import Death
 from rota.store.exchange import Idle, Report
+from rota.store.postgres.database import PostgresDatabase
 from rota.store.reconcile import Reconciled
+from rota.store.statements import FOLDER, read_statements
 from tests.support.inflight import beside, in_flight
-from tests.support.stores import make_store, rows
+from tests.support.stores import database_for_tests, make_store, rows
 from tests.support.work import Crew, add, add_many, claim, finish, register, status
 
 if TYPE_CHECKING:
@@ -25,9 +28,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.store.exchange import Handout, Settled
+    from rota.store.history import Pruned
     from rota.store.store import Store
     from tests.support.clock import FakeClock
     from tests.support.inflight import Change
+
+pytestmark = pytest.mark.postgres
 
 NOTHING = Reconciled(0, 0, 0, 0, 0)
 
@@ -86,6 +92,31 @@ def test_a_job_that_its_last_holder_takes_again_meanwhile_is_not_changed_without
         assert other.waits()
         one.go_on()
         assert isinstance(other.answer(), Contended)
+
+
+@pytest.mark.parametrize("held_by", ["orchestrator", "worker"])
+def test_whoever_changes_a_claim_waits_for_its_holder(store: Store, held_by: str) -> None:
+    """A change of another claim of the same orchestrator, or of the same worker, is in flight."""
+    add_many(store, 2)
+    if held_by == "orchestrator":
+        crew = Crew(store, 2)
+        one, other = crew.exchange().claims
+        busy = exchange(crew, (one.job_id, one.token, Done()), room=0)
+        changed = other.job_id
+    else:
+        worker = register(store)
+        held = store.claims.claim(1, worker)
+        changed = store.claims.claim(2, worker).job_id
+        busy = lambda own: own.claims.renew(held, HOUR)  # noqa: E731
+
+    def hold_it(own: Store) -> None:
+        with own.write() as tx:
+            hold.job(tx, changed)
+
+    with in_flight(store, busy) as running, beside(store, hold_it) as waiting:
+        assert waiting.waits()
+        running.go_on()
+        assert waiting.answer() is None
 
 
 def test_two_exchanges_claim_different_jobs_in_order(store: Store) -> None:
@@ -189,7 +220,7 @@ def test_two_dependencies_settled_at_once_let_their_job_go(store: Store) -> None
     ):
         assert other.waits()
         one.go_on()
-        assert other.answer() is None
+        assert other.answer() is True
     assert status(store, job) == READY
 
 
@@ -330,7 +361,7 @@ def test_a_lapsed_claim_that_is_being_settled_is_left_to_its_holder(store: Store
     with in_flight(store, lambda own: own.claims.settle(held, Done())) as one:
         with beside(store, lambda own: own.tend()) as other:
             assert other.answer() is None
-        assert one.go_on() is None
+        assert one.go_on() is True
     assert status(store, job) == DONE and [run.verb for run in store.claims.runs(job)] == ["finish"]
 
 
@@ -486,6 +517,35 @@ def test_a_job_that_is_tried_again_is_not_pruned(store: Store, clock: FakeClock)
             assert other.answer().jobs == 1
         one.go_on()
     assert [job.id for job in store.jobs.list()] == [jobs[0]]
+
+
+@pytest.mark.parametrize("statement", ["job.prunable", "job.surplus"])
+def test_a_job_that_another_began_to_wait_for_since_the_look_is_not_pruned(
+    store: Store, clock: FakeClock, statement: str
+) -> None:
+    """The look of `prune` is held up between its snapshot and its locks by a gate in its own statement."""
+    jobs = add_many(store, 2)
+    for job in jobs:
+        store.jobs.cancel(job)
+    clock.advance(HOUR)
+
+    def prune(own: Store) -> Pruned:
+        assert isinstance(own.database, PostgresDatabase)
+        noun, _, verb = statement.partition(".")
+        text = read_statements(f"{FOLDER}/{noun}.sql")[verb]
+        gated = text.replace("FROM job\n", "FROM job CROSS JOIN (SELECT pg_advisory_xact_lock(4711)) AS gate\n", 1)
+        own.database.texts.own[statement] = gated.replace("$skip_locked", "FOR UPDATE OF job SKIP LOCKED")
+        return own.history.prune(MINUTE) if statement == "job.prunable" else own.history.prune(DAY, 0)
+
+    with psycopg.connect(database_for_tests(), autocommit=True) as gate:
+        gate.execute("SELECT pg_advisory_lock(4711)")
+        with beside(store, prune) as other:
+            assert other.waits()
+            (waiting,) = store.jobs.add_many([NewJob("a", after=[jobs[0]])])
+            gate.execute("SELECT pg_advisory_unlock(4711)")
+            assert other.answer().jobs == 1
+    assert status(store, waiting) == BLOCKED
+    assert {job.id for job in store.jobs.list()} == {jobs[0], waiting}
 
 
 def test_slots_that_two_hosts_take_at_once_have_numbers_of_their_own(store: Store) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.attention import Notice, notices
+from rota.attention import MOST_ERRORS, Notice, notices
 from rota.core.claim import Done
 from rota.core.orchestrator import LEASE
 from rota.core.restart import RestartPolicy
@@ -15,7 +15,8 @@ from rota.store.deaths import Death
 from rota.store.exchange import Report
 from rota.store.host import host_id
 from rota.store.slots import remember
-from tests.support.work import Crew, add, claim, fail, register
+from tests.support.stores import rows
+from tests.support.work import Crew, add, add_many, claim, fail, register
 
 if TYPE_CHECKING:
     from rota.store.store import Store
@@ -83,17 +84,59 @@ def test_a_schedule_whose_last_time_brought_no_job_or_one_that_failed(store: Sto
     store.queues.set("night", max_depth=None)
     clock.advance(HOUR)
     store.tend()
-    assert notices(store) == []
+    assert [each.noun for each in notices(store)] == ["failures"]
     schedule = store.schedules.get("report")
     last = schedule.last_job
     assert last is not None and last != first
     fail(store, last, "no ink")
-    assert notices(store) == [Notice("schedule", "report", f"its last job, {last}, failed", schedule.fired_at)]
+    failures, late = notices(store)
+    assert late == Notice("schedule", "report", f"its last job, {last}, failed", schedule.fired_at)
     store.schedules.pause("report")
+    assert notices(store) == [failures] and failures.text == "2 jobs failed: no ink"
+
+
+def test_failed_jobs_are_counted_by_queue_and_error(store: Store) -> None:
+    errors = ["timed out after 3.2s (line 7 of tag.py)"] * 2 + [
+        "timed out after 0.1s (line 7 of tag.py)\nand more",
+        "no ink",
+    ]
+    for error in errors:
+        fail(store, add(store, max_attempts=1), error)
+    fail(store, add(store, queue="print", max_attempts=1), "no ink")
+    found = notices(store)
+    assert {each.noun for each in found} == {"failures"}
+    assert [(each.which, each.text) for each in found] == [
+        ("default", "3 jobs failed: timed out after 0.1s (line 7 of tag.py)"),
+        ("print", "1 job failed: no ink"),
+        ("default", "1 job failed: no ink"),
+    ]
+    assert found[0].since == store.jobs.get(1).finished_at
+    for job in store.jobs.list("failed"):
+        store.jobs.retry(job.id)
     assert notices(store) == []
 
 
-def test_a_quarantined_job_but_none_that_just_failed(store: Store, clock: FakeClock) -> None:
+def test_a_thousand_failed_jobs_are_all_counted_by_a_look_at_the_newest(store: Store) -> None:
+    ids = add_many(store, 1004, queue="tag")
+    fail(store, add(store, queue="tag", max_attempts=1), "no ink")
+    error = "'no ' || substr('abcdefghijkl', CAST(id % 12 AS INT) + 1, 1)"
+    rows(store, f"UPDATE job SET status = 'failed', finished_at = 1, error = {error} WHERE id <= 1004")
+    with store.write() as tx:
+        tx.moved("force", "tag", "ready", "failed", ids)
+    found = notices(store)
+    assert len(found) == MOST_ERRORS + 1 and found[0].text == "84 jobs failed: no i"
+    assert sum(int(each.text.split()[0].replace(",", "")) for each in found) == 1005
+
+
+def test_failed_jobs_that_share_no_error_are_counted_by_queue(store: Store) -> None:
+    for word in "abcdefghijklm":
+        fail(store, add(store, max_attempts=1), f"no {word}")
+    found = notices(store)
+    assert len(found) == MOST_ERRORS + 1
+    assert (found[-1].which, found[-1].text) == ("default", "3 more jobs failed, in other ways or before")
+
+
+def test_a_quarantined_job_by_itself(store: Store, clock: FakeClock) -> None:
     poison = add(store, "poison", max_attempts=9)
     for _ in range(3):
         worker = register(store)
@@ -102,7 +145,6 @@ def test_a_quarantined_job_but_none_that_just_failed(store: Store, clock: FakeCl
         store.workers.heartbeat(worker)
         clock.advance(MINUTE)
         store.tend()
-    fail(store, add(store, "plain"), "it broke", again=False)
     (found,) = notices(store)
     assert (found.noun, found.which, found.since) == ("job", str(poison), store.jobs.get(poison).finished_at)
     assert found.text.startswith("poison: quarantined: cost 3 workers")

@@ -10,6 +10,7 @@ import pytest
 from rota.core.claim import Captured, Done, Failed
 from rota.core.errors import BadInput, NotFound, Stale, TooLarge
 from rota.core.times import HOUR
+from rota.store.captures import Output
 from tests.support.stores import everything
 from tests.support.work import add, claim, register
 
@@ -138,3 +139,13 @@ def test_what_rota_kept_of_a_command_is_found_by_its_run_and_pruned_with_it(stor
     assert [path.name for path in folder.iterdir()] == [f"{other.run_id}.out"], "what lives is kept"
     store.claims.capture(other, "/mine", None)
     assert store.claims.captured(second).transcript_path == "/mine", "what the code named comes first"
+
+
+def test_a_captured_file_is_closed_after_it_was_read(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("said")
+    with Output(str(tmp_path / "out"), own=False) as output:
+        assert output.size == 4 and output.part(0, 4) == b"said"
+    with pytest.raises(OSError):
+        output.part(0, 4)
+    with Output(str(tmp_path / "missing"), own=False) as missing:
+        assert missing.size is None

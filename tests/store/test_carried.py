@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from rota import wire
@@ -22,7 +23,7 @@ from rota.http.shapes import Answer
 from rota.store.crews import Home, Outlook, Process, Wish
 from rota.store.deaths import Death
 from rota.store.exchange import Exchange, Handout, Idle, Report
-from rota.store.remote.carried import DEEPEST, KNOWN, LARGEST, fields, heard, parcels, told
+from rota.store.remote.carried import KNOWN, LARGEST, fields, heard, parcels, told
 from rota.store.slots import Slot
 from tests.core.jobs import a_job
 
@@ -46,7 +47,7 @@ SAMPLES: list[Record] = [
     Death("w", "s", "exited", "text", 80, 9, True, True, "by", "{}", "DONE", "tail\x00", (1, 2)),
     Idle("worker-00000000", "tag", 3, 2, True, Kinds(frozenset({"k"}))),
     HANDOUT,
-    Exchange([HANDOUT], [3], 4),
+    Exchange([HANDOUT], [3], 4, 1_500_000),
     NewSchedule("n", "* * * * *", "Z", "all", "tag", "k", '{"a":1}', 2, 3, 4 * SECOND),
 ]
 
@@ -82,8 +83,8 @@ def test_the_types_of_the_api_have_every_field_of_their_records() -> None:
 OUTCOMES = [
     Done(),
     Done("null"),
-    Done('{"a": 1e400}'),
     Failed("e", False, "timeout"),
+    Failed("e", put_off=1_500_000),
     Failed(""),
     Snoozed(1_500_000, "n"),
     Released("n", "r"),
@@ -93,8 +94,6 @@ OUTCOMES = [
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=repr)
 def test_an_outcome_arrives_as_it_was(outcome: Done) -> None:
-    import msgspec
-
     (parcel,) = parcels(Report([(1, 2, outcome)]))
     (document,) = parcel["outcomes"]
     found = carried.settled_of(msgspec.json.decode(encode(document).encode(), type=carried.Outcome))
@@ -102,12 +101,12 @@ def test_an_outcome_arrives_as_it_was(outcome: Done) -> None:
     assert found == (1, 2, expected)
 
 
-def test_what_is_too_deep_for_the_api_fails_its_own_job_and_no_other() -> None:
-    deep, text = "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), json.dumps('[{"' * 100)
-    report = Report([(1, 2, Done(deep)), (3, 4, Done(text))], checkpoints=[(deep, 5, 6), (text, 7, 8)])
-    (parcel,) = parcels(report)
-    assert [each["outcome"] for each in parcel["outcomes"]] == ["failed", "done"]
-    assert [each["job_id"] for each in parcel["checkpoints"]] == [7]
+@pytest.mark.parametrize("result", [f"{'[' * 61}{']' * 61}", '{"a": 1e400}', '"\\ud800"'])
+def test_a_result_that_may_not_be_kept_fails_its_own_job_and_not_the_exchange(result: str) -> None:
+    told = carried.Outcome(1, 2, "done", msgspec.Raw(result.encode()))
+    job, token, outcome = carried.settled_of(told)
+    assert (job, token) == (1, 2) and isinstance(outcome, Failed) and not outcome.again
+    assert outcome.error.startswith("the result is not JSON (")
 
 
 def test_what_is_too_much_for_one_body_goes_in_several() -> None:

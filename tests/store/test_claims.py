@@ -54,7 +54,7 @@ def test_a_lease_of_nothing_is_refused_and_changes_nothing(store: Store, lease: 
         lambda: store.claims.renew(taken, lease),
     ]
     for attempt in attempts:
-        with pytest.raises(BadInput, match="a lease must be longer than nothing"):
+        with pytest.raises(BadInput, match="a lease in microseconds must be a whole number from 1 to"):
             attempt()
     assert everything(store) == before
 

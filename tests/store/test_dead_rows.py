@@ -24,6 +24,8 @@ from tests.support.work import Crew, add, add_many, status
 if TYPE_CHECKING:
     from rota.store.store import Store
 
+pytestmark = pytest.mark.postgres
+
 JOBS = 5_000
 
 
@@ -38,7 +40,7 @@ def pages_of_a_pick(store: Store, behind: Floor | None = None) -> int:
         text = text.replace(f":{word}", value)
     with psycopg.connect(address(store.database.url).conninfo) as connection:
         connection.execute(f"SET search_path TO {store.database.schema}".encode())
-        connection.execute("SET enable_seqscan = off")
+        connection.execute("SET seq_page_cost = 10; SET random_page_cost = 1")
         found = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}".encode()).fetchone()
         connection.rollback()
     assert found is not None
@@ -93,7 +95,7 @@ def test_looks_past_what_an_old_snapshot_keeps_are_few(monkeypatch: pytest.Monke
             reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             reader.execute("SELECT count(*) FROM pg_class").fetchall()
             rows(store, ADD)
-            rows(store, "UPDATE job SET status = 'done' WHERE status = 'ready'")
+            rows(store, "UPDATE job SET status = 'done', finished_at = 1 WHERE status = 'ready'")
             ids = add_many(store, 300)
             crew = Crew(store, 1)
             first = [each.job_id for _ in range(2) for each in crew.exchange(room=100).claims]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import apsw
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AS_NOBODY = """
-import os
-import rota.store.history, rota.store.jobs, rota.store.sqlite.create  # what the other user may not be able to read
+import os, tempfile
 from rota.core.errors import StoreError
+with tempfile.TemporaryDirectory() as folder, open_store(folder + "/rota.db", Settings(), make=True) as store:
+    store.jobs.add(NewJob("reads what the other user may not be able to read"))
 if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
@@ -40,6 +42,24 @@ except StoreError as problem:
 """
 
 
+READS = """
+import os, shutil, tempfile
+from rota.core.errors import StoreError
+with tempfile.TemporaryDirectory() as folder, open_store(folder + "/rota.db", Settings(), make=True) as store:
+    store.jobs.add(NewJob("reads what the other user may not be able to read"))
+    store.jobs.list()
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+with open_store(sys.argv[1], Settings()) as store:
+    print([job.title for job in store.jobs.list()])
+    try:
+        store.jobs.add(NewJob("a job"))
+    except StoreError as problem:
+        print(problem)
+"""
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that another user may reach, so that modes count even when the tests run as root."""
@@ -48,6 +68,26 @@ def open_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+def test_a_database_in_a_folder_that_may_not_be_written_can_be_read(open_folder: Path, has_log: bool) -> None:
+    path = open_folder / "rota.db"
+    with open_store(str(path), Settings(), make=True) as store:
+        add(store, title="kept")
+    if not has_log:
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.execute("SELECT count(*) FROM job").fetchall()
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        (open_folder / "rota.db-wal").unlink(missing_ok=True)
+        (open_folder / "rota.db-shm").unlink(missing_ok=True)
+    for each in open_folder.iterdir():
+        each.chmod(0o444)
+    open_folder.chmod(0o555)
+    with python(READS, path) as program:
+        titles, refusal = output(program).splitlines()
+    open_folder.chmod(0o755)
+    assert titles == "['kept']" and "may not be written: check its owner and mode" in refusal
 
 
 def test_the_nearest_folder_upwards_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,6 +242,7 @@ def test_a_full_disk_is_told_nothing_is_acknowledged_and_it_works_again_with_roo
         add(store, payload="x" * 200_000)
 
 
+@pytest.mark.postgres
 def test_a_log_stands_beside_a_file_and_those_of_databases_elsewhere_are_told_apart(tmp_path: Path) -> None:
     with make_store("sqlite", tmp_path) as store:
         assert log_of(store.database.beside, "crew.log") == str(tmp_path / "crew.log")

@@ -72,7 +72,7 @@ def test_a_followed_key_that_was_met_again_is_the_job_that_has_it(true_store: St
 @pytest.mark.parametrize("place", [-1, 1, 2])
 def test_only_jobs_before_it_can_be_followed_and_nothing_is_added(store: Store, place: int) -> None:
     written = watch_writes(store)
-    with pytest.raises(BadInput, match="this one has place 1"):
+    with pytest.raises(BadInput, match=r"this one has place 1|must be a whole number from 0"):
         store.jobs.add_many([NewJob("a"), NewJob("b", follows=[place])])
     assert not written()
 
@@ -251,8 +251,8 @@ def test_a_full_queue_takes_what_only_waits_on(true_store: Store) -> None:
         ({"key": "k", "debounce": "5s", "at": 1}, "leave out at, after and follows"),
         ({"key": "k", "debounce": "5s", "after": [1]}, "leave out at, after and follows"),
         ({"key": "k", "debounce": "soon"}, "is not a duration"),
-        ({"key": "k", "debounce": 0}, "longer than nothing"),
-        ({"key": "k", "debounce": "5s", "at_most": "0s"}, "longer than nothing"),
+        ({"key": "k", "debounce": 0}, "from 1 to"),
+        ({"key": "k", "debounce": "5s", "at_most": "0s"}, "from 1 to"),
     ],
 )
 def test_a_debounce_that_makes_no_sense_is_refused(store: Store, wrong: dict[str, Any], message: str) -> None:
@@ -260,6 +260,7 @@ def test_a_debounce_that_makes_no_sense_is_refused(store: Store, wrong: dict[str
         add(store, **wrong)
 
 
+@pytest.mark.postgres
 def test_a_claim_and_a_debounce_at_once_lose_no_payload(tmp_path: Path, clock: FakeClock) -> None:
     with make_store("postgres", tmp_path, clock) as store:
         first = add(store, key="k", payload=1)
@@ -274,6 +275,92 @@ def test_a_claim_and_a_debounce_at_once_lose_no_payload(tmp_path: Path, clock: F
             assert one.go_on().id == added.id
             assert other.answer().id == added.id
         assert store.jobs.get(added.id).payload == 4
+
+
+# unique
+
+
+def test_a_key_that_is_unique_while_its_job_waits_goes_to_the_next_once_it_is_claimed(true_store: Store) -> None:
+    store = true_store
+    first = add(store, key="ann", unique="waiting")
+    assert add(store, key="ann", unique="waiting") == first
+    held = claim(store, first)
+    second = add(store, key="ann", unique="waiting")
+    assert second != first and add(store, key="ann", unique="waiting") == second
+    assert (status(store, first), status(store, second)) == (ACTIVE, READY)
+    store.claims.settle(held, Done())
+
+
+def test_a_key_that_is_unique_while_its_job_is_active_goes_to_the_next_once_it_is_over(true_store: Store) -> None:
+    store = true_store
+    first = add(store, key="ann", unique="active", max_attempts=1)
+    held = claim(store, first)
+    assert add(store, key="ann", unique="active") == first
+    store.claims.settle(held, Failed("no"))
+    second = add(store, key="ann", unique="active")
+    assert second != first and (store.jobs.get(first).key, store.jobs.get(second).key) == (None, "ann")
+    store.jobs.cancel(second)
+    third = add(store, key="ann", unique="active")
+    finish(store, third)
+    assert len({first, second, third, add(store, key="ann", unique="active")}) == 4
+
+
+def test_a_job_that_is_blocked_or_not_yet_due_waits_too(true_store: Store) -> None:
+    store = true_store
+    needed = add(store)
+    blocked = add(store, key="a", unique="waiting", after=[needed])
+    late = add(store, key="b", unique="waiting", at=store.database.wall() + MINUTE)
+    assert add(store, key="a", unique="waiting") == blocked and add(store, key="b", unique="waiting") == late
+
+
+def test_a_plain_key_still_finds_the_job_that_is_over(true_store: Store) -> None:
+    store = true_store
+    first = add(store, key="ann", unique="active")
+    finish(store, first)
+    assert add(store, key="ann") == first
+
+
+def test_of_unique_jobs_in_one_call_the_first_is_added(true_store: Store) -> None:
+    ids = true_store.jobs.add_many([NewJob("x", key="ann", unique="active")] * 3)
+    assert len(set(ids)) == 1 and true_store.queues.counts()["default"]["ready"] == 1
+
+
+def test_a_full_queue_refuses_the_job_that_a_key_admits_and_takes_the_one_it_meets(true_store: Store) -> None:
+    store = true_store
+    first = add(store, key="ann", unique="waiting")
+    store.queues.set("default", max_depth=1)
+    assert add(store, key="ann", unique="waiting") == first
+    claim(store, first)
+    add(store)
+    with pytest.raises(QueueFull):
+        add(store, key="ann", unique="waiting")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"unique": "active"}, "needs a key"),
+        ({"key": "k", "unique": "done"}, "must be one of waiting, active"),
+        ({"key": "k", "unique": "waiting", "debounce": "5s"}, "leave out unique"),
+    ],
+)
+def test_a_unique_that_makes_no_sense_is_refused(store: Store, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        add(store, **wrong)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("unique", ["waiting", "active"])
+def test_two_who_add_a_unique_job_at_once_add_one(tmp_path: Path, clock: FakeClock, unique: str) -> None:
+    with make_store("postgres", tmp_path, clock) as store:
+        first = add(store, key="ann")
+        finish(store, first)
+        new = NewJob("x", key="ann", unique=unique)
+        adds = in_flight(store, lambda own: own.jobs.add(new))
+        with adds as one, beside(store, lambda own: own.jobs.add(new)) as other:
+            added = one.go_on()
+            assert added.id != first and other.answer().id == added.id
+        assert store.queues.counts()["default"]["ready"] == 1
 
 
 # snooze by hand

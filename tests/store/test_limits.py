@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rota.core.claim import Done, Snoozed
 from rota.core.errors import BadInput, NothingReady, QueueFull, Refused
 from rota.core.job import ACTIVE, BLOCKED, READY
-from rota.core.times import HOUR, MINUTE, SECOND
+from rota.core.times import HOUR, MILLISECOND, MINUTE, SECOND
+from rota.store import queues
 from rota.store.adding import NewJob
+from rota.store.exchange import Idle, Report
+from rota.store.sqlite.database import SqliteDatabase
 from tests.support.eventually import eventually
 from tests.support.stores import STORES, again, make_store
 from tests.support.work import Crew, add, add_many, claim, fail, finish, status, told
@@ -107,6 +111,57 @@ def test_only_so_many_run_at_once_for_orchestrators_too(store: Store) -> None:
     assert len(answer.claims) == 1, "what this very exchange settled makes room"
 
 
+@pytest.mark.parametrize("rate", [10, 50, 200, 1000])
+def test_an_orchestrator_that_comes_when_the_exchange_says_gets_the_whole_rate(
+    store: Store, clock: FakeClock, rate: int
+) -> None:
+    """Two workers whose jobs end at once, and an orchestrator that is 20 ms late each time."""
+    store.queues.set("default", rate=f"{rate}/s")
+    add_many(store, 3 * rate)
+    crew, done, count, began = Crew(store, 2), list[Any](), 0, clock.now()
+    while clock.now() - began < 2 * SECOND:
+        answer = crew.exchange(done, room=100)
+        done = [(each.job_id, each.token, Done()) for each in answer.claims]
+        count += len(done)
+        assert answer.rate_free_in, "the rate is in the way, and its next moment is to come"
+        clock.advance(answer.rate_free_in + 20 * MILLISECOND)
+    assert 2 * rate <= count <= 2.1 * rate + 1 + rate * (clock.now() - began - 2 * SECOND) / SECOND
+
+
+def test_an_exchange_names_no_moment_of_a_rate_that_holds_nothing_back(store: Store, clock: FakeClock) -> None:
+    store.queues.set("default", rate="1000/s", concurrency=2)
+    crew = Crew(store, 2)
+    assert crew.exchange(room=500).rate_free_in is None, "nothing is ready"
+    add_many(store, 3)
+    assert len(crew.exchange().claims) == 2
+    clock.advance(SECOND)
+    assert crew.exchange().rate_free_in is None, "the concurrency is in the way"
+
+
+def test_a_rate_lets_windows_be_handed_out(store: Store, clock: FakeClock) -> None:
+    store.queues.set("default", rate="100/s")
+    add_many(store, 20)
+    crew = Crew(store)
+    assert len(crew.exchange(room=4).claims) == 4
+    clock.advance(100 * MILLISECOND)
+    busy = Idle(crew.workers[0], "default", 4, held=4)
+    assert len(store.orchestrators.exchange(crew.id, crew.number, Report([], [busy])).claims) == 4
+
+
+def test_a_moment_of_a_rate_that_has_passed_counts_as_now_for_whoever_can_claim(store: Store, clock: FakeClock) -> None:
+    store.queues.set("default", rate="100/s")
+    assert store.next_due() is None
+    add_many(store, 20)
+    while store.jobs.ready():
+        store.claims.take()
+    assert 0 < (store.next_due() or 0) <= 10 * MILLISECOND
+    clock.advance(11 * MILLISECOND)
+    assert store.next_due() == 0 == store.next_due("default")
+    assert store.next_due("another") != 0, "nobody who serves another queue can claim it"
+    store.queues.set("default", concurrency=1)
+    assert store.next_due() != 0, "the concurrency is in the way"
+
+
 def test_a_rate_lets_one_start_per_share_of_its_period(store: Store, clock: FakeClock) -> None:
     store.queues.set("default", rate="10/m")
     ids = add_many(store, 10)
@@ -181,6 +236,29 @@ def test_an_exchange_admits_the_next_of_a_key(store: Store) -> None:
     (handout,) = crew.exchange(room=5).claims
     answer = crew.exchange([(first, handout.token, Done())], room=5)
     assert [each.job_id for each in answer.claims] == [second]
+
+
+def test_a_changed_limit_looks_at_each_key_once(
+    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many batches of keys there are: otherwise the work would grow with the square of the keys."""
+    monkeypatch.setattr(queues, "_BATCH", 3)
+    looks: Counter[tuple[str, str]] = Counter()
+
+    def count(_: object, text: str, values: object) -> bool:
+        if isinstance(values, dict) and "limit_key" in values:
+            looks[text, values["limit_key"]] += 1
+        return True
+
+    with make_store("sqlite", tmp_path, clock) as store:
+        assert isinstance(store.database, SqliteDatabase)
+        store.queues.set("default", per_key=1)
+        for n in range(10):
+            add_many(store, 4, limit_key=f"key-{n}")
+        store.database._connection.exec_trace = count
+        store.queues.set("default", per_key=2)
+    assert {key for _, key in looks} == {f"key-{n}" for n in range(10)}
+    assert max(looks.values()) == 2  # is there room for one, and then for another?
 
 
 def test_a_changed_limit_per_key_lets_in_and_holds_back(store: Store) -> None:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.claim import Done, Failed
-from rota.core.meter import BEYOND, BOUNDS, bucket_sql
+from rota.core.claim import Done, Failed, Snoozed
+from rota.core.meter import BEYOND, BOUNDS, PICKUP, RUN, bucket, bucket_sql
+from rota.core.source import Declared
 from rota.core.times import HOUR, MILLISECOND, SECOND
 from rota.core.worker import Dead
-from rota.store.meters import DEATH, PICKUP, RUN, Mark
+from rota.store.adding import NewJob
+from rota.store.meters import DEATH
+from rota.store.sources import Found
 from tests.support.stores import again, rows
 from tests.support.work import Crew, add, add_many, claim, finish
 
@@ -41,7 +44,7 @@ def test_runs_are_counted_by_queue_verb_and_duration(store: Store, clock: FakeCl
     assert counted(store, PICKUP) == {("tag", "", 0): (1, 0), ("scan", "", took): (1, 7 * MILLISECOND)}
 
 
-def test_a_claim_that_lived_at_the_last_count_is_counted_when_it_ends(store: Store, clock: FakeClock) -> None:
+def test_a_claim_is_counted_when_it_ends_and_only_once(store: Store, clock: FakeClock) -> None:
     add_many(store, 5)
     long = claim(store, 1)
     for job in (2, 3):
@@ -53,7 +56,34 @@ def test_a_claim_that_lived_at_the_last_count_is_counted_when_it_ends(store: Sto
     store.claims.settle(long, Done())
     for _ in range(3):
         assert sum(n for n, _ in counted(store, RUN).values()) == 4, "and only once"
-    assert rows(store, "SELECT open_tokens FROM meter_mark") == [("[]",)]
+
+
+def test_a_source_job_that_is_gone_was_a_run_that_finished(store: Store, clock: FakeClock) -> None:
+    store.sources.declare([Declared("files", "tag", "tag", SECOND, 2, 5, 3)])
+    crew = Crew(store, queue="tag")
+    (filler,) = crew.exchange().claims
+    found = [Found("good", None), Found("bad", None)]
+    store.sources.fill("files", (filler.job_id, filler.token), found, NewJob("tag", "tag", "tag", max_attempts=1), True)
+    good, bad = crew.exchange([(filler.job_id, filler.token, Snoozed(HOUR))], room=2).claims
+    clock.advance(7 * MILLISECOND)
+    crew.exchange([(good.job_id, good.token, Done()), (bad.job_id, bad.token, Failed("x", again=False))], room=0)
+    assert [job.status for job in store.jobs.list()] == ["failed"]
+    took = BOUNDS.index(10 * MILLISECOND)
+    assert counted(store, RUN) == {
+        ("tag", "finish", took): (1, 7 * MILLISECOND),
+        ("tag", "fail", took): (1, 7 * MILLISECOND),
+    }
+    assert counted(store, PICKUP) == {("tag", "", 0): (2, 0)}
+
+
+def test_a_look_reads_no_job_and_no_run(store: Store) -> None:
+    """However many there are: what a look costs does not depend on them."""
+    for job in add_many(store, 3):
+        finish(store, job)
+    before = counted(store, RUN)
+    rows(store, "DELETE FROM run")
+    rows(store, "DELETE FROM job")
+    assert counted(store, RUN) == before and sum(n for n, _ in before.values()) == 3
 
 
 def test_two_who_count_at_once_count_once(store: Store) -> None:
@@ -66,21 +96,21 @@ def test_two_who_count_at_once_count_once(store: Store) -> None:
         assert sum(n for n, _ in counted(other, RUN).values()) == 10
 
 
-def test_a_stale_count_is_thrown_away(store: Store) -> None:
-    """Somebody else counts between the look and the write."""
-    add_many(store, 2)
-    finish(store, 1)
+def test_deaths_that_somebody_else_counts_meanwhile_are_counted_once(store: Store, clock: FakeClock) -> None:
+    crew = Crew(store, 1)
+    store.orchestrators.bury(crew.workers[0], Dead("signaled", "x"))
+    clock.advance(2 * SECOND)
     with again(store) as other:
         meters = store.meters
         write = meters._write
 
-        def late(old: Mark, new: Mark, found: list[tuple[Any, ...]]) -> None:
+        def late(old: int, new: int, found: list[tuple[Any, ...]]) -> None:
             other.meters.counted()
             write(old, new, found)
 
         meters._write = late  # type: ignore[method-assign]
         meters.counted()
-    assert sum(n for n, _ in counted(store, RUN).values()) == 1
+    assert counted(store, DEATH) == {("", "signaled", 0): (1, 0)}
 
 
 def test_pruning_takes_no_count_away_and_a_run_before_the_first_look_counts(store: Store, clock: FakeClock) -> None:
@@ -124,6 +154,13 @@ def test_the_last_runs_are_averaged_by_queue(store: Store, clock: FakeClock) -> 
 def test_a_bucket_is_the_first_bound_that_is_not_exceeded(duration: int) -> None:
     import apsw
 
-    ((bucket,),) = apsw.Connection(":memory:").execute(f"SELECT {bucket_sql(str(duration))}").fetchall()
+    ((found,),) = apsw.Connection(":memory:").execute(f"SELECT {bucket_sql(str(duration))}").fetchall()
     expected = next((place for place, bound in enumerate(BOUNDS) if duration <= bound), BEYOND)
-    assert bucket == expected
+    assert found == bucket(duration) == expected
+
+
+def test_a_death_is_counted_as_soon_as_it_is_settled(store: Store, clock: FakeClock) -> None:
+    crew = Crew(store, 1)
+    store.orchestrators.bury(crew.workers[0], Dead("signaled", "x"))
+    clock.advance(SECOND)
+    assert counted(store, DEATH) == {("", "signaled", 0): (1, 0)}

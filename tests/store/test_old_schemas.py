@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.core.claim import Claim, Done
+from rota.core.claim import Claim, Done, Released
+from rota.core.job import UNKNOWN_KIND
+from rota.core.meter import RUN
 from rota.settings import Settings
 from rota.store import rows as gaps
 from rota.store.migrate import LATEST, migrate
@@ -18,7 +20,7 @@ from rota.store.statements import fill
 from rota.store.store import Store
 from tests.support.clock import FakeClock
 from tests.support.schemas import HELD, KNOWN, STATES, WORKER, Inside, made_by
-from tests.support.stores import STORES, url_of
+from tests.support.stores import STORES, rows, url_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +58,10 @@ TOLD = {
     8: (
         "25be94f9c53cbc841c5e5145305a8dbb8c2a37e7b7d0c169bbe6ee42803ef181",
         "1c0b30c6e10dacdaa6c9eda5fd19a3afde3a215662ea62bbd97b78a7b21c8333",
+    ),
+    9: (
+        "29ebcadb618ba90732311013180776c7fe37372a2786298f490d92a0024126d9",
+        "69f86adff74693fd93e9942fe8fbd4b255e367d7210d529d5a06489942e14580",
     ),
 }
 DEFAULTS = """SELECT t.name || '.' || c.name, c.dflt_value FROM sqlite_schema t JOIN pragma_table_info(t.name) c
@@ -116,6 +122,22 @@ def test_the_data_of_every_released_schema_is_there_after_the_upgrade_and_goes_o
         carry_on(store)
 
 
+@pytest.mark.parametrize("kind", STORES)
+def test_runs_that_nobody_had_counted_before_the_upgrade_are_counted_by_it(kind: str, tmp_path: Path) -> None:
+    """Two that ended since the last look, and one that was open then; not the one that was counted."""
+    run = "SELECT {0}, 3, 'w', {0}, 1, 1, 1000001, 'finish'"
+    whole = " UNION ALL ".join(run.format(token) for token in (20, 21, 22, 30))
+    with made_by(8, url_of(kind, tmp_path)) as old:
+        rows(old, "DELETE FROM meter")
+        rows(old, f"INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb) {whole}")
+        rows(old, "UPDATE meter_mark SET token = 21, open_tokens = '[2, 20, 200]'")
+    database = open_database(url_of(kind, tmp_path), Settings(), clock=FakeClock())
+    migrate(database)
+    with Store(database, Settings(), "new@here") as store:
+        found = {(each.name, each.label): (each.n, each.total) for each in store.meters.counted() if each.name == RUN}
+    assert found == {(RUN, "finish"): (3, 3_000_000)}
+
+
 def carry_on(store: Store) -> None:
     """What was held is settled with its token, what waited goes on, and numbers go on from where they were."""
     store.claims.settle(Claim(HELD, HELD, WORKER, 1, None), Done("1"))
@@ -127,3 +149,5 @@ def carry_on(store: Store) -> None:
     assert store.jobs.retry(4).generation == 2
     counts = store.queues.counts()["tag"]
     assert (counts["done"], counts["ready"], counts["blocked"]) == (3, 3, 0), "the one that is due too"
+    store.claims.settle(store.claims.claim(4), Released(None, UNKNOWN_KIND))
+    assert store.jobs.get(4).blocked_on == UNKNOWN_KIND, "a check of the first schema was widened"

@@ -41,6 +41,16 @@ def test_renewals_keep_every_claim_alive_however_long(store: Store, clock: FakeC
     assert [status(store, id) for id in ids] == [ACTIVE] * 3
 
 
+def test_a_renewal_tells_when_each_of_its_own_workers_last_spoke(store: Store, clock: FakeClock) -> None:
+    crew, others = Crew(store, workers=2), Crew(store, queue="tag")
+    before = clock.now()
+    clock.advance(MINUTE)
+    heard = [(crew.workers[0], 2 * SECOND), (others.workers[0], 0)]
+    store.orchestrators.renew(crew.id, heard=heard)
+    spoke = [store.workers.get(worker).last_heartbeat_at for worker in (*crew.workers, *others.workers)]
+    assert spoke == [clock.now() - 2 * SECOND, before, before]
+
+
 def test_a_renewal_never_shortens(store: Store, clock: FakeClock) -> None:
     crew = Crew(store)
     first = crew.renew()

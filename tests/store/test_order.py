@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def test_higher_priorities_come_first_and_within_one_the_oldest(store: Store) -> None:
     low, high, also_high, lowest = (add(store, priority=p) for p in (0, 9, 9, -9))
     assert [job.id for job in store.jobs.ready()] == [high, also_high, low, lowest]
+    assert [job.id for job in store.jobs.ready(limit=2)] == [high, also_high]
     assert [store.claims.take().job_id for _ in range(4)] == [high, also_high, low, lowest]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rota import wire
 from rota.core.claim import Done, Failed
 from rota.core.death import OPERATOR, STARTUP_TIMEOUT
 from rota.core.errors import Stale
@@ -16,7 +17,7 @@ from rota.core.restart import RestartPolicy
 from rota.core.times import MINUTE, SECOND
 from rota.core.worker import END
 from rota.store.adding import NewJob
-from rota.store.crews import Process
+from rota.store.crews import Home, Process
 from rota.store.deaths import Death
 from rota.store.exchange import Idle, Report
 from rota.store.host import host_id
@@ -84,6 +85,18 @@ def test_an_orphan_keeps_the_job_in_hand_and_gives_back_what_it_had_not_started(
     assert store.reconcile() == NOTHING
 
 
+def test_an_orphan_renews_no_claim_that_another_has_by_now(store: Store, clock: FakeClock) -> None:
+    job = add(store, queue="tag")
+    crew = Manned(store)
+    (lost,) = crew.claim()
+    assert store.orphans.begin(crew.worker, [lost.token], []) == {lost.token}
+    store.jobs.cancel(job)
+    store.jobs.retry(job)
+    taken = store.claims.claim(job, register(store), SECOND)
+    assert store.orphans.renew(crew.worker, [(job, lost.token)]) == frozenset()
+    assert store.jobs.get(job).lease_expires_at == taken.lease_expires_at
+
+
 def test_an_orphan_that_dies_spends_the_job_in_hand(store: Store) -> None:
     job = add(store, queue="tag")
     crew = Manned(store)
@@ -120,6 +133,17 @@ def test_a_new_orchestrator_takes_over_those_that_live_and_buries_the_rest(store
     assert [each.id for each in store.orchestrators.live()] == [newer]
     with pytest.raises(Stale):
         store.orchestrators.renew(crew.id)
+
+
+def test_a_takeover_leaves_the_orchestrator_of_another_host_its_workers_and_their_jobs(store: Store) -> None:
+    job = add(store, queue="tag")
+    far = store.orchestrators.join("main", Home("far/1", "far", 4242, None))
+    worker = store.orchestrators.hire(far, "worker:tag:0", "tag")
+    assert store.orchestrators.exchange(far, 0, Report(idle=[Idle(worker, "tag")])).claims
+    here = store.orchestrators.join()
+    assert store.orchestrators.take_over(here, "main", lambda process: False) == []
+    assert [each.id for each in store.orchestrators.live()] == [far, here]
+    assert (status(store, job), store.workers.get(worker).status) == (ACTIVE, "busy")
 
 
 def test_a_slot_whose_worker_died_before_it_was_written_up_stays_as_its_death_left_it(store: Store) -> None:
@@ -191,9 +215,33 @@ def test_a_death_takes_the_last_report_along_and_charges_its_slot(store: Store) 
     delay, reason = store.orchestrators.record_death(death(crew), last, store.settings.restarts)
     assert delay is not None and reason is None and crew.stands()[0] == "backoff"
     assert (status(store, first), status(store, second)) == (DONE, READY)
+    assert store.workers.get(crew.worker).success_count == 1
     fresh = store.orchestrators.hire(crew.id, crew.slot.name, "tag")
     (again,) = store.orchestrators.exchange(crew.id, crew.number(), Report(idle=[Idle(fresh, "tag")])).claims
-    assert again.checkpoint_json == '{"at": 1}' and [run.verb for run in again.previous_runs] == ["die"]
+    assert again.checkpoint_text == '{"at": 1}' and [run.verb for run in again.previous_runs] == ["die"]
+
+
+def test_a_slots_restarts_are_shown_until_they_no_longer_count(store: Store, clock: FakeClock) -> None:
+    crew, policy = Manned(store), store.settings.restarts
+    store.orchestrators.record_death(death(crew), Report(), policy)
+
+    def shown() -> tuple[int, int]:
+        document = wire.slot(store.slots.all()[0], store.now(), {}, policy)
+        return document["restarts"], document["lifetime_restarts"]
+
+    assert shown() == (1, 1)
+    clock.advance(policy.window)
+    assert shown() == (0, 1)
+
+
+def test_a_worker_that_was_asked_to_leave_is_shown_as_stopping_until_it_has_left(store: Store) -> None:
+    crew = Manned(store)
+    store.orchestrators.mirror([], [("stopping", crew.slot.name)])
+    assert crew.stands()[:2] == ("stopping", crew.worker)
+    assert store.workers.get(crew.worker).status == "stopping"
+    store.orchestrators.record_death(death(crew, asked=True), Report(), store.settings.restarts)
+    store.orchestrators.mirror([], [("stopping", crew.slot.name)])
+    assert crew.stands()[:2] == ("empty", None)
 
 
 def test_a_worker_is_hired_once_however_often_that_is_asked(store: Store) -> None:
@@ -208,6 +256,13 @@ def test_who_leaves_empties_its_slots(store: Store) -> None:
     crew.claim()
     store.orchestrators.leave(crew.id)
     assert crew.stands() == ("empty", None, None) and status(store, job) == READY
+
+
+def test_a_slot_that_failed_is_still_shown_as_failed_when_its_orchestrator_has_left(store: Store) -> None:
+    crew = Manned(store)
+    store.orchestrators.record_death(death(crew), Report(), RestartPolicy(most_in_window=0))
+    store.orchestrators.leave(crew.id)
+    assert crew.stands() == ("failed", None, None)
 
 
 def test_the_pool_default_serves_every_queue_without_a_pool_in_turn(store: Store) -> None:

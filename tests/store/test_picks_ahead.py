@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from rota.store.store import Store
 
+pytestmark = pytest.mark.postgres
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from rota.store.postgres.link import Connection
 
+pytestmark = pytest.mark.postgres
+
 GIVE_BACK = as_statement("SELECT CAST(:value AS text)")
 
 

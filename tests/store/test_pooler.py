@@ -13,6 +13,7 @@ from rota.core.times import MINUTE, SECOND
 from rota.settings import Settings
 from rota.store.open import open_store
 from rota.store.postgres.database import PostgresDatabase
+from rota.store.postgres.texts import as_statement
 from tests.support.pooler import pooled
 from tests.support.stores import database_for_tests, url_of
 from tests.support.work import Crew, add, add_many, claim, finish, register, status
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.store.store import Store
+
+pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,16 @@ def stores(pool: str, tmp_path: Path) -> Iterator[list[Store]]:
 def test_it_is_seen_that_a_pooler_is_in_between(stores: list[Store]) -> None:
     for store in stores:
         assert isinstance(store.database, PostgresDatabase) and not store.database.session.is_direct
+
+
+def test_every_transaction_through_a_pooler_has_the_settings_of_rota(stores: list[Store]) -> None:
+    for store in stores:
+        assert isinstance(store.database, PostgresDatabase)
+        session, asked = store.database.session, as_statement("SELECT current_setting('jit'), pg_backend_pid()")
+        alone = session.run(asked, {})
+        with store.database.read():
+            assert session.run(asked, {})[0][0] == alone[0][0] == "off"
+        assert store.database.execute("server.jit", {}) == [(False,)]
 
 
 def test_five_programs_work_on_three_connections(stores: list[Store]) -> None:

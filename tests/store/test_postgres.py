@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from rota.store.store import Store
 
+pytestmark = pytest.mark.postgres
+
 OVERRIDES = {
     "number.draw_many",
     "job.some",
@@ -45,12 +47,16 @@ OVERRIDES = {
     "claim.pick",
     "tally.add many",
     "tally.gather",
+    "meter.add many",
+    "meter.gather",
     "job.insert many",
     "job.make_ready many",
+    "job.awaited many",
     "job.forget many",
     "job.forget_runs many",
     "job.forget_dependencies many",
     "claim.put_back many",
+    "claim.set_aside many",
     "claim.record many",
     "dependency.add many",
     "dependency.count_dependents many",
@@ -408,28 +414,67 @@ def test_what_an_exchange_and_a_look_ask_is_planned_once_and_what_is_picked_anew
     assert anew >= 7 and kept == 0
 
 
-def test_a_plan_kept_from_an_empty_queue_walks_no_full_one(store: Store) -> None:
-    crew, database = Crew(store, 1, "q"), store.database
-    assert isinstance(database, PostgresDatabase)
+@pytest.fixture
+def plain_tables(store: Store) -> None:
+    """Nothing is cleared away or looked at by the server itself: plans depend on what a test does."""
+    for table in ("job", "run", "worker", "orchestrator", "event"):
+        rows(store, f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
 
-    def work() -> None:
-        claims = crew.exchange(room=3).claims
-        assert len(claims) == 3
-        crew.exchange([(each.job_id, each.token, Done("1")) for each in claims], room=0)
-        store.orchestrators.look(crew.id, 0)
 
-    def looked_at() -> int:
-        database.session.connection.execute("SELECT pg_stat_force_next_flush()")
-        return int(rows(store, "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'job'")[0][0])
+def looked_at(store: Store) -> int:
+    """How many rows of jobs, and entries of their indexes, statements have read so far."""
+    driver(store).session.connection.execute("SELECT pg_stat_force_next_flush()")
+    ours = "schemaname = current_schema() AND relname = 'job'"
+    entries = f"SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE {ours}"
+    return int(rows(store, f"SELECT ({entries}) + seq_tup_read FROM pg_stat_user_tables WHERE {ours}")[0][0])
 
+
+def work(store: Store, crew: Crew) -> None:
+    claims = crew.exchange(room=3).claims
+    crew.exchange([(each.job_id, each.token, Done("1")) for each in claims], room=0)
+    store.orchestrators.look(crew.id, 0)
+
+
+ADDED = 20_000
+SCHEDULED = f"""INSERT INTO job (id, queue, kind, title, priority, status, due_at, due_wall, max_attempts, created_at)
+SELECT 1000000 + n, 'q', 'work', 'job', 0, 'scheduled', {1 << 60}, n % 2, 1, 1 FROM generate_series(1, {ADDED}) AS n"""
+
+
+@pytest.mark.usefixtures("plain_tables")
+@pytest.mark.parametrize("analysed", [True, False], ids=["analysed", "never analysed"])
+@pytest.mark.parametrize("status", ["ready", "scheduled"])
+def test_a_plan_kept_from_an_empty_queue_walks_no_full_one(store: Store, status: str, analysed: bool) -> None:
+    crew = Crew(store, 1, "q")
     for _ in range(3):
         add_many(store, 3, queue="q")
-        rows(store, "ANALYZE job")
-        work()
-    add_many(store, 20_000, queue="q")
-    before = looked_at()
-    work()
-    assert looked_at() - before < 1_000
+        if analysed:
+            rows(store, "ANALYZE job")
+        work(store, crew)
+    rows(store, SCHEDULED if status == "scheduled" else SCHEDULED.replace("'scheduled'", "'ready'"))
+    add_many(store, 3, queue="q")
+    before = looked_at(store)
+    work(store, crew)
+    assert looked_at(store) - before < 1_000
+
+
+@pytest.mark.usefixtures("plain_tables")
+def test_a_plan_made_for_a_table_without_a_page_is_made_anew_once_it_is_slow(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.store.postgres.session._SLOW", 0.0)  # on a quick machine too
+    crew = Crew(store, 1, "q")
+    driver(store).session._replan_from = time.monotonic() + 3600
+    rows(store, "VACUUM ANALYZE job")  # the server knows now that it is empty
+    for _ in range(3):
+        work(store, crew)
+    rows(store, SCHEDULED)
+    before = looked_at(store)
+    work(store, crew)
+    assert looked_at(store) - before > ADDED, "the plan was right from the beginning: that tests nothing"
+    driver(store).session._replan_from = 0.0
+    before = looked_at(store)
+    work(store, crew)
+    assert looked_at(store) - before < 1_000
 
 
 def test_a_text_that_no_database_takes_is_refused_and_the_link_goes_on(store: Store) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from rota.store.store import Store
 
+pytestmark = pytest.mark.postgres
+
 SECONDS_INSIDE = 5
 SLACK = 2.5  # seconds by which a busy machine may be late
 FAR_ONES = "SELECT pid FROM pg_stat_activity WHERE client_addr << '10.77.0.0/16'"
@@ -219,3 +221,31 @@ print(sum(store.queues.list()[0].counts.values()))
 """
     with python(fork, url) as program:
         assert output(program) == "3"
+
+
+def test_a_child_forked_within_a_transaction_is_refused_and_its_parent_loses_nothing(store: Store, url: str) -> None:
+    fork = """
+import os
+from rota.core.errors import StoreError
+from rota.store.adding import Addition
+ended, end = os.pipe()
+store = open_store(sys.argv[1], Settings())
+try:
+    with store.begin() as tx:
+        Addition(tx, 1).add([NewJob("within")], [None])
+        child = os.fork()
+        if not child:
+            Addition(tx, 1).add([NewJob("child")], [None])
+        assert os.read(ended, 1)
+except StoreError as problem:
+    assert "fork outside of transactions" in str(problem), problem
+if not child:
+    os.write(end, b"!")
+    store.jobs.add(NewJob("child, later"))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+store.jobs.add(NewJob("after"))
+"""
+    with python(fork, url) as program:
+        output(program)
+    assert {title for (title,) in rows(store, "SELECT title FROM job")} == {"within", "child, later", "after"}

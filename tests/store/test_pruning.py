@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.errors import NotFound
-from rota.core.times import DAY, HOUR, SECOND
+from rota.core.times import DAY, HOUR, MINUTE, SECOND
+from rota.store.history import Pruned, Stride
 from tests.support.stores import rows
 from tests.support.work import add, add_many, claim, fail, finish, register
 
@@ -20,7 +21,7 @@ def ids(store: Store) -> list[int]:
     return [id for (id,) in rows(store, "SELECT id FROM job ORDER BY id")]
 
 
-def test_final_jobs_are_kept_for_seven_days(store: Store, clock: FakeClock) -> None:
+def test_final_jobs_are_kept_for_seven_days_and_failed_ones_for_thirty(store: Store, clock: FakeClock) -> None:
     done, failed, cancelled, waiting, held = add_many(store, 5, max_attempts=1)
     finish(store, done)
     fail(store, failed)
@@ -29,10 +30,51 @@ def test_final_jobs_are_kept_for_seven_days(store: Store, clock: FakeClock) -> N
     clock.advance(7 * DAY)
     assert store.history.prune().jobs == 0
     clock.advance(1)
-    assert store.history.prune().jobs == 3
-    assert ids(store) == [waiting, held]
+    assert store.history.prune().jobs == 2
+    assert ids(store) == [failed, waiting, held]
     with pytest.raises(NotFound):
         store.jobs.get(done)
+    clock.advance(23 * DAY)
+    assert store.history.prune().jobs == 1
+    assert ids(store) == [waiting, held]
+
+
+def test_where_there_is_nothing_nothing_is_forgotten(store: Store) -> None:
+    assert store.history.prune() == Pruned(0, 0, 0)
+
+
+def test_an_age_that_is_given_holds_for_failed_jobs_too(store: Store, clock: FakeClock) -> None:
+    fail(store, add(store, max_attempts=1))
+    clock.advance(HOUR)
+    assert store.history.prune(older=MINUTE).jobs == 1
+
+
+@pytest.mark.parametrize("most", [None, 1])
+def test_a_dry_run_says_what_would_be_forgotten_and_forgets_nothing(
+    store: Store, clock: FakeClock, most: int | None
+) -> None:
+    for job in add_many(store, 3):
+        finish(store, job)
+    store.workers.deregister(register(store))
+    clock.advance(HOUR)
+    for job in add_many(store, 3):
+        finish(store, job)
+    before = [rows(store, f"SELECT count(*) FROM {table}") for table in ("job", "run", "event", "worker")]
+    planned = store.history.prune(older=MINUTE, most=most, plan=True)
+    assert [rows(store, f"SELECT count(*) FROM {table}") for table in ("job", "run", "event", "worker")] == before
+    assert planned.jobs == (3 if most is None else 5) and planned.events and planned.workers == 1
+    assert store.history.prune(older=MINUTE, most=most) == planned
+
+
+def test_a_step_looks_at_no_more_rows_than_it_may_wherever_the_old_ones_are(store: Store, clock: FakeClock) -> None:
+    first, *_, last = add_many(store, 100)
+    for job in (first, last):
+        finish(store, job)
+    clock.advance(HOUR)
+    stride = Stride(10)
+    steps = [step.jobs for step in store.history.steps(MINUTE, stride=stride)]
+    assert steps[:10] == [1] * 9 + [2], "eight steps of ten found nothing"
+    assert len(ids(store)) == 98
 
 
 def test_runs_go_with_their_jobs_and_counts_follow(store: Store, clock: FakeClock) -> None:

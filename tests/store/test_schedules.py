@@ -169,6 +169,18 @@ def test_a_declaration_follows_the_code_and_keeps_the_pause(store: Store) -> Non
     assert changed.next_at != first.next_at and changed.paused_at is not None
 
 
+def test_a_time_that_has_come_is_not_lost_by_a_declaration_that_names_the_same_times(
+    store: Store, clock: FakeClock
+) -> None:
+    store.schedules.declare([HOURLY])
+    at = store.schedules.get("report").next_at
+    assert at is not None
+    until(store, clock, at)
+    store.schedules.declare([HOURLY.but(priority=7)])
+    store.tend()
+    assert jobs(store) == [("report", "night", '{"a":1}', at)]
+
+
 def test_an_app_takes_a_name_over_and_hands_change_only_what_is_theirs(store: Store) -> None:
     store.schedules.add(HOURLY)
     assert store.schedules.add(HOURLY.but(queue="other")).queue == "other"

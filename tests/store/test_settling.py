@@ -46,9 +46,9 @@ def test_a_released_job_carries_a_note_to_its_next_holder_and_spends_nothing(sto
 @pytest.mark.parametrize("outcome", [Done("1"), Failed("x"), Released("n"), Snoozed(SECOND)], ids=repr)
 def test_settling_again_with_the_same_token_changes_nothing(store: Store, outcome: Done | Failed) -> None:
     held = claim(store, add(store))
-    store.claims.settle(held, outcome)
+    assert store.claims.settle(held, outcome)
     before = everything(store)
-    store.claims.settle(held, outcome)
+    assert not store.claims.settle(held, outcome)
     assert everything(store) == before
 
 

@@ -226,6 +226,24 @@ def test_below_the_low_water_mark_the_filler_runs_before_its_time(yard: Yard) ->
     assert yard.store.sources.list()[0].filler_status == "ready"
 
 
+@pytest.mark.parametrize("exhausted", [True, False])
+def test_while_as_many_as_the_low_water_mark_are_ready_a_pass_adds_nothing(
+    yard: Yard, clock: FakeClock, exhausted: bool
+) -> None:
+    yard.fill(*"abcde", exhausted=exhausted)
+    for _ in range(3):
+        clock.advance(FILES.every)
+        assert yard.store.sources.has_enough("files")
+        assert yard.fill(*"fghij", exhausted=exhausted).added == 0
+    assert yard.store.sources.list()[0].counts["ready"] == 5
+    claims = yard.crew.exchange(room=4).claims
+    assert len(claims) == 4 and not yard.store.sources.has_enough("files")
+    assert yard.store.sources.list()[0].filler_status == "ready", (
+        "there may be more, although the last pass added nothing"
+    )
+    assert yard.fill(*"fghij").added == 5
+
+
 def test_a_claim_by_hand_counts_against_the_low_water_mark_too(yard: Yard) -> None:
     yard.fill(*"abcde", exhausted=False)
     for _ in range(4):
@@ -259,6 +277,15 @@ def test_a_pass_that_finds_nothing_new_does_not_run_again_at_once(yard: Yard) ->
 def test_a_pass_without_its_claim_adds_nothing(yard: Yard) -> None:
     lost = yard.filler()
     yard.store.orchestrators.bury(yard.crew.workers[0], Dead("signaled", "killed"))
+    with pytest.raises(Stale, match="someone else fills"):
+        yard.add(lost, "a")
+    assert yard.store.jobs.list() == []
+
+
+def test_a_pass_whose_filler_another_has_by_now_adds_nothing(yard: Yard) -> None:
+    lost = yard.filler()
+    yard.store.orchestrators.bury(yard.crew.workers[0], Dead("signaled", "killed"))
+    assert Crew(yard.store, queue="tag").exchange().claims[0].job_id == lost.job_id
     with pytest.raises(Stale, match="someone else fills"):
         yard.add(lost, "a")
     assert yard.store.jobs.list() == []
@@ -418,6 +445,16 @@ def test_the_memory_of_keys_is_bounded_in_number_and_time(
     yard.crew = Crew(yard.store, queue="tag")
     yard.fill()
     assert rows(yard.store, "SELECT count(*) FROM source_memory") == [(0,)]
+
+
+def test_only_sources_that_were_forgotten_are_declared_again(yard: Yard) -> None:
+    other = FILES.but(low=7)
+    yard.store.sources.declare_missing([other])
+    assert yard.source.declared == FILES, "it is known, as somebody else says"
+    yard.store.sources.forget("files")
+    yard.store.sources.declare_missing([other])
+    assert yard.source.declared == other
+    assert yard.filler().job_id == yard.source.filler
 
 
 def test_a_forgotten_source_leaves_nothing_that_waits(yard: Yard) -> None:

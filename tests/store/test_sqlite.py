@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from contextlib import ExitStack
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -15,8 +17,8 @@ from rota.settings import Settings
 from rota.store.open import open_store
 from rota.store.sqlite import clock, database, lock
 from tests.support.eventually import eventually
-from tests.support.processes import line, output, python, say
-from tests.support.stores import make_store, path_of
+from tests.support.processes import LOCK_WITHOUT_QUEUEING, line, output, python, say
+from tests.support.stores import make_store, path_of, rows
 from tests.support.work import add, claim, finish, status
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 FORK = """
+import fcntl
 import os
 store = open_store(sys.argv[1], Settings())
 first = store.jobs.add(NewJob("before the fork")).id
@@ -65,6 +68,18 @@ print(store.database.integrity(), sum(store.queues.list()[0].counts.values()))
 def test_a_forked_child_uses_a_connection_of_its_own(store: Store) -> None:
     with python(FORK, path_of(store)) as program:
         assert output(program) == "ok 102"
+
+
+def test_a_new_file_gives_the_space_of_what_is_forgotten_back_to_the_disk(store: Store) -> None:
+    path = path_of(store)
+    for _ in range(100):
+        finish(store, add(store, payload="x" * 50_000))
+    with store.write():
+        store.database.integrity()
+    store.history.prune(older=0)
+    assert os.path.getsize(path) < 1_000_000
+    assert rows(store, "PRAGMA freelist_count")[0][0] * 4096 < 100_000
+    assert store.database.integrity() == "ok"
 
 
 def test_the_log_stays_bounded_once_a_long_reader_ends_and_claims_go_on_meanwhile(
@@ -120,6 +135,40 @@ def test_who_waits_for_the_write_lock_hears_who_holds_it(store: Store, monkeypat
         say(holder)
         waiting.join(30)
         assert added and len(told) == 1
+
+
+def test_who_waits_behind_a_process_that_waits_for_another_program_hears_of_that_program(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both wait: one for SQLite's own lock with the fair one taken, the other for that."""
+    monkeypatch.setattr(lock, "PATIENCE", 0.2)
+    told: list[str] = []
+    path = path_of(store)
+    with ExitStack() as programs:
+        stranger = programs.enter_context(python(LOCK_WITHOUT_QUEUEING, path))
+        assert line(stranger) == "locked"
+        first = programs.enter_context(python(HOLD, path))
+        eventually(lambda: lock.blocker(path) == stranger.pid)
+        eventually(lambda: not _takes_at_once(f"{path}.lock"))
+        with open_store(path, Settings(), told=told.append) as waiter:
+            waiting = Thread(target=lambda: add(waiter))
+            waiting.start()
+            eventually(lambda: told)
+            say(stranger)
+            assert line(first) == "held"
+            say(first)
+            waiting.join(30)
+        assert f"held by process {stranger.pid} python" in told[0], (told, first.pid)
+
+
+def _takes_at_once(path: str) -> bool:
+    """Whether nobody has the fair lock."""
+    with open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 def test_who_looks_behind_the_lock_hears_of_jobs_before_the_commit_and_others_after_it(

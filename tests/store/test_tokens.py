@@ -10,7 +10,6 @@ from rota.core.access import SCOPES, AccessToken, id_of, secret_text
 from rota.core.errors import BadInput, Conflict, NotFound
 from rota.core.times import MINUTE, SECOND
 from tests.support.stores import rows
-from tests.support.work import register
 
 if TYPE_CHECKING:
     from rota.store.store import Store
@@ -84,13 +83,6 @@ def test_use_is_shown_to_the_minute_and_costs_no_event(store: Store, clock: Fake
     store.tokens.used(first)
     assert store.tokens.get(token.id).last_used_at == clock.now()
     assert [event.facts for event in store.events.newest()] == before
-
-
-def test_a_token_speaks_for_the_workers_that_it_registered(store: Store) -> None:
-    (mine, _), (other, _) = store.tokens.create("a", ["work"]), store.tokens.create("b", ["work"])
-    worker, nobodys = store.workers.register("w", access=mine.id).id, register(store)
-    assert store.tokens.speaks_for(mine, worker) and not store.tokens.speaks_for(other, worker)
-    assert not store.tokens.speaks_for(mine, nobodys) and not store.tokens.speaks_for(mine, "worker-00000000")
 
 
 def test_admin_allows_everything_and_the_others_themselves() -> None:

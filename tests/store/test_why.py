@@ -68,6 +68,16 @@ def test_a_run_far_beyond_the_usual_time_of_its_kind_needs_attention(store: Stor
     assert "it needs attention: that is 1h3m, and none of its kind ended" in store.jobs.why(new)
 
 
+def test_a_run_without_a_kind_is_compared_with_others_without_one(store: Store, clock: FakeClock) -> None:
+    first, hanging = add(store), add(store)
+    taken = claim(store, first)
+    clock.advance(20 * SECOND)
+    store.claims.settle(taken, Done())
+    claim(store, hanging, lease=2 * HOUR)
+    clock.advance(201 * SECOND)
+    assert "that is 3m21s, and others without a kind took 20s at most" in store.jobs.why(hanging)
+
+
 def test_not_due_before_when(store: Store, clock: FakeClock) -> None:
     job = add(store, at=clock.wall() + HOUR)
     assert store.jobs.why(job) == "Job 1 waits for its time: it is due at 2027-01-15T09:00:00Z."

@@ -207,6 +207,20 @@ def test_three_deaths_quarantine_a_job(store: Store, clock: FakeClock) -> None:
     assert "is quarantined: cost 3 workers" in store.jobs.why(job)
 
 
+def test_a_quarantined_job_that_is_retried_may_cost_as_many_workers_as_before(store: Store, clock: FakeClock) -> None:
+    job = add(store, max_attempts=9)
+    for found in (READY, READY, FAILED, READY, READY, FAILED):
+        if status(store, job) == FAILED:
+            store.jobs.retry(job)
+        worker = register(store)
+        claim(store, job, worker, HOUR)
+        clock.advance(1)
+        store.workers.heartbeat(worker)
+        clock.advance(2 * EVERY)
+        store.tend()
+        assert status(store, job) == found
+
+
 def test_deregistering_gives_back_what_is_held_and_keeps_the_history(store: Store) -> None:
     worker, jobs = register(store), [add(store, max_attempts=1), add(store)]
     held = [claim(store, job, worker) for job in jobs]

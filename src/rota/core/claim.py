@@ -29,13 +29,14 @@ MOVES: Moves = {
     (ACTIVE, jobs.DIE): frozenset({EXPIRED}),
 }
 
-TIMEOUT, LAPSE, DEATH, CANCEL, DEREGISTERED, ORPHANED = (
+TIMEOUT, LAPSE, DEATH, CANCEL, DEREGISTERED, ORPHANED, POOL = (
     "timeout",
     "lapse",
     "death",
     "cancel",
     "deregistered",
     "orphaned",
+    "pool",
 )
 
 
@@ -85,7 +86,8 @@ class Run(Record):
 class Captured(Record):
     """Where the code of a run writes what it says, as its `capture_io` named it; `is_live` while its claim lives.
 
-    `is_own` where it named none and rota keeps it, in the folder of captures.
+    `is_own` where it named none and rota keeps it, in the folder of captures. `is_far`: it was named over HTTP, so the
+    paths are left out: nobody here opens a file because a caller of the API named it.
     """
 
     run_id: str
@@ -93,6 +95,7 @@ class Captured(Record):
     stderr_path: str | None
     is_live: bool = False
     is_own: bool = False
+    is_far: bool = False
 
 
 class Done(Record):
@@ -102,11 +105,15 @@ class Done(Record):
 
 
 class Failed(Record):
-    """The handler failed. `again` false means that no further attempt would help."""
+    """The handler failed. `again` false means that no further attempt would help.
+
+    With `put_off` every job of its pool fails, so that the job is not to blame: it spends no attempt and waits so long.
+    """
 
     error: str
     again: bool = True
     reason: str | None = None
+    put_off: Duration = 0
 
 
 class Snoozed(Record):
@@ -117,7 +124,10 @@ class Snoozed(Record):
 
 
 class Released(Record):
-    """Given back unfinished, with a note for the next holder. Spends no attempt."""
+    """Given back unfinished, with a note for the next holder. Spends no attempt.
+
+    With the reason `kind` its worker does not know jobs of this kind: it is set aside until one that does is there.
+    """
 
     note: str | None = None
     reason: str | None = None
@@ -156,9 +166,10 @@ if TYPE_CHECKING:
 
 
 class End(Record):
-    """What an ending means: the verb of the move, the final state or None to rest, and what is written down.
+    """What an ending means: the verb of the move, the state that follows or None to rest, and what is written down.
 
-    `alone`: whether the next run has a worker for itself; None leaves that as it was.
+    `blocked_on` and `unknown`: what it waits for where that state is `blocked`, and for how long at most. `alone`:
+    whether the next run has a worker for itself; None leaves that as it was.
     """
 
     verb: str
@@ -173,6 +184,8 @@ class End(Record):
     lapsed: int = 0
     leaves_run: bool = True
     alone: bool | None = False
+    blocked_on: str | None = None
+    unknown: Duration = 0
 
 
 def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
@@ -181,12 +194,17 @@ def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
     match ending:
         case Done(result):
             return End(jobs.FINISH, jobs.DONE, result=result)
-        case Failed(error, again, reason):
+        case Failed(error, again, reason, put_off):
+            if put_off:
+                return End(jobs.FAIL, spent=0, delay=put_off, reason=POOL, error=error)
             if again and left:
                 return End(jobs.FAIL, delay=backoff.delay(job.attempts + 1, chance), reason=reason, error=error)
             return End(jobs.FAIL, jobs.FAILED, reason=reason, error=error)
         case Snoozed(delay, note):
             return End(jobs.SNOOZE, spent=0, delay=delay, note=note)
+        case Released(note, jobs.UNKNOWN_KIND):
+            aside = End(jobs.RELEASE, jobs.BLOCKED, blocked_on=jobs.UNKNOWN_KIND, unknown=backoff.unknown)
+            return aside.but(spent=0, note=note, reason=jobs.UNKNOWN_KIND, leaves_run=False, alone=None)
         case Released(note, reason):
             return End(jobs.RELEASE, spent=0, note=note, reason=reason, alone=None)
         case Returned():

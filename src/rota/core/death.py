@@ -20,7 +20,7 @@ _OWN = {EXIT_SETUP_FAILED: SETUP_FAILED, EXIT_TOO_MANY_ERRORS: TOO_MANY_ERRORS, 
 
 
 class Exit(Record):
-    """What the system said of the process."""
+    """What the system said of the process; neither code nor signal where somebody else has reaped it."""
 
     code: int | None
     signal: int | None
@@ -33,7 +33,9 @@ class Exit(Record):
 
     @property
     def text(self) -> str:
-        return f"ended by signal {self.signal}" if self.signal is not None else f"exited with code {self.code}"
+        if self.signal is not None:
+            return f"ended by signal {self.signal}"
+        return "gone, exit code unknown" if self.code is None else f"exited with code {self.code}"
 
 
 class Charge(Record):

@@ -17,6 +17,10 @@ class StoreFull(StoreError):
     """No room on the disk; nothing was acknowledged, and it works again when there is room."""
 
 
+class Replaced(StoreError):
+    """Another database has taken the place of the one that is open, which nobody will ever see again."""
+
+
 class StoreAway(StoreError):
     """The database is out of reach; nothing was changed, and it works again when the database is back."""
 
@@ -81,6 +85,10 @@ class Refused(RotaError):
     """Not now (exit code 6): paused, nothing ready, a limit reached, not running."""
 
     exit_code = 6
+
+
+class Denied(Refused):
+    """The caller may not do this: it is another's, or the caller's access token does not allow it."""
 
 
 class QueueFull(Refused):

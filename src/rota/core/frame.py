@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rota.core.jsontext import encoder
+from rota.core.jsontext import encoder, has_escaped_half
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +78,7 @@ class Decoder:
 
 
 def parse(line: bytes) -> Frame | None:
-    """One line as a frame; None when it is none."""
+    """One line as a frame; None when it is none. Half of a surrogate pair becomes a question mark."""
     kind, _, body = line.partition(b"|")
     name = _KINDS.get(kind)
     if name is None or len(line) > (LARGEST_REPORT if name in DROPPABLE else LARGEST):
@@ -88,6 +88,8 @@ def parse(line: bytes) -> Frame | None:
         value, end = _decoder.raw_decode(text) if text.startswith("{") else (None, -1)
         if end != len(text):  # there is space around it, or it is wrong
             value = _decoder.decode(text)
+        if has_escaped_half(text):
+            value = json.loads(_encode(value).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
     return Frame(name, value) if isinstance(value, dict) else None

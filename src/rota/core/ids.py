@@ -5,6 +5,8 @@ from __future__ import annotations
 from rota.core.errors import BadInput
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+MOST_ID = (1 << 63) - 1
+MOST = 1_000_000_000  # of anything that is counted
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 
 
@@ -32,6 +34,13 @@ def token_of(run_id: str) -> int:
 def worker_id(entropy: bytes) -> str:
     """A worker id made of at least six random bytes."""
     return f"worker-{base36(int.from_bytes(entropy, 'big') % 36**8)}"
+
+
+def whole(what: str, value: object, least: int, most: int) -> int:
+    """A whole number within these bounds, or what is wrong with it."""
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return value
+    raise BadInput(f"{what} must be a whole number from {least:,} to {most:,}, not {value!r:.40}")
 
 
 def job_id(text: str) -> int:

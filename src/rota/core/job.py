@@ -18,18 +18,21 @@ STATES = (BLOCKED, SCHEDULED, READY, ACTIVE, DONE, FAILED, CANCELLED)
 WAITING = (BLOCKED, SCHEDULED, READY)
 FINAL = (DONE, FAILED, CANCELLED)
 
-DEPENDENCY, LIMIT = "dependency", "limit"
-BLOCKERS = (DEPENDENCY, LIMIT)
+DEPENDENCY, LIMIT, UNKNOWN_KIND = "dependency", "limit", "kind"
+BLOCKERS = (DEPENDENCY, LIMIT, UNKNOWN_KIND)
 
 ADD, UNBLOCK, BLOCK, DUE, CLAIM = "add", "unblock", "block", "due", "claim"
 FINISH, FAIL, SNOOZE, RELEASE, EXPIRE, DIE = "finish", "fail", "snooze", "release", "expire", "die"
 CANCEL, FORCE, RETRY, DEBOUNCE = "cancel", "force", "retry", "debounce"
 UNTIL_DONE, UNTIL_FINAL = "done", "final"
 UNTIL = (UNTIL_DONE, UNTIL_FINAL)
+UNIQUE_WAITING, UNIQUE_ACTIVE = "waiting", "active"
+UNIQUE = (UNIQUE_WAITING, UNIQUE_ACTIVE)
 
 MOVES: Moves = {
     (None, ADD): frozenset({BLOCKED, SCHEDULED, READY}),
     (BLOCKED, UNBLOCK): frozenset({SCHEDULED, READY, BLOCKED}),
+    (BLOCKED, FAIL): frozenset({FAILED}),
     (SCHEDULED, BLOCK): frozenset({BLOCKED}),
     (READY, BLOCK): frozenset({BLOCKED}),
     (SCHEDULED, DUE): frozenset({READY, BLOCKED}),
@@ -54,9 +57,11 @@ class NewJob(Record):
     """What a caller says of a job. `payload` is anything JSON can hold; `at` is a time of the wall clock.
 
     It waits for the jobs `after` it, and for those before it in the same call that it `follows` by their places from 0,
-    `until` they are done, or only final. With `debounce`, adding its key again while it waits replaces its payload and
-    puts it off by so long, `at_most` so long in all; both may be texts such as "5s". `trace` is the trace that it is
-    part of, as a W3C `traceparent`.
+    `until` they are done, or only final. Adding a `key` again answers with the job that has it for as long as its row
+    exists; with `unique` only while that job is `waiting`, or until it is no longer `active` either: then the key goes
+    to the new job. With `debounce`, adding its key again while it waits replaces its payload and puts it off by so
+    long, `at_most` so long in all; both may be texts such as "5s". `trace` is the trace that it is part of, as a W3C
+    `traceparent`.
     """
 
     title: str
@@ -76,6 +81,13 @@ class NewJob(Record):
     until: str = UNTIL_DONE
     debounce: Duration | str | None = None
     at_most: Duration | str | None = None
+    unique: str | None = None
+
+    def meets(self, status: str) -> bool:
+        """Whether the job that has its key, in this state, stands for it; otherwise the key goes to a new job."""
+        if self.unique == UNIQUE_WAITING or self.debounce is not None:
+            return status in WAITING
+        return self.unique is None or status not in FINAL
 
     @property
     def is_plain(self) -> bool:

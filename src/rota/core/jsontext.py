@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _INFINITE = float("inf")
+DEEPEST = 60  # levels; a request to the API may have 64, and has room for such a value within its own
+_LONGEST_NUMBER = 308  # digits: a longer one may be beyond what a float can hold
+_UNREAD = object()
 quote: Callable[[str], str] = encode_basestring
 _made: list[Callable[[object], str]] = []
 
@@ -52,16 +55,69 @@ def _escaped(line: str, ascii_only: bool) -> Iterator[str]:
 
 def decode(text: str) -> Any:
     """The value of a JSON text, by the scanner in C without the package around it; what is none is a ValueError."""
-    if _scan is not None:
+    return _decoded(text, _scan, _Reading)
+
+
+def sound(text: str, value: Any = _UNREAD) -> Any:
+    """The value of a JSON text that every reader takes; a ValueError says why this is none.
+
+    Its numbers are finite, its texts are Unicode, and it has at most `DEEPEST` levels: other numbers are no JSON, `jq`
+    and others read no half of a surrogate pair, and each reader has its own limit of levels. `value`: what an encoder
+    made the text of, which spares reading it.
+    """
+    try:
+        if value is _UNREAD or len(text) > _LONGEST_NUMBER:
+            value = _decoded(text, _scan_sound, _Sound)
+    except RecursionError:
+        raise ValueError(f"it is nested too deeply: at most {DEEPEST} levels") from None
+    if text.count("[") + text.count("{") > DEEPEST and _levels(value) > DEEPEST:
+        raise ValueError(f"it is nested too deeply: at most {DEEPEST} levels")
+    try:
+        if not text.isascii():
+            text.encode()
+        if has_escaped_half(text):
+            compact(value).encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text in it is not Unicode: it has half of a surrogate pair") from None
+    return value
+
+
+def has_escaped_half(text: str) -> bool:
+    """Whether a JSON text has escapes of surrogates: mostly pairs, each of which is a letter."""
+    return "\\ud" in text or "\\uD" in text
+
+
+def is_sound(text: str) -> bool:
+    """Whether every reader takes this JSON text."""
+    try:
+        sound(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _levels(value: object) -> int:
+    """How deeply lists and dicts are nested."""
+    level, found = [value], 0
+    while level := [each for each in level if isinstance(each, list | tuple | dict)]:
+        level = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+        found += 1
+    return found
+
+
+def _decoded(text: str, scan: Callable[[str, int], tuple[Any, int]] | None, reading: type[_Reading]) -> Any:
+    if scan is not None:
         try:
-            value, end = _scan(text, 0)
+            value, end = scan(text, 0)
             if end == len(text):
                 return value
         except (StopIteration, SystemError):  # how it fails while `json`, which has its error, is not loaded
             pass
     from json import loads
 
-    return loads(text)
+    return loads(
+        text, parse_float=reading.parse_float, parse_int=reading.parse_int, parse_constant=reading.parse_constant
+    )
 
 
 class _Reading:
@@ -69,11 +125,39 @@ class _Reading:
 
     strict = True
     object_hook = object_pairs_hook = None
-    parse_float, parse_int, parse_constant = float, int, float
+    parse_float: Callable[[str], Any] = float
+    parse_int: Callable[[str], Any] = int
+    parse_constant: Callable[[str], Any] = float
     memo = None
 
 
-_scan: Callable[[str, int], tuple[Any, int]] | None = None if _make_scanner is None else _make_scanner(_Reading)  # type: ignore[arg-type]
+def _finite(text: str) -> float:
+    if (value := float(text)) in (_INFINITE, -_INFINITE):
+        raise ValueError(f"{text:.40} is out of range: a number is at most 1.797e308")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER:
+        _finite(text)
+    return int(text)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+class _Sound(_Reading):
+    """The same, but for numbers that are not finite."""
+
+    parse_float, parse_int, parse_constant = staticmethod(_finite), staticmethod(_whole), staticmethod(_refuse)
+
+
+def _scanner(reading: type[_Reading]) -> Callable[[str, int], tuple[Any, int]] | None:
+    return None if _make_scanner is None else _make_scanner(reading)  # type: ignore[arg-type]
+
+
+_scan, _scan_sound = _scanner(_Reading), _scanner(_Sound)
 
 
 def compact(value: object) -> str:

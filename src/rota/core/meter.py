@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from rota.core.times import MILLISECOND, MINUTE, SECOND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.times import Duration
+
+RUN, PICKUP = "run", "pickup"
 
 BOUNDS = (
     *(n * MILLISECOND for n in (1, 5, 10, 50, 100, 250, 500)),
@@ -12,7 +20,12 @@ BOUNDS = (
 BEYOND = len(BOUNDS)
 
 
+def bucket(duration: Duration) -> int:
+    """In which bucket a duration falls: the first bound that it does not exceed, or one beyond."""
+    return bisect_left(BOUNDS, duration)
+
+
 def bucket_sql(duration: str) -> str:
-    """SQL that says in which bucket a duration falls: the first bound that it does not exceed, or one beyond."""
+    """The same in SQL, for the migration that counts the runs there were."""
     cases = " ".join(f"WHEN {duration} <= {bound} THEN {place}" for place, bound in enumerate(BOUNDS))
     return f"CASE {cases} ELSE {BEYOND} END"

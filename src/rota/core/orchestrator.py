@@ -27,7 +27,7 @@ RENEW_EVERY: Duration = 4 * SECOND
 TELL_AFTER: Duration = 10 * SECOND
 END_AFTER: Duration = 12 * SECOND
 DRAIN = "drain"
-LATE = "late"
+LATE, KILLED = "late", "killed"
 HELD, LOST, ENDED = "held", "lost", "ended"
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ALL, DEFAULT = "*", "default"
 BREAKER = "breaker"
 _PERIODS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
-_BURST = 50 * MILLISECOND
+_BURST = 100 * MILLISECOND
 
 
 class Queue(Record):
@@ -45,8 +45,11 @@ class Queue(Record):
 
     @property
     def is_one_by_one(self) -> bool:
-        """Whether a worker gets one job of it at a time, never a window: an unstarted one would use up a limit."""
-        return self.is_limited or self.per_key is not None or self.fence == "end"
+        """Whether a worker gets one job of it at a time, never a window: an unstarted one would use up a limit.
+
+        A rate counts claims, not running jobs, so a rate alone does not force it.
+        """
+        return self.concurrency is not None or self.per_key is not None or self.fence == "end"
 
 
 class Allowance(Record):
@@ -58,7 +61,7 @@ class Allowance(Record):
 
 
 def parse_rate(text: str) -> Duration:
-    """`10/m` as the time between two claims: a rate is spread evenly, so that no window ever sees more than it."""
+    """Parse `10/m` into the time between two claims: a rate is spread evenly over its period."""
     count, slash, unit = text.partition("/")
     if not (slash and count.isascii() and count.isdigit() and len(count) < 19 and int(count) and unit in _PERIODS):
         raise BadInput(f"{text!r} is not a rate: write for example 10/m; per s, m, h or d")
@@ -66,13 +69,17 @@ def parse_rate(text: str) -> Duration:
 
 
 def allow(queue: Queue, running: int, want: int, now: Instant) -> Allowance:
-    """How many of `want` claims the queue's limits allow now."""
+    """How many of `want` claims the queue's limits allow now.
+
+    Any stretch of time sees at most its share of the rate, what the rate allows in 100 ms, and one claim more.
+    """
     granted, limit, next_at = want, None, queue.rate_next_at
     if queue.concurrency is not None and queue.concurrency - running < granted:
         granted, limit = max(0, queue.concurrency - running), "concurrency"
     if queue.rate is not None and granted:
         every = parse_rate(queue.rate)
-        start = max(next_at, now - _BURST // every * every)
+        # A claim that comes late keeps its place, or lateness would slow the rate; an idle queue saves up no more.
+        start = next_at if now - next_at <= _BURST else now - _BURST // every * every
         room = 0 if start > now else 1 + (now - start) // every
         if room < granted:
             granted, limit = room, "rate"

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
+from rota.core import job as jobs
 from rota.core.claim import Done, Failed, Released, Snoozed
-from rota.core.jsontext import encoder
+from rota.core.jsontext import encode, encoder, sound
 from rota.core.record import Record
 from rota.core.times import DAY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota.core.claim import Outcome
 
 LARGEST_RESULT = 256 * 1024
+LOST_OUTCOME = "its outcome was lost: something else wrote into the worker's frame socket"
 MOST_AT_ONCE = 1000
 LONGEST_ERROR, LONGEST_NOTE = 16_384, 10_000
+LONGEST_NAME = 200
 LONGEST_SNOOZE = 3650 * DAY
 _encode = encoder()
 
@@ -51,6 +55,8 @@ def _told(outcome: Outcome) -> dict[str, Any]:
             return {"outcome": "failed", "error": error[:LONGEST_ERROR], "again": again, "reason": reason}
         case Snoozed(delay, note):
             return {"outcome": "snoozed", "delay": delay, "note": note and note[:LONGEST_NOTE]}
+        case Released(note, jobs.UNKNOWN_KIND):
+            return {"outcome": "released", "reason": jobs.UNKNOWN_KIND, "note": note and note[:LONGEST_NOTE]}
         case Released(note):
             return {"outcome": "released", "note": note and note[:LONGEST_NOTE]}
         case _:
@@ -66,7 +72,7 @@ def outcome(body: dict[str, Any]) -> Outcome:
         case {"outcome": "snoozed", "delay": int(delay)}:
             return Snoozed(min(max(1, delay), LONGEST_SNOOZE), note)
         case {"outcome": "released"}:
-            return Released(note)
+            return Released(note, jobs.UNKNOWN_KIND if body.get("reason") == jobs.UNKNOWN_KIND else None)
         case {"outcome": "failed"}:
             error, again = _text(body.get("error"), LONGEST_ERROR), body.get("again")
             reason = _text(body.get("reason"), LONGEST_NOTE)
@@ -78,7 +84,12 @@ def outcome(body: dict[str, Any]) -> Outcome:
 def kinds(value: object) -> Kinds:
     """The kinds that a HELLO frame names: a list of them, or true for all."""
     names = value if isinstance(value, list) else []
-    return Kinds(frozenset(name for name in names if isinstance(name, str)), value is True)
+    return Kinds(frozenset(name for name in names if _is_name(name)), value is True)
+
+
+def kinds_json(known: Kinds) -> str:
+    """The same as a list, or true for all, in JSON."""
+    return encode(True if known.every else sorted(known.names))
 
 
 def concurrency(body: dict[str, Any]) -> int:
@@ -91,6 +102,19 @@ def tokens(body: dict[str, Any]) -> set[int]:
     """The tokens that a RETURNED frame names."""
     named = body.get("tokens")
     return {token for token in named if isinstance(token, int)} if isinstance(named, list) else set()
+
+
+def named(body: dict[str, Any]) -> set[int] | None:
+    """The tokens that a HEALTH frame says are in hand; None when it does not say."""
+    told = body.get("in_hand")
+    if isinstance(told, list):
+        return {token for token in told if isinstance(token, int)}
+    return set() if "current_job" in body and body["current_job"] is None else None
+
+
+def before(which: object, order: Sequence[int]) -> int:
+    """How many come before this one, in the order in which they run; none when it is not among them."""
+    return order.index(which) if isinstance(which, int) and which in order else 0
 
 
 def seconds(body: dict[str, Any]) -> float | None:
@@ -108,7 +132,7 @@ def progress(body: dict[str, Any]) -> dict[str, object]:
 
 def metrics(body: dict[str, Any]) -> dict[str, object]:
     """What a HEALTH frame tells beyond what every one does; as much of it as is small and simple."""
-    known = ("component_id", "status", "current_job", "recover_for_s")
+    known = ("component_id", "status", "current_job", "in_hand", "recover_for_s")
     kept = {name[:40]: value for name, value in body.items() if name not in known and _is_number(value)}
     return dict(list(kept.items())[:20])
 
@@ -117,6 +141,10 @@ def checkpoint(body: dict[str, Any]) -> str | None:
     """What a CHECKPOINT frame wants the next attempt to know, as JSON; None when it is none, or too large."""
     text = body.get("checkpoint")
     return text if isinstance(text, str) and isinstance(_done(text), Done) else None
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_NAME and _text(value, LONGEST_NAME) == value
 
 
 def _is_number(value: object) -> bool:
@@ -129,9 +157,9 @@ def _done(result: object) -> Outcome:
     if not isinstance(result, str) or len(result.encode("utf-8", "replace")) > LARGEST_RESULT:
         return Failed(f"the result is not text of at most {LARGEST_RESULT:,} bytes", again=False)
     try:
-        json.loads(result)
-    except (ValueError, RecursionError):
-        return Failed("the result is not JSON", again=False)
+        sound(result)
+    except ValueError as problem:
+        return Failed(f"the result is not JSON: {problem}", again=False)
     return Done(result)
 
 

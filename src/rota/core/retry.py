@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.core.record import Record
-from rota.core.times import MINUTE, SECOND
+from rota.core.times import HOUR, MINUTE, SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,10 +11,14 @@ if TYPE_CHECKING:
 
 
 class Backoff(Record):
-    """Doubled with each attempt up to a cap, with full jitter, so that jobs that failed together return apart."""
+    """Doubled with each attempt up to a cap, with full jitter, so that jobs that failed together return apart.
+
+    `unknown` is how long a job waits for a worker that knows its kind, until it has failed.
+    """
 
     first: Duration = 2 * SECOND
     most: Duration = 10 * MINUTE
+    unknown: Duration = HOUR
 
     def delay(self, attempt: int, chance: float) -> Duration:
         """The wait after the `attempt`-th failure; `chance` is drawn from 0 up to 1."""

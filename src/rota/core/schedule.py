@@ -139,7 +139,7 @@ def _ticks(cron: str, timezone: str, start: Instant, back: bool = False) -> Iter
     except (CronSimError, ValueError) as problem:  # a number of thousands of digits is the latter
         raise BadInput(
             f"{cron!r:.200} is not a cron expression ({str(problem).lower()}): write five fields, minute, hour, day,"
-            " month and weekday, such as '*/5 * * * *' or '0 9 * * MON-FRI'"
+            " month and weekday, or six with seconds before them, such as '*/5 * * * *' or '0 9 * * MON-FRI'"
         ) from None
 
     def instant(found: datetime) -> Instant:

@@ -23,6 +23,7 @@ MOVES: Moves = {
     (STARTING, STOP): frozenset({STOPPING}),
     (UP, STOP): frozenset({STOPPING}),
     (STOPPING, GONE): frozenset({EMPTY}),
+    (STOPPING, DIE): frozenset({BACKOFF, EMPTY, FAILED}),
     (STARTING, DIE): frozenset({BACKOFF, EMPTY, FAILED}),
     (UP, DIE): frozenset({BACKOFF, EMPTY, FAILED}),
     (BACKOFF, CANCEL): frozenset({EMPTY}),

@@ -15,7 +15,9 @@ DAY = 24 * HOUR
 
 _UNITS = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_LONGEST = 36_500 * DAY
+LONGEST: Duration = 36_500 * DAY
+FIRST: Instant = -62_135_596_800 * SECOND  # of the years that have four digits
+LAST: Instant = 253_402_300_800 * SECOND - 1
 
 
 def parse_duration(text: str, bare: Duration | None = None) -> Duration:
@@ -30,8 +32,8 @@ def parse_duration(text: str, bare: Duration | None = None) -> Duration:
         if not number or size is None or number.count(".") > 1 or number == ".":
             raise _bad_duration(text, bare)
         amount = float(number) * size
-        if total + amount > _LONGEST:
-            raise BadInput(f"{text!r} is too long: at most {_LONGEST // DAY} days")
+        if total + amount > LONGEST:
+            raise BadInput(f"{text!r} is too long: at most {LONGEST // DAY} days")
         total += round(amount)
     return total
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rota.core import job as jobs
 from rota.core.errors import BadInput, NotFound, QueueFull
-from rota.core.ids import queue_name
+from rota.core.ids import MOST, MOST_ID, queue_name, whole
 from rota.core.job import NewJob as NewJob
 from rota.core.job import is_open, put_off, rest
 from rota.core.source import KIND
-from rota.core.times import parse_duration
+from rota.core.times import FIRST, LAST, LONGEST, parse_duration
 from rota.store import flow, hold
 from rota.store.rows import to_job, to_queue
 
@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rota.core.job import Job
     from rota.core.queue import Queue
     from rota.core.times import Instant
     from rota.store.rows import Row
@@ -41,19 +42,34 @@ def checked(new: NewJob) -> NewJob:
         raise BadInput(f"{new.kind!r} is no kind for a job: those that begin with {KIND} are rota's own")
     if new.key == "" or new.limit_key == "":
         raise BadInput("a key may not be empty: leave it out instead")
-    if not -_LARGEST_PRIORITY <= new.priority < _LARGEST_PRIORITY:
-        raise BadInput(f"priority {new.priority} is out of range: a whole number of at most 31 bits")
-    if new.max_attempts is not None and new.max_attempts < 1:
-        raise BadInput(f"max_attempts must be at least 1, not {new.max_attempts}")
-    if new.timeout is not None and new.timeout <= 0:
-        raise BadInput("a time-out must be longer than nothing: leave it out for none")
+    whole("priority", new.priority, -_LARGEST_PRIORITY, _LARGEST_PRIORITY - 1)
+    if new.max_attempts is not None:
+        whole("max_attempts", new.max_attempts, 1, MOST)
+    if new.timeout is not None:
+        whole("a time-out in microseconds", new.timeout, 1, LONGEST)
+    if new.at is not None:
+        whole("at, in microseconds since 1970,", new.at, FIRST, LAST)
+    for id in (*new.after, *new.follows, *(() if new.parent is None else (new.parent,))):
+        whole("a job's id or place", id, 0, MOST_ID)
     if new.until not in jobs.UNTIL:
         raise BadInput(f"until is one of {', '.join(jobs.UNTIL)}, not {new.until!r}")
     if new.debounce is not None or new.at_most is not None:
         new = _debounced(new)
+    _check_unique(new)
     if new.trace is not None and not is_trace(new.trace):
         raise BadInput(f"{new.trace[:60]!r} is no traceparent: write it as W3C does, 00-32 digits-16 digits-01")
     return new
+
+
+def _check_unique(new: NewJob) -> None:
+    if new.unique is None:
+        return
+    if new.unique not in jobs.UNIQUE:
+        raise BadInput(f"unique must be one of {', '.join(jobs.UNIQUE)}, not {new.unique!r}")
+    if new.key is None:
+        raise BadInput("unique needs a key: it says which earlier job of that key stands for a new one")
+    if new.debounce is not None:
+        raise BadInput("leave out unique: with debounce the key goes to a new job once the last one no longer waits")
 
 
 def _check_name(what: str, text: str | None) -> None:
@@ -71,8 +87,9 @@ def _debounced(new: NewJob) -> NewJob:
         raise BadInput("debounce sets when the job is due: leave out at, after and follows")
     told = {name: getattr(new, name) for name in ("debounce", "at_most")}
     read = {name: parse_duration(each) if isinstance(each, str) else each for name, each in told.items()}
-    if any(each is not None and each <= 0 for each in read.values()):
-        raise BadInput("debounce and at_most must be longer than nothing, such as 5s")
+    for name, each in read.items():
+        if each is not None:
+            whole(f"{name} in microseconds", each, 1, LONGEST)
     return new.but(**read)
 
 
@@ -104,6 +121,7 @@ class Addition:
         self._prepare_queues(wanted)
         hold.all_jobs(self._tx, (needed for new in wanted for needed in new.after))
         if self._tx.lent:
+            _refuse_in_a_callers_transaction(wanted)
             self._refuse_to_wait_for_others({id for new in wanted for id in new.after})
         ids = self._tx.draw_many("job", len(wanted)) if wanted else []
         if all(new.is_plain for new in wanted):
@@ -120,11 +138,11 @@ class Addition:
     def _add_one(self, id: int, new: NewJob, payload: str | None) -> int:
         """The job's id: the one drawn for it, or that of the job that has its key."""
         known = self._known(new)
-        if known is None or (new.debounce is not None and not self._put_off(known, new, payload)):
+        if known is None or not self._stands_for(known, new, payload):
             self._place(id, new, payload)
             return id
-        self._met.add(known)
-        return known
+        self._met.add(known.id)
+        return known.id
 
     def _behind(self, new: NewJob, place: int, ids: Sequence[int]) -> NewJob:
         """The same, after the jobs of this call that it follows; those that were there before are held still."""
@@ -142,23 +160,28 @@ class Addition:
             hold.all_jobs(self._tx, met)
         return new.but(after=(*new.after, *found))
 
-    def _put_off(self, id: int, new: NewJob, payload: str | None) -> bool:
-        """Let the job that has this key wait on with the new payload; false if it runs or is over: the key goes on."""
-        if self._tx.lent:
-            raise BadInput("debounce and a connection of yours do not go together: others would wait for your commit")
-        row = self._tx.one("job.lock", id=id)
+    def _stands_for(self, known: Job, new: NewJob, payload: str | None) -> bool:
+        """Whether the job that has this key is the one that is meant; if it is not, it has lost the key."""
+        if new.debounce is None and new.meets(known.status):  # the usual case, which locks nothing
+            return True
+        row = self._tx.one("job.lock", id=known.id)
         job = to_job(row) if row is not None else None
-        if job is None or job.status not in jobs.WAITING:
-            self._tx.execute("job.drop_key", id=id)
+        if job is None or not new.meets(job.status):
+            self._tx.execute("job.drop_key", id=known.id)
             return False
+        if new.debounce is not None:
+            self._put_off(job, new, payload)
+        return True
+
+    def _put_off(self, job: Job, new: NewJob, payload: str | None) -> None:
+        """Let the job that has this key wait on with the new payload."""
         due_at = _due_at(new, job.created_at, self._tx.now)
         status, blocked_on = flow.resting(self._tx, job, due_at)
         told = {"title": new.title, "payload": payload, "due_at": due_at, "status": status, "blocked_on": blocked_on}
-        self._tx.execute("job.put_off", id=id, **told)
-        self._tx.moved(jobs.DEBOUNCE, job.queue, job.status, status, [id])
+        self._tx.execute("job.put_off", id=job.id, **told)
+        self._tx.moved(jobs.DEBOUNCE, job.queue, job.status, status, [job.id])
         self._tx.something_to_claim = True
         flow.left(self._tx, job.queue, job.limit_key, job.status, status)
-        return True
 
     def _place_plain(self, ids: Sequence[int], wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> None:
         """Jobs that are simply ready, as most are: in bulk, this is what takes the time."""
@@ -246,12 +269,17 @@ class Addition:
         self._admitted[place] += 1
         return self._admitted[place] <= per_key
 
-    def _known(self, new: NewJob) -> int | None:
+    def _known(self, new: NewJob) -> Job | None:
         if new.key is None:
             return None
         self._write()
         row = self._tx.one("job.by_key", queue=new.queue, key=new.key)
-        return None if row is None else to_job(row).id
+        return None if row is None else to_job(row)
+
+    def _adds(self, new: NewJob) -> bool:
+        """Whether there will be one job more."""
+        known = self._known(new)
+        return known is None or not new.meets(known.status)
 
     def _write(self) -> None:
         if self._rows:
@@ -278,7 +306,7 @@ class Addition:
                     self._tx.tell("queue", "make", name)
             elif (depth := queue.max_depth) is not None:
                 waiting = self._tx.count(name, *jobs.WAITING)
-                if waiting + sum(new.queue == name and self._known(new) is None for new in wanted) > depth:
+                if waiting + sum(new.queue == name and self._adds(new) for new in wanted) > depth:
                     raise QueueFull(f"queue {name} is full: {waiting} jobs wait, at most {depth} may")
 
     def _queue(self, name: str) -> Queue | None:
@@ -286,6 +314,14 @@ class Addition:
             return hold.queue(self._tx, name)
         row = self._tx.one("queue.get", queue=name)
         return to_queue(row) if row else None
+
+
+def _refuse_in_a_callers_transaction(wanted: Sequence[NewJob]) -> None:
+    """Taking the key from a job that runs would keep whoever settles it waiting for the caller's commit."""
+    for new in wanted:
+        if new.key is not None and (new.debounce is not None or new.unique == jobs.UNIQUE_WAITING):
+            what = "debounce" if new.debounce is not None else "unique='waiting'"
+            raise BadInput(f"{what} and a connection of yours do not go together: others would wait for your commit")
 
 
 def _due_at(new: NewJob, created_at: Instant, now: Instant) -> Instant:

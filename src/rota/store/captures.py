@@ -7,7 +7,7 @@ import os
 import stat
 
 from rota.core.capture import ERR, OUT
-from rota.core.errors import NotFound, RotaError
+from rota.core.errors import Denied, NotFound, RotaError
 from rota.store.host import host_id
 
 TYPE_CHECKING = False
@@ -62,10 +62,22 @@ def _entered(folder: str) -> int:
 
 def path_of(captured: Captured, stream: str) -> str:
     """Where a run writes its `transcript` or its `stderr`."""
+    _refuse_far(captured)
     path: str | None = getattr(captured, f"{stream}_path")
     if path is None:
         raise NotFound(f"{captured.run_id} did not say where it writes its {stream}: its capture_io names that")
     return path
+
+
+def _refuse_far(captured: Captured) -> None:
+    if captured.is_far:
+        raise Denied(f"{captured.run_id} said over HTTP where it writes: a file that was named there is read by nobody")
+
+
+def path_so_far(captured: Captured, stream: str) -> str | None:
+    """The same; None as long as a live run may still name it."""
+    is_open = captured.is_live and not captured.is_far and getattr(captured, f"{stream}_path") is None
+    return None if is_open else path_of(captured, stream)
 
 
 def missing(captured: Captured, stream: str, path: str | None) -> NotFound:
@@ -74,21 +86,22 @@ def missing(captured: Captured, stream: str, path: str | None) -> NotFound:
     return NotFound(f"{path}, the {stream} of {captured.run_id}, {when}")
 
 
-def refuse_elsewhere(store: Store, job: int, captured: Captured) -> tuple[str, str | None] | None:
-    """Refuse a run of another host: files are read where they were written. Else this host's name for it.
+def refuse_elsewhere(store: Store, job: int, captured: Captured) -> str | None:
+    """Refuse a run of another host: files are read where they were written. Else the name of this host.
 
-    With it the token that spoke for its worker; None when nobody knows where it was.
+    None when nobody knows any more where it was.
     """
+    _refuse_far(captured)
     worker = store.jobs.get(job).worker_id if captured.is_live else store.claims.run(captured.run_id).worker_id
     place = store.workers.place(worker or "")
     if place is None:
         return None
-    host, hostname, access = place
+    host, hostname = place
     if host != host_id():
         raise NotFound(
             f"{captured.run_id} was on {hostname}: what it wrote is there, and `rota logs {job}` shows it there"
         )
-    return hostname, access
+    return hostname
 
 
 def _opened(path: str, own: bool) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core.claim import Captured, Lapsed, Released
-from rota.core.errors import BadInput, Conflict, Contended, NotFound, NothingReady, Refused, RotaError, Stale
-from rota.core.ids import run_id, token_of
+from rota.core.errors import Conflict, Contended, NotFound, NothingReady, Refused, RotaError, Stale
+from rota.core.ids import run_id, token_of, whole
 from rota.core.queue import allow
 from rota.core.source import is_internal
-from rota.core.times import format_instant
-from rota.store import ending, flow, hold, sourced, tend
+from rota.core.times import LONGEST, format_instant
+from rota.store import ending, flow, hold, owners, sourced, tend
 from rota.store.again import again
 from rota.store.refusals import counted
 from rota.store.rows import to_claim, to_job, to_run
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.core.claim import Claim, Outcome, Run
-    from rota.core.job import Job
+    from rota.core.job import Job, Needed
     from rota.core.queue import Allowance, Queue
     from rota.core.times import Duration
+    from rota.store.rows import Row
     from rota.store.store import Store
     from rota.store.transaction import Transaction
 
@@ -82,6 +83,7 @@ class Claims:
     def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
         """Extend a live lease, never shortening it; a lapsed one is lost. A seen worker's is renewed without asking."""
         with self._store.write() as tx:
+            owners.claim(self._store, claim.job_id, claim.token)
             job = flow.job_of(tx, claim.job_id)
             until = claims.renewed(job, self._lease(job.lease if lease is None else lease), tx.now)
             row = tx.one("claim.renew", id=claim.job_id, token=claim.token, until=until, now=tx.now)
@@ -92,7 +94,7 @@ class Claims:
                     ended = format_instant(job.lease_expires_at or 0)
                     raise Stale(f"the lease on job {job.id} ran out at {ended}: settle it while nobody takes it")
                 raise _lost(tx, claim)
-            self._beat(tx, claim.worker_id)
+            self._beat(tx, job.worker_id)
             tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
             return to_claim(to_job(row))
 
@@ -104,19 +106,27 @@ class Claims:
 
         text = payload.encode(value, "checkpoint")
         with self._store.write() as tx:
-            if not tx.execute("claim.checkpoint", checkpoint=text, id=claim.job_id, token=claim.token):
+            owners.claim(self._store, claim.job_id, claim.token)
+            row = tx.one("claim.checkpoint", checkpoint=text, id=claim.job_id, token=claim.token)
+            if row is None:
                 raise _lost(tx, claim)
-            self._beat(tx, claim.worker_id)
+            self._beat(tx, row[0])
 
     @counted
     @again
     def capture(self, claim: Claim, transcript_path: str | None, stderr_path: str | None) -> None:
-        """Say where the code behind this claim writes what it says; its run keeps that. Only the holder may."""
-        paths = {"transcript_path": transcript_path, "stderr_path": stderr_path}
+        """Say where the code behind this claim writes what it says; its run keeps that, and who said it over HTTP.
+
+        Only the holder may.
+        """
+        access = self._store.access
+        named = {"transcript_path": transcript_path, "stderr_path": stderr_path, "by": access and access.id}
         with self._store.write() as tx:
-            if not tx.execute("claim.capture", id=claim.job_id, token=claim.token, **paths):
+            owners.claim(self._store, claim.job_id, claim.token)
+            row = tx.one("claim.capture", id=claim.job_id, token=claim.token, **named)
+            if row is None:
                 raise _lost(tx, claim)
-            self._beat(tx, claim.worker_id)
+            self._beat(tx, row[0])
 
     def release(self, claim: Claim, note: str | None = None) -> None:
         """Give the job back unfinished; no attempt is spent."""
@@ -124,20 +134,26 @@ class Claims:
 
     @counted
     @again
-    def settle(self, claim: Claim, outcome: Outcome) -> None:
-        """Report what became of it. Settling again with the token that settled changes nothing and is no error."""
+    def settle(self, claim: Claim, outcome: Outcome) -> bool:
+        """Report what became of it. Settling again with the token that settled changes nothing and is no error.
+
+        Returns:
+            Whether this settled it.
+        """
         store = self._store
         with store.write() as tx:
             if sourced.is_gone(tx, claim.job_id, claim.token):
-                return
+                return False
             job = flow.job_of(tx, claim.job_id)
+            owners.claim(store, claim.job_id, claim.token)
             held = job.status == jobs.ACTIVE and job.token == claim.token
             if held and ending.end_claim(tx, job, outcome, store.settings.backoff, store.chance()):
-                self._beat(tx, claim.worker_id)
-                return
+                self._beat(tx, job.worker_id)
+                return True
             row = tx.one("claim.run", token=claim.token)
             if row is None or to_run(row).job_id != job.id or to_run(row).verb != claims.verb_of(outcome):
                 raise _lost(tx, claim)
+            return False
 
     @again
     def finish_lent(self, job_id: int, token: int, result: str | None) -> None:
@@ -186,24 +202,18 @@ class Claims:
             raise NotFound(f"there is no run {id}: a run is written when its claim ends")
         return to_run(rows[0])
 
-    def holder(self, job_id: int, token: int) -> str | None:
-        """Who has, or had, the claim on a job that this token stands for; None when it stands for none."""
-        found = self._store.database.execute("job.get", {"id": job_id})
-        if found and to_job(found[0]).token == token:
-            return to_job(found[0]).worker_id
-        rows = self._store.database.execute("claim.run", {"token": token})
-        return to_run(rows[0]).worker_id if rows and to_run(rows[0]).job_id == job_id else None
+    def results(self, job_id: int, token: int) -> list[Needed]:
+        """What the jobs said that a job waited for, for the holder of its claim, or for who held it."""
+        owners.claim(self._store, job_id, token)
+        return self._store.jobs.results(job_id)
 
     def captured(self, job_id: int, run: str | None = None) -> Captured:
         """Where the newest run of a job, or the one named, wrote what it said; a live one included."""
         from rota.store import captures  # no hot verb needs it
 
-        job = self._store.jobs.get(job_id)
-        runs = [(each.id, each.transcript_path, each.stderr_path) for each in self.runs(job_id)]
-        found = [captures.known(self._store.database.runs, Captured(*each)) for each in runs]
-        if job.status == jobs.ACTIVE and job.token is not None:
-            live = Captured(run_id(job.token), job.transcript_path, job.stderr_path, is_live=True)
-            found.append(captures.known(self._store.database.runs, live))
+        self._store.jobs.get(job_id)
+        rows = self._store.database.execute("claim.captures", {"job": job_id})
+        found = [captures.known(self._store.database.runs, _captured(row)) for row in rows]
         if not found:
             raise NotFound(f"job {job_id} has not run yet")
         if run is None:
@@ -268,17 +278,23 @@ class Claims:
     def _lease(self, lease: Duration | None) -> Duration:
         if lease is None:
             return self._store.settings.lease
-        if lease <= 0:
-            raise BadInput("a lease must be longer than nothing: write for example 30m")
-        return lease
+        return whole("a lease in microseconds", lease, 1, LONGEST)
 
-    def _beat(self, tx: Transaction, worker: str) -> None:
+    def _beat(self, tx: Transaction, worker: str | None) -> None:
         tx.execute("worker.beat", id=worker, now=tx.now, counted=0, metadata=None)
 
 
 def _allowance(tx: Transaction, queue: Queue) -> Allowance:
     """Whether the queue's limits let one more be claimed."""
     return allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, 1, tx.now)
+
+
+def _captured(row: Row) -> Captured:
+    """What was said of a run's files; over HTTP, only that something was said."""
+    token, transcript, stderr, by, is_live = row
+    if by is not None and (transcript, stderr) != (None, None):
+        return Captured(run_id(token), None, None, bool(is_live), is_far=True)
+    return Captured(run_id(token), transcript, stderr, bool(is_live))
 
 
 def _lost(tx: Transaction, claim: Claim) -> Stale:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Ending
     from rota.core.job import Job
+    from rota.core.times import Duration, Instant
     from rota.store.rows import Row
     from rota.store.transaction import Transaction
 
@@ -28,7 +29,9 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
     internal = is_internal(job.queue)
     decided = end(job, sourced.as_pass(tx, job, ending) if internal else ending, backoff, chance)
     due_at = tx.now + decided.delay if decided.delay or decided.verb == jobs.SNOOZE else None
-    status, blocked_on = (decided.status, None) if decided.status else flow.resting(tx, job, due_at)
+    status, blocked_on = decided.status, decided.blocked_on
+    if status is None:
+        status, blocked_on = flow.resting(tx, job, due_at)
     error = decided.error[:LONGEST_ERROR] if decided.error else None
     if not tx.execute(
         "claim.end",
@@ -45,10 +48,14 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
         note=decided.note,
         finished_at=tx.now if status in jobs.FINAL else None,
         alone=job.alone if decided.alone is None else int(decided.alone),
+        unknown_until=tx.now + decided.unknown if decided.unknown else None,
     ):
         return False
     if decided.leaves_run and not internal:
         attempt, ran = job.attempts + decided.spent, (job.token, job.id, job.worker_id)
+        assert job.claimed_at is not None
+        waited = first_wait(attempt, job.generation, job.created_at, job.due_at, job.claimed_at)
+        tx.ran(job.queue, decided.verb, tx.now - job.claimed_at, waited)
         told = (decided.verb, decided.reason, error, decided.note, job.renewed_count)
         tx.many("claim.record", [(*ran, attempt, job.generation, job.claimed_at, tx.now, *told)])
         if job.transcript_path is not None or job.stderr_path is not None:
@@ -57,10 +64,8 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
     facts = {"worker": job.worker_id, "token": job.token, "reason": decided.reason, "error": error and error[:200]}
     told_facts = {name: value for name, value in facts.items() if value is not None}
     tx.moved(decided.verb, job.queue, jobs.ACTIVE, status, [job.id], **told_facts)
-    succeeded, failed = (
-        int(status == jobs.DONE),
-        int(decided.verb in (jobs.FAIL, jobs.EXPIRE, jobs.DIE) and decided.spent),
-    )
+    succeeded = int(status == jobs.DONE)
+    failed = int(decided.verb == jobs.FAIL or (decided.verb in (jobs.EXPIRE, jobs.DIE) and decided.spent > 0))
     if not tx.lent:
         tx.execute("worker.settled", id=job.worker_id, succeeded=succeeded, failed=failed, error=error, now=tx.now)
     flow.left(tx, job.queue, job.limit_key, jobs.ACTIVE, status)
@@ -71,6 +76,17 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
     if job.source is not None:
         sourced.ended(tx, job, decided, status, bool(failed), error)
     return True
+
+
+def end_unheld(tx: Transaction, verb: str, job: Job, status: str, result: str | None, error: str | None) -> None:
+    """A job that nobody holds is over."""
+    tx.execute("job.finish_unheld", id=job.id, old=job.status, status=status, result=result, error=error, now=tx.now)
+    tx.moved(verb, job.queue, job.status, status, [job.id])
+    flow.left(tx, job.queue, job.limit_key, job.status, status)
+    if job.dependents:
+        flow.ripple(tx, job.id)
+    if status == jobs.DONE:
+        sourced.forced(tx, job)
 
 
 def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tuple[set[int], dict[str, int]]:
@@ -92,6 +108,7 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
             tx.foresee(statement, **params)
         for statement, params in both:
             tx.execute(statement, **params)
+    _count_runs(tx, rows)
     ids: dict[str, list[int]] = {}
     for id, _, queue, worker, *_ in rows:
         ids.setdefault(queue, []).append(id)
@@ -104,6 +121,21 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
         if dependents:
             flow.ripple(tx, id)
     return held, workers
+
+
+def first_wait(
+    attempt: int, generation: int, created_at: Instant, due_at: Instant | None, claimed_at: Instant
+) -> Duration | None:
+    """How long a job waited for this claim, if it was its first; what waited for its time does not count."""
+    is_first = attempt == 1 and generation == 1 and (due_at is None or due_at > claimed_at)
+    return claimed_at - created_at if is_first else None
+
+
+def _count_runs(tx: Transaction, rows: Sequence[Row]) -> None:
+    """These claims, as `claim.holding` tells them, end now as done."""
+    for _, _, queue, *_, claimed_at, created_at, attempts, generation, due_at in rows:
+        waited = first_wait(attempts + 1, generation, created_at, due_at, claimed_at)
+        tx.ran(queue, jobs.FINISH, tx.now - claimed_at, waited)
 
 
 def put_back(tx: Transaction, held: Sequence[Job], backoff: Backoff) -> None:
@@ -125,13 +157,34 @@ def put_back(tx: Transaction, held: Sequence[Job], backoff: Backoff) -> None:
             end_claim(tx, job, Returned(), backoff, 0.0)
 
 
+def set_aside(tx: Transaction, claims: Sequence[tuple[str | None, int, int]], backoff: Backoff) -> set[int]:
+    """End claims on jobs of a kind that their worker does not know, each `(note, job id, token)`: the tokens that held.
+
+    Many at once, so that a long queue of them is soon out of the way; without those that need a closer look.
+    """
+    if not claims:
+        return set()
+    until = tx.now + backoff.unknown
+    ended = tx.many("claim.set_aside", [(until, note, id, token) for note, id, token in claims])
+    ids: dict[tuple[str, str], list[int]] = {}
+    for id, _, queue, worker in sorted(ended):
+        ids.setdefault((queue, worker), []).append(id)
+    for (queue, worker), aside in ids.items():
+        facts = {"worker": worker, "reason": jobs.UNKNOWN_KIND}
+        tx.moved(jobs.RELEASE, queue, jobs.ACTIVE, jobs.BLOCKED, aside, **facts)
+    for worker in sorted({worker for _, worker in ids}):
+        tx.execute("worker.settled", id=worker, succeeded=0, failed=0, error=None, now=tx.now)
+    return {token for _, token, _, _ in ended}
+
+
 def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int]) -> list[Row]:
     """Settle those that came from a source, which leave no row unless others wait for it; what is left to settle."""
     gone: list[sourced.Finished] = []
+    gone_rows: list[Row] = []
     kept: list[sourced.Finished] = []
     others: list[Row] = []
     for row in rows:
-        id, token, queue, worker, *_, dependents, _, source, key = row
+        id, token, queue, worker, dependents, _, source, key, *_ = row
         if source is not None and is_internal(queue):
             end_claim(tx, flow.job_of(tx, id), Done(), Backoff(), 0.0)
         elif source is None or dependents:
@@ -139,9 +192,11 @@ def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int
             kept += [] if source is None else [(id, source, key, worker, token, queue)]
         else:
             gone.append((id, source, key, worker, token, queue))
+            gone_rows.append(row)
             workers[worker] = workers.get(worker, 0) + 1
     for queue in sorted({each[5] for each in gone}):
         mind_breaker(tx, queue, 0, None)
+    _count_runs(tx, gone_rows)
     if gone:
         sourced.finish(tx, gone)
     if kept:

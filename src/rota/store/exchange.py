@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 
 from rota.core import job as jobs
-from rota.core.claim import Done, verb_of
+from rota.core.claim import Done, Released, verb_of
 from rota.core.errors import Stale
 from rota.core.orchestrator import LEASE
 from rota.core.queue import DEFAULT, allow
 from rota.core.record import Record
 from rota.core.report import NO_KINDS
 from rota.core.source import internal_queue
-from rota.store import ending, hold, refusals, sourced, tend
+from rota.store import ending, hold, owners, refusals, sourced, tend
 from rota.store.rows import by_id, to_job, to_run
 
 TYPE_CHECKING = False
@@ -52,6 +52,9 @@ class Idle(Record):
 class Handout(Record):
     """A claim as its worker gets it, with what the handler needs. `fenced`: it must never overlap with another.
 
+    The payload and the checkpoint are JSON as text, as it stands in the store: only the worker reads it, so that one
+    which nobody can read fails its own job and no crew.
+
     `alone`: a worker that has several in hand at a time must have no other beside it. `scheduled_for`: the time of its
     schedule that it is for.
     """
@@ -62,12 +65,12 @@ class Handout(Record):
     queue: str
     kind: str
     title: str
-    payload_json: str | None
+    payload_text: str | None
     priority: int
     attempt: int
     max_attempts: int
     timeout: Duration | None
-    checkpoint_json: str | None
+    checkpoint_text: str | None
     fenced: bool = False
     key: str | None = None
     previous_runs: tuple[Run, ...] = ()
@@ -100,15 +103,22 @@ class Report(Record):
 
 
 class Exchange(Record):
-    """What an exchange answered: the claims made, the tokens whose outcome was refused, and its running number."""
+    """What an exchange answered: the claims made, the tokens whose outcome was refused, and its running number.
+
+    `rate_free_in`: after how long a rate allows the next claim, where a rate left a worker of the report without one.
+    """
 
     claims: list[Handout]
     refused: list[int]
     number: int
+    rate_free_in: Duration | None = None
 
 
 class _Nothing(Exception):
     """Nothing was there to do: what was written on the way is undone."""
+
+    def __init__(self, rate_free_in: Duration | None) -> None:
+        self.rate_free_in = rate_free_in
 
 
 class _TooSoon(Exception):
@@ -117,13 +127,15 @@ class _TooSoon(Exception):
 
 def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
     """`number` is the running number of the last exchange; a late one is refused. Nothing to do writes nothing."""
+    if store.access is not None:  # its workers reach no database, and so no source
+        report = report.but(fills=False)
     try:
         try:
             answer = _exchange(store, id, number, report, ahead=report.is_empty)
         except _TooSoon:
             answer = _exchange(store, id, number, report, ahead=False)
-    except _Nothing:
-        return Exchange([], [], number)
+    except _Nothing as nothing:
+        return Exchange([], [], number, nothing.rate_free_in)
     if answer.refused:
         refusals.count(store, len(answer.refused))
     return answer
@@ -132,6 +144,8 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
 def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -> Exchange:
     store.looks.begin(time.monotonic_ns() // 1000)
     with store.write(f"orchestrator-{id}") as tx:
+        owners.orchestrator(store, id)
+        outcomes, checkpoints = owners.reported(store, report.outcomes, report.checkpoints)
         mine = {"id": id, "number": number + 1, "lease": LEASE, **tx.clock}
         tx.foresee("orchestrator.advance", **mine)
         tx.foresee("queue.all")
@@ -140,10 +154,10 @@ def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -
         ahead = ahead and tx.far and _foresee_picks(store, tx, report)
         if not tx.execute("orchestrator.advance", **mine):
             raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
-        queues = hold.queues(tx, _served(report.idle), [job for job, _, _ in report.outcomes])
-        if report.checkpoints:
-            tx.many("claim.checkpoint", report.checkpoints)
-        settled, finished = settle(store, tx, report.outcomes)
+        queues = hold.queues(tx, _served(report.idle), [job for job, _, _ in outcomes])
+        if checkpoints:
+            tx.many("claim.checkpoint", checkpoints)
+        settled, finished = settle(store, tx, outcomes)
         if report.holdings is not None:
             give_back(store, tx, id, report.holdings)
         due = tend.is_due(tx)
@@ -153,9 +167,13 @@ def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -
             tend.tend_due(store, tx)
         claims = _claim(store, tx, id, report, queues)
         if report.is_empty and not claims and not due:
-            raise _Nothing
+            raise _Nothing(_rate_free_in(tx))
         _mirror(tx, finished, claims)
-        return Exchange(claims, _refused(tx, report.outcomes, settled), number + 1)
+        return Exchange(claims, _refused(tx, report.outcomes, settled), number + 1, _rate_free_in(tx))
+
+
+def _rate_free_in(tx: Transaction) -> Duration | None:
+    return None if tx.rate_free_at is None else tx.rate_free_at - tx.now
 
 
 def settle(store: Store, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[set[int], dict[str, int]]:
@@ -164,8 +182,14 @@ def settle(store: Store, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[
     if len(done) < len(outcomes):
         hold.all_jobs(tx, (job for job, _, _ in outcomes))
     settled, finished = ending.finish(tx, done)
+    unknown = [
+        (outcome.note, job, token)
+        for job, token, outcome in outcomes
+        if isinstance(outcome, Released) and outcome.reason == jobs.UNKNOWN_KIND
+    ]
+    settled |= ending.set_aside(tx, unknown, store.settings.backoff)
     for job_id, token, outcome in outcomes:
-        if isinstance(outcome, Done):
+        if isinstance(outcome, Done) or token in settled:
             continue
         row = tx.one("job.lock", id=job_id)
         job = to_job(row) if row else None
@@ -295,7 +319,7 @@ def _hand_out(
     store: Store, tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], fills: bool, most: int | None = None
 ) -> list[Handout]:
     """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
-    if tx.far and not queue.is_one_by_one:
+    if tx.far and not (queue.is_limited or queue.is_one_by_one):
         _foresee_pick(store, tx, queue.name, idle, fills, most)
     fillers = store.looks.pick(tx, internal_queue(queue.name), len(idle)) if fills else []
     if fillers:
@@ -318,20 +342,28 @@ def _hand_out_jobs(
     if queue.is_one_by_one:
         idle = [each if each.crowd else each.but(room=1) for each in idle if each.crowd or not each.held]
     want = _room(idle, most)
+    free_at = None
     if queue.is_limited:
         allowance = allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, want, tx.now)
         want = allowance.granted
-    if not want:
-        return []
-    picked = store.looks.pick(tx, queue.name, want)
-    dealt = _deal(idle, picked) if picked else []
-    store.looks.took(queue.name, [row for _, row in dealt])
+        free_at = allowance.rate_next_at if allowance.limit == "rate" else None
+    dealt = _pick(store, tx, queue, idle, want) if want else []
+    if free_at is not None and len(dealt) == want:  # fewer means that no more jobs are ready
+        tx.rate_free_at = min(free_at, tx.rate_free_at or free_at)
     if not dealt:
         return []
     if queue.rate is not None:
         spent = allow(queue, 0, len(dealt), tx.now)
         tx.execute("queue.spend_rate", queue=queue.name, rate_next_at=spent.rate_next_at)
     return _deal_out(tx, id, queue, dealt, idle)
+
+
+def _pick(store: Store, tx: Transaction, queue: Queue, idle: Sequence[Idle], want: int) -> list[tuple[str, Row]]:
+    """Lock the best ready jobs of a queue, each with the worker that gets it."""
+    picked = store.looks.pick(tx, queue.name, want)
+    dealt = _deal(idle, picked) if picked else []
+    store.looks.took(queue.name, [row for _, row in dealt])
+    return dealt
 
 
 def _deal_out(

@@ -33,6 +33,8 @@ def around(store: Store, id: int) -> Document:
                         beyond.append(other)
                     edges.add((each, other) if upwards else (other, each))
             layer = beyond
+    for each in found:  # two that were found on different ways may need each other
+        edges |= {(each, needs) for needs, _ in execute("dependency.of_job", {"job": each}) if needs in found}
     nodes = []
     for each in sorted(found):
         for row in execute("job.brief", {"id": each}):

@@ -22,6 +22,11 @@ def host_id() -> str:
     return f"{boot_id()}/{namespace}"
 
 
+def is_this(host: str) -> bool:
+    """Whether this host is meant by the name that an API tells: that of a host over HTTP begins with its token's id."""
+    return host == host_id() or host.endswith(f"/{host_id()}")
+
+
 def files_of(database: str, part: str) -> str:
     """How paths of this host's files for a database elsewhere begin: in a folder of the user's own."""
     import zlib

@@ -7,12 +7,13 @@ import time
 from rota.core import job as jobs
 from rota.core.claim import Cancelled, Done, Failed, Snoozed
 from rota.core.errors import BadInput, Conflict, Cycle, NotFound, QueueFull, Refused, Stale, WaitedTooLong
+from rota.core.ids import whole
 from rota.core.job import Needed
 from rota.core.jsontext import compact
 from rota.core.queue import allow
 from rota.core.source import is_internal
-from rota.core.times import SECOND
-from rota.store import ending, flow, payload, sourced
+from rota.core.times import LONGEST, SECOND
+from rota.store import ending, flow, payload
 from rota.store.adding import Addition, checked, depend
 from rota.store.again import again
 from rota.store.refusals import counted
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from rota.core.times import Duration
     from rota.store.adding import NewJob
     from rota.store.store import Store
-    from rota.store.transaction import Transaction
 
 _WAITED_FOR = {
     "done": (jobs.DONE,),
@@ -141,6 +141,7 @@ class Jobs:
 
     def snooze(self, id: int, delay: Duration, note: str | None = None) -> Job:
         """Put a job off that is held, without its claim's token, under the same rules; spends no attempt."""
+        whole("a delay in microseconds", delay, 1, LONGEST)
         return self._settle_unfenced(id, Snoozed(delay, note), False)
 
     def results(self, id: int, token: int | None = None) -> list[Needed]:
@@ -161,7 +162,7 @@ class Jobs:
             elif job.status in jobs.FINAL:
                 raise Conflict(f"job {id} is {job.status} already")
             else:
-                _end_unheld(tx, jobs.CANCEL, job, jobs.CANCELLED, None, f"cancelled by {tx.actor}")
+                ending.end_unheld(tx, jobs.CANCEL, job, jobs.CANCELLED, None, f"cancelled by {tx.actor}")
         return self.get(id)
 
     @again
@@ -225,7 +226,7 @@ class Jobs:
                     raise Conflict(f"job {id} is {job.status} and nobody holds it: claim it first{instead}")
                 status = jobs.DONE if isinstance(outcome, Done) else jobs.FAILED
                 result, error = (outcome.result, None) if isinstance(outcome, Done) else (None, outcome.error)
-                _end_unheld(tx, jobs.FORCE, job, status, result, error)
+                ending.end_unheld(tx, jobs.FORCE, job, status, result, error)
             else:
                 if not force:
                     _refuse_unfenced(job)
@@ -245,6 +246,11 @@ class Jobs:
         """The job as it stands; one that came from a source and is gone since it is done, as given."""
         rows = self._store.database.execute("job.get", {"id": done.id})
         return self._with_relations(to_job(rows[0])) if rows else done
+
+    def has_claimable(self, queue: Queue) -> bool:
+        """Whether a job of this open queue can be claimed now."""
+        found = self._store.database.execute("job.ready", {"queue": queue.name, "most": 1})
+        return bool(found) and self._has_room(queue)
 
     def _has_room(self, queue: Queue) -> bool:
         counts: dict[str, int] = dict(self._store.database.execute("tally.of_queue", {"queue": queue.name}))
@@ -309,13 +315,3 @@ def _refuse_unfenced(job: Job) -> None:
         )
     if job.lapses:
         raise Stale(f"an earlier claim on job {job.id} lapsed: only the current token settles it (or --force)")
-
-
-def _end_unheld(tx: Transaction, verb: str, job: Job, status: str, result: str | None, error: str | None) -> None:
-    tx.execute("job.finish_unheld", id=job.id, old=job.status, status=status, result=result, error=error, now=tx.now)
-    tx.moved(verb, job.queue, job.status, status, [job.id])
-    flow.left(tx, job.queue, job.limit_key, job.status, status)
-    if job.dependents:
-        flow.ripple(tx, job.id)
-    if status == jobs.DONE:
-        sourced.forced(tx, job)

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.store.port import Database
 
-LATEST = 8
+LATEST = 9
 _MIGRATIONS = os.path.join(FOLDER, "migrations")
 
 
@@ -25,6 +25,25 @@ def migrations() -> dict[int, tuple[str, int, str]]:
             first, _, body = text.read().partition("\n")
         found[int(number)] = (name, int(first.removeprefix("-- oldest: ")), body)
     return found
+
+
+def tables() -> set[str]:
+    """The tables that all migrations together leave."""
+    import re
+
+    found: set[str] = set()
+    for _, _, text in migrations().values():
+        found |= set(re.findall(r"^CREATE TABLE (\w+)", text, re.MULTILINE))
+        found -= set(re.findall(r"^DROP TABLE (\w+)", text, re.MULTILINE))
+        for old, new in re.findall(r"^ALTER TABLE (\w+) RENAME TO (\w+)", text, re.MULTILINE):
+            found = found - {old} | {new}
+    return found
+
+
+def missing(there: set[str]) -> str | None:
+    """The tables that another program has removed, as people read it."""
+    gone = sorted(tables() - there)
+    return f"without the table{'s' * (len(gone) > 1)} {', '.join(gone)}" if gone else None
 
 
 def migrate(database: Database) -> list[int]:

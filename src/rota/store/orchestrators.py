@@ -6,26 +6,34 @@ from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
 from rota.core import slot as slots
 from rota.core import worker as workers
-from rota.core.errors import BadInput, NotFound, Stale
+from rota.core.errors import BadInput, Denied, NotFound, Stale
 from rota.core.orchestrator import END_AFTER, LEASE
+from rota.core.report import NO_KINDS, kinds_json
 from rota.store import exchange as exchanges
-from rota.store import hold, tend
+from rota.store import hold, owners, tend, unknown
 from rota.store.again import again
 from rota.store.crews import Home, Live, Outlook, Process, Wish, here
 from rota.store.host import host_id
 from rota.store.rows import to_job, to_queue, to_run
-from rota.store.slots import come_up, move
+from rota.store.slots import come_up, move, stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from rota.core.report import Kinds
     from rota.core.restart import RestartPolicy
     from rota.core.times import Duration, Instant
     from rota.store.deaths import Death
     from rota.store.exchange import Exchange, Report
     from rota.store.store import Store
     from rota.store.transaction import Transaction
+
+NOBODY = "-"  # whose process it was is not known
+_NOT_ITS_OWN = ("id", "verb", "slot", "queue_type", "by")  # words that would say of another what it is said of
+
+
+MOST_IDS = 2000  # that wait to be used by one orchestrator over HTTP; the oldest are forgotten
 
 
 class Orchestrators:
@@ -36,8 +44,13 @@ class Orchestrators:
 
     @again
     def join(self, crew: str = "main", home: Home | None = None) -> int:
-        """An orchestrator begins, in this process or where it says; its number."""
-        home = home or here()
+        """An orchestrator begins, in this process or where it says; its number.
+
+        A host that is named over HTTP is the token's own: no two tokens, and none and this machine, ever share one.
+        """
+        home, access = home or here(), self._store.access
+        if access is not None:
+            home = home.but(host=f"{access.id}/{home.host}", access=access.id)
         with self._store.begin() as tx:
             id = tx.draw("orchestrator")
             place = {name: getattr(home, name) for name in Home._fields}
@@ -54,13 +67,9 @@ class Orchestrators:
         *home, crew = row[0]
         return Home(*home), crew
 
-    def owner(self, crew: str, host: str) -> tuple[bool, str | None]:
-        """Whether a crew has run on a host, and the token that spoke for it there, if it was there over HTTP."""
-        row = self._store.database.execute("orchestrator.last_of", {"crew": crew, "host": host})
-        return bool(row), row[0][0] if row else None
-
     def before(self, id: int) -> list[Process]:
         """The workers that orchestrators of the same crew and host left behind: of dead ones, and their orphans."""
+        owners.orchestrator(self._store, id)
         home, crew = self.home(id)
         found = self.orphans(crew, home.host)
         for other in self.live():
@@ -79,6 +88,7 @@ class Orchestrators:
 
         host = self.home(id)[0].host
         with self._store.begin(alone=True) as tx:
+            owners.orchestrator(self._store, id)
             for other in self.live():
                 if other.id == id or (other.crew, other.host) != (crew, host):
                     continue
@@ -99,22 +109,47 @@ class Orchestrators:
         return [Process(*row) for row in rows]
 
     @again
-    def renew(self, id: int, answered_wish: int = 0, status: str = orchestrators.RUNNING) -> Instant:
-        """Renew the lease on which all its claims hang; until when."""
+    def renew(
+        self,
+        id: int,
+        answered_wish: int = 0,
+        status: str = orchestrators.RUNNING,
+        heard: Sequence[tuple[str, Duration]] = (),
+    ) -> Instant:
+        """Renew the lease on which all its claims hang; until when. `heard`: how long ago each worker last spoke."""
         with self._store.write() as tx:
+            owners.orchestrator(self._store, id)
             renewed = {"lease_expires_at": tx.now + LEASE, "answered_wish": answered_wish, "status": status}
             row = tx.one("orchestrator.renew", id=id, **renewed)
             if row is None:
                 raise Stale(f"orchestrator {id} was given up: its workers count as lost")
             _beat_pulse(tx)
+            if heard:
+                tx.many("worker.heard", [(tx.now - ago, worker, id) for worker, ago in heard])
             until: Instant = row[0]
             return until
+
+    @again
+    def worker_ids(self, id: int, count: int) -> list[str]:
+        """Ids for worker lives that this orchestrator is about to start.
+
+        They are made here, and over HTTP `hire` takes no other: nobody chooses an id that is, or will be, another's.
+        """
+        ids = [self._store.new_worker_id() for _ in range(count)]
+        with self._store.write() as tx:
+            owners.orchestrator(self._store, id)
+            hold.orchestrator(tx, id)
+            _keep_ids(tx, id, [*_kept_ids(tx, id), *ids][-MOST_IDS:])
+        return ids
 
     @again
     def hire(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
         """A worker life that this orchestrator watches; its id."""
         worker = process.worker_id if process else self._store.new_worker_id()
         with self._store.write() as tx:
+            owners.orchestrator(self._store, id)
+            owners.worker(self._store, worker)
+            owners.slots(self._store, [slot])
             hold.orchestrator(tx, id)
             row = tx.one("orchestrator.get", id=id)
             if row is None or row[1] == orchestrators.STOPPED:
@@ -123,52 +158,86 @@ class Orchestrators:
                 return worker
             pid, pid_start = (process.pid, process.pid_start) if process else (None, None)
             home, _ = self.home(id)
+            if home.access is not None:
+                _take_id(tx, id, worker)
             place = {"hostname": home.hostname, "host": home.host, "pid": pid, "pid_start": pid_start}
             watched = {"orchestrator": id, "slot": slot, "queue": queue, "check_at": None, "heartbeat_interval": None}
             status = workers.STARTING if process else workers.IDLE
-            unknown = {"version": None, "metadata": None}
-            tx.execute("worker.insert", id=worker, name=slot, status=status, now=tx.now, **place, **watched, **unknown)
+            untold = {"version": None, "metadata": None}
+            tx.execute("worker.insert", id=worker, name=slot, status=status, now=tx.now, **place, **watched, **untold)
             tx.tell("worker", workers.REGISTER, worker, slot=slot)
             if home.access is not None:
                 tx.execute("token.bind", worker=worker, token=home.access)
             move(tx, slot, slots.STARTING, worker, None)
         return worker
 
+    def came_up(self, worker: str, slot: str, concurrency: int = 1, kinds: Kinds = NO_KINDS) -> None:
+        """A watched worker is ready for its first job, has so many in hand at a time, and knows jobs of these kinds."""
+        self._come_up(worker, slot, concurrency, kinds)
+        unknown.free(self._store)
+
     @again
-    def came_up(self, worker: str, slot: str, concurrency: int = 1) -> None:
-        """A watched worker is ready for its first job, and has so many in hand at a time."""
+    def _come_up(self, worker: str, slot: str, concurrency: int, kinds: Kinds) -> None:
         with self._store.write() as tx:
-            tx.execute("worker.ready", id=worker, concurrency=concurrency)
+            owners.worker(self._store, worker)
+            owners.slots(self._store, [slot])
+            tx.execute("worker.ready", id=worker, concurrency=concurrency, kinds=kinds_json(kinds) if kinds else None)
             come_up(tx, slot, worker)
 
     @again
     def mirror(self, told: Iterable[tuple[str | None, str]], health: Iterable[tuple[str | None, str]]) -> None:
-        """Show readers what workers report, each `(JSON, worker)`, and the health of slots, each `(state, slot)`."""
+        """Show readers what workers report, each `(JSON, worker)`, and how slots are, each `(state, slot)`.
+
+        The state is the health of the slot's worker, or `stopping` once that was asked to leave.
+        """
+        health = list(health)
         with self._store.write() as tx:
+            owners.slots(self._store, (slot for _, slot in health))
             for metadata, worker in told:
+                owners.worker(self._store, worker)
                 tx.execute("worker.told", id=worker, metadata=metadata)
                 tx.tell("worker", "report", worker)
             for state, slot in health:
-                tx.execute("slot.feel", name=slot, health=state)
-                tx.tell("slot", "health", slot, health=state)
+                if state == slots.STOPPING:
+                    stop(tx, slot)
+                else:
+                    tx.execute("slot.feel", name=slot, health=state)
+                    tx.tell("slot", "health", slot, health=state)
 
     @again
     def note(self, facts: Iterable[tuple[str, str, str, dict[str, object]]]) -> None:
-        """Append to the event log what changes no row, each `(noun, verb, which, details)`."""
+        """Append to the event log what changes no row, each `(noun, verb, which, details)`.
+
+        A caller over HTTP tells of its own slots and workers, as far as they are there, and in its name.
+        """
         with self._store.write() as tx:
             for noun, verb, which, details in facts:
-                tx.tell(noun, verb, which, **details)
+                if self._store.access is None:
+                    tx.tell(noun, verb, which, **details)
+                elif self._is_own(tx, noun, which):
+                    named = {name: value for name, value in details.items() if name not in _NOT_ITS_OWN}
+                    tx.tell(noun, verb, which, **{**named, "by": tx.actor})
+
+    def _is_own(self, tx: Transaction, noun: str, which: str) -> bool:
+        """Whether a slot or worker is there; refuse one that is another's."""
+        if noun == "slot":
+            owners.slots(self._store, [which])
+            return tx.one("slot.get", name=which) is not None
+        owners.worker(self._store, which)
+        return which == NOBODY or tx.one("token.of_worker", worker=which) is not None
 
     @again
     def bury(self, worker: str, verdict: workers.Dead) -> None:
         """A watched worker died: its certificate, and its claims back, in one transaction."""
         with self._store.write() as tx:
+            owners.worker(self._store, worker)
             tend.bury(self._store, tx, worker, verdict)
 
     @again
     def end_orphan(self, worker: str) -> None:
         """Its time to finish is over: once its process is gone, whoever notices gives back unspent what it held."""
         with self._store.write() as tx:
+            owners.worker(self._store, worker)
             tx.execute("worker.ask", id=worker, desired=workers.END)
 
     @again
@@ -180,19 +249,29 @@ class Orchestrators:
         from rota.store.deaths import record
 
         with self._store.write() as tx:
+            owners.worker(self._store, death.worker_id)
+            owners.slots(self._store, [death.slot])
+            outcomes, checkpoints = owners.reported(self._store, last.outcomes, last.checkpoints)
             hold.worker(tx, death.worker_id)
-            tx.many("claim.checkpoint", last.checkpoints)
-            exchanges.settle(self._store, tx, last.outcomes)
+            tx.many("claim.checkpoint", checkpoints)
+            for worker, count in exchanges.settle(self._store, tx, outcomes)[1].items():
+                tx.execute("worker.settled", id=worker, succeeded=count, failed=0, error=None, now=tx.now)
             return record(self._store, tx, death, policy)
 
     def ends(self, tokens: Sequence[int]) -> dict[int, tuple[str, str | None]]:
-        """How these claims ended, as far as they did: the move, and the error if there was one."""
+        """How these claims ended, as far as they did: the move, and the error if there was one.
+
+        A caller over HTTP is told of its own workers' claims.
+        """
         found = {}
+        caller = owners.restricted(self._store)
         for token in tokens:
             row = self._store.database.execute("claim.run", {"token": token})
             run = to_run(row[0]) if row else None
             if run is not None:
-                found[token] = (run.verb, run.error)
+                worker = self._store.database.execute("token.of_worker", {"worker": run.worker_id})
+                if caller is None or (worker and worker[0][0] == caller.id):
+                    found[token] = (run.verb, run.error)
             elif self._store.database.execute("source.settled_by", {"token": token}):
                 found[token] = (jobs.FINISH, None)
         return found
@@ -204,14 +283,18 @@ class Orchestrators:
 
     def number(self, id: int) -> int:
         """The running number of its last exchange."""
+        owners.orchestrator(self._store, id)
         row = self._store.database.execute("orchestrator.get", {"id": id})
         return int(row[0][3]) if row else 0
 
     def look(self, id: int, known_wish: int, reconciles: bool = False, polls: bool = False) -> Outlook:
         """Look after what is due, or make the store true, and see what there is to do; nothing due writes nothing."""
+        owners.orchestrator(self._store, id)
         if reconciles:
             self._store.reconcile()
             self.reconciled(id)
+        if polls:
+            unknown.free(self._store)
         due, found = self._see(id, known_wish, polls)
         if due:
             self._store.tend()
@@ -308,6 +391,7 @@ class Orchestrators:
     def leave(self, id: int) -> None:
         """An orchestrator ends: what still hangs on it goes back unspent, its workers are stopped."""
         with self._store.write() as tx:
+            owners.orchestrator(self._store, id)
             hold.orchestrator(tx, id)
             exchanges.give_back(self._store, tx, id, ())
             for (worker,) in sorted(tx.execute("worker.of_orchestrator", orchestrator=id)):
@@ -315,6 +399,24 @@ class Orchestrators:
             tx.execute("slot.empty", orchestrator=id, now=tx.now)
             if tx.execute("orchestrator.end", id=id):
                 tx.tell("orchestrator", "end", str(id))
+
+
+def _take_id(tx: Transaction, id: int, worker: str) -> None:
+    """Use up an id that was made for this orchestrator."""
+    kept = _kept_ids(tx, id)
+    if worker not in kept:
+        raise Denied(f"{worker} is no id that was made for orchestrator {id}: ask for one before you start a worker")
+    kept = [each for each in kept if each != worker]
+    _keep_ids(tx, id, kept)
+
+
+def _kept_ids(tx: Transaction, id: int) -> list[str]:
+    row = tx.one("orchestrator.worker_ids", id=id)
+    return str(row[0]).split() if row and row[0] else []
+
+
+def _keep_ids(tx: Transaction, id: int, ids: list[str]) -> None:
+    tx.execute("orchestrator.keep_worker_ids", id=id, ids=" ".join(ids))
 
 
 def _beat_pulse(tx: Transaction) -> None:

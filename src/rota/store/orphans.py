@@ -8,7 +8,7 @@ from rota.core import worker as workers
 from rota.core.claim import ORPHANED, Returned
 from rota.core.orchestrator import LEASE
 from rota.core.worker import Dead
-from rota.store import ending, hold, tend
+from rota.store import ending, hold, owners, tend
 from rota.store.again import again
 from rota.store.rows import to_job, to_worker
 
@@ -41,12 +41,13 @@ class Orphans:
         Those that still hold: none when the worker counts as dead, and not one whose job is someone else's.
         """
         with self._store.write(worker) as tx:
+            owners.worker(self._store, worker)
             hold.worker(tx, worker)
             row = tx.one("worker.get", id=worker)
             for job_id, token, checkpoint in checkpoints:
-                tx.execute("claim.checkpoint", id=job_id, token=token, checkpoint=checkpoint)
+                tx.execute("orphan.checkpoint", worker=worker, id=job_id, token=token, checkpoint=checkpoint)
             for settled in outcomes:
-                self._settle(tx, settled)
+                self._settle(tx, worker, settled)
             if row is None or to_worker(row).status not in workers.LIVE:
                 return frozenset()
             held = [to_job(row) for row in tx.execute("claim.held_by", worker=worker)]
@@ -60,6 +61,7 @@ class Orphans:
     def renew(self, worker: str, claims: Sequence[tuple[int, int]]) -> frozenset[int]:
         """A beat and a renewal in one, of claims as `(job, token)`; the tokens that still hold."""
         with self._store.write(worker) as tx:
+            owners.worker(self._store, worker)
             if not tx.execute("worker.beat", id=worker, now=tx.now, counted=1, metadata=None):
                 return frozenset()
             more = {"worker": worker, "lease_expires_at": tx.now + LEASE}
@@ -71,22 +73,26 @@ class Orphans:
         """Keep it for the next attempt, if the claim still holds."""
         job_id, token, checkpoint = kept
         with self._store.write(worker) as tx:
-            tx.execute("claim.checkpoint", id=job_id, token=token, checkpoint=checkpoint)
+            owners.worker(self._store, worker)
+            tx.execute("orphan.checkpoint", worker=worker, id=job_id, token=token, checkpoint=checkpoint)
 
     @again
     def settle(self, worker: str, settled: Settled) -> None:
         """Report what became of the job in hand; a claim that was lost changes nothing."""
         with self._store.write(worker) as tx:
-            self._settle(tx, settled)
+            owners.worker(self._store, worker)
+            self._settle(tx, worker, settled)
 
     @again
     def end(self, death: Death, last: Sequence[Settled] = ()) -> None:
         """The worker is gone: its last reports, its certificate, its claims back and its slot empty, all at once."""
         worker = death.worker_id
         with self._store.write(worker) as tx:
+            owners.worker(self._store, worker)
+            owners.slots(self._store, [death.slot])
             hold.worker(tx, worker)
             for settled in last:
-                self._settle(tx, settled)
+                self._settle(tx, worker, settled)
             if not death.asked:
                 tend.bury(self._store, tx, worker, Dead(death.reason, death.text), death)
             elif tend.deregister(self._store, tx, worker, ORPHANED) >= 0:
@@ -94,10 +100,11 @@ class Orphans:
             for (slot,) in tx.execute("orphan.empty_slot", worker=worker, now=tx.now):
                 tx.tell("slot", "move", slot, status=slots.EMPTY, worker=None)
 
-    def _settle(self, tx: Transaction, settled: Settled) -> None:
+    def _settle(self, tx: Transaction, worker: str, settled: Settled) -> None:
+        """Settle a claim of this worker; whoever speaks for one has no say in another's."""
         job_id, token, outcome = settled
         job = hold.job(tx, job_id)
-        if job and job.status == jobs.ACTIVE and job.token == token:
+        if job and job.status == jobs.ACTIVE and (job.token, job.worker_id) == (token, worker):
             self._end(tx, job, outcome)
 
     def _end(self, tx: Transaction, job: Job, how: Ending) -> None:

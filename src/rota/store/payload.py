@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.core.errors import BadInput, TooLarge
-from rota.core.jsontext import Raw, encoder
+from rota.core.jsontext import Raw, encoder, sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def encode(value: Any, what: str) -> str | None:
         return text
     try:
         text = encoder()(value)
+        sound(text, value)
     except (TypeError, ValueError, RecursionError) as problem:
         raise BadInput(f"the {what} cannot be written as JSON: {problem}") from None
     _refuse_large(text, what)
@@ -30,16 +31,9 @@ def encode(value: Any, what: str) -> str | None:
 
 
 def check(text: str, what: str) -> None:
-    """Refuse text that is not JSON, or that JSON readers disagree about."""
-    import json
-
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is not JSON")
-
+    """Refuse text that is not JSON, or that some reader of JSON does not take."""
     try:
-        json.loads(text, parse_constant=refuse)
-    except RecursionError:
-        raise BadInput(f"the {what} is nested too deeply") from None
+        sound(text)
     except ValueError as problem:
         raise BadInput(f'the {what} is not JSON ({problem}): write for example \'{{"path": "a.wav"}}\'') from None
 

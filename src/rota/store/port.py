@@ -108,4 +108,10 @@ if TYPE_CHECKING:
 
         def integrity(self) -> str: ...
 
+        def give_back(self, most: int) -> int:
+            """Give up to so many unused pages of a file back to the disk; how many, 0 when enough are given back."""
+
+        def last_room(self) -> AbstractContextManager[None]:
+            """For changes that make room on a full disk: within the block they may use what is kept free for them."""
+
         def close(self) -> None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core import queue as queues
 from rota.core.errors import BadInput, NotFound
-from rota.core.ids import queue_name
+from rota.core.ids import MOST, queue_name, whole
 from rota.core.queue import parse_rate
 from rota.core.record import Record
 from rota.store import flow
@@ -170,5 +170,5 @@ def _check(limit: str, value: object) -> None:
     elif limit == "fence":
         if value not in ("tell", "end"):
             raise BadInput(f"fence is 'tell' or 'end', not {value!r}")
-    elif not isinstance(value, int) or value < 1:
-        raise BadInput(f"{limit} must be a whole number of at least 1, not {value!r}; 'none' removes it")
+    else:
+        whole(limit, value, 1, MOST)

@@ -49,6 +49,7 @@ def reconcile(store: Store, plan: bool = False) -> Reconciled:
         with store.write(alone=True) as tx:
             tx.execute("number.set", name="blocked_cursor", value=0)
             tx.execute("tally.gather", from_shard=SHARDS)
+            tx.execute("meter.gather", from_shard=SHARDS)
         while True:
             with store.write(alone=True) as tx:
                 found = _pass(store, tx)

@@ -57,7 +57,7 @@ GAPS = {
     "run_bucket": bucket_sql("run.ended_at - run.claimed_at"),
     "pickup_bucket": bucket_sql("run.claimed_at - job.created_at"),
     "job_state": _one_of("status", job.STATES),
-    "job_blocker": _one_of("blocked_on", job.BLOCKERS),
+    "job_blocker": _one_of("blocked_on", (job.DEPENDENCY, job.LIMIT)),  # as released; a later migration widens it
     "worker_state": _one_of("status", worker.STATES),
     "orchestrator_state": _one_of("status", orchestrator.STATES),
     "slot_state": _one_of("status", slot.STATES),

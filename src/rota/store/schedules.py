@@ -7,7 +7,7 @@ from rota.core.errors import BadInput, Conflict, NotFound, QueueFull
 from rota.core.job import NewJob
 from rota.core.jsontext import Raw
 from rota.core.times import format_instant
-from rota.store import adding, hold, payload
+from rota.store import adding, hold, owners, payload
 from rota.store.again import again
 from rota.store.rows import to_schedule
 
@@ -33,14 +33,21 @@ class Schedules:
 
     @again
     def declare(self, declared: Sequence[NewSchedule]) -> None:
-        """Let what an application declares be so; nothing new writes nothing. Who paused one, paused it."""
+        """Let what an application declares be so; nothing new writes nothing. Who paused one, paused it.
+
+        Over HTTP a token declares only schedules of its own, and only with the scope `enqueue`: they add jobs.
+        """
         known = {schedule.name: schedule for schedule in self.list()}
         changed = [each for each in declared if not _is_so(known.get(each.name), each)]
         if not changed:
             return
         with self._store.begin() as tx:
             for each in sorted(changed, key=lambda each: each.name):
+                tx.one("schedule.lock", name=each.name)
+                owners.schedule(self._store, each.name)
                 _put(tx, _checked(tx, each), declared=True)
+                access = self._store.access
+                tx.execute("schedule.own", name=each.name, access=access and access.id)
 
     @again
     def add(self, new: NewSchedule) -> Schedule:

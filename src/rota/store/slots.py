@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 from rota.core import slot as slots
-from rota.core.errors import NotFound
+from rota.core.errors import NotFound, Refused
 from rota.core.record import Record
 from rota.core.slot import History
+from rota.store import owners
 from rota.store.again import again
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rota.store.rows import Row
     from rota.store.store import Store
     from rota.store.transaction import Transaction
+
+MOST_OF_CREW, MOST_OF_TOKEN = 1000, 5000
 
 
 class Slot(Record):
@@ -44,18 +47,24 @@ class Slots:
 
     @again
     def take(self, crew: str, host: str, pools: Mapping[str, int]) -> list[Slot]:
-        """The slots of a crew: its own rows first, failed ones too, then the lowest numbers that nobody has."""
+        """The slots of a crew: its own rows first, failed ones too, then the lowest numbers that nobody has.
+
+        The crews of one token over HTTP may have a bounded number of them.
+        """
         with self._store.begin(alone=True) as tx:
-            known = {to_slot(row).queue for row in tx.execute("slot.of_crew", crew=crew, host=host)}
-            for queue in {**pools, **dict.fromkeys(known)}:
-                _resize(tx, crew, host, queue, pools.get(queue, 0))
+            owners.host(self._store, host)
+            own = _by_queue(tx, crew, host)
+            pools = {**dict.fromkeys(own, 0), **pools}
+            if self._store.access is not None:
+                _refuse_too_many(tx, self._store.access.id, own, pools)
+            _resize(tx, crew, host, pools, own)
         return [slot for slot in self.of_crew(crew, host) if slot.wanted]
 
     @again
     def scale(self, crew: str, host: str, queue: str, count: int) -> None:
         """Let a crew have so many slots of a queue; the history of those it gives up stays."""
         with self._store.write(alone=True) as tx:
-            _resize(tx, crew, host, queue, count)
+            _resize(tx, crew, host, {queue: count}, _by_queue(tx, crew, host))
             tx.tell("slot", "scale", queue, count=count, by=tx.actor)
             tx.draw("wish")
             tx.something_to_claim = True
@@ -104,6 +113,13 @@ def come_up(tx: Transaction, name: str, worker: str) -> None:
         tx.tell("slot", "move", name, status=slots.UP, worker=worker)
 
 
+def stop(tx: Transaction, name: str) -> None:
+    """The worker in a slot was asked to leave: it finishes what it has in hand."""
+    for (worker,) in tx.execute("slot.stop", name=name, now=tx.now):
+        tx.execute("worker.stopping", id=worker)
+        tx.tell("slot", "move", name, status=slots.STOPPING, worker=worker)
+
+
 def remember(tx: Transaction, name: str, history: History) -> None:
     tx.execute(
         "slot.remember",
@@ -117,21 +133,42 @@ def remember(tx: Transaction, name: str, history: History) -> None:
     )
 
 
-def _resize(tx: Transaction, crew: str, host: str, queue: str, count: int) -> None:
-    own = [to_slot(row) for row in tx.execute("slot.of_crew", crew=crew, host=host)]
-    own = [slot for slot in own if slot.queue == queue]
-    for place, slot in enumerate(own):
-        tx.execute("slot.want", name=slot.name, wanted=int(place < count), now=tx.now)
-    for _ in range(count - len(own)):
-        _make(tx, crew, host, queue)
+def _by_queue(tx: Transaction, crew: str, host: str) -> dict[str, list[Slot]]:
+    """The slots that a crew has, wanted or not."""
+    found: dict[str, list[Slot]] = {}
+    for row in tx.execute("slot.of_crew", crew=crew, host=host):
+        slot = to_slot(row)
+        found.setdefault(slot.queue, []).append(slot)
+    return found
 
 
-def _make(tx: Transaction, crew: str, host: str, queue: str) -> None:
+def _refuse_too_many(tx: Transaction, access: str, own: Mapping[str, list[Slot]], pools: Mapping[str, int]) -> None:
+    """Every look at a crew reads all slots, and one that was made keeps its history."""
+    ((have,),) = tx.execute("slot.count_of_token", access=access)
+    will = have + sum(max(0, count - len(own.get(queue, ()))) for queue, count in pools.items())
+    if sum(pools.values()) > MOST_OF_CREW or will > MOST_OF_TOKEN:
+        raise Refused(
+            f"too many slots: one crew may have {MOST_OF_CREW:,} over HTTP, and all crews of a token {MOST_OF_TOKEN:,} "
+            f"({will:,} with these): ask for fewer workers, or remove old slots with `rota reset SLOT --forget`"
+        )
+
+
+def _resize(tx: Transaction, crew: str, host: str, pools: Mapping[str, int], own: Mapping[str, list[Slot]]) -> None:
+    for queue, count in pools.items():
+        mine = own.get(queue, [])
+        for place, slot in enumerate(mine):
+            if slot.wanted != (place < count):
+                tx.execute("slot.want", name=slot.name, wanted=int(place < count), now=tx.now)
+        if count > len(mine):
+            _make(tx, crew, host, queue, count - len(mine))
+
+
+def _make(tx: Transaction, crew: str, host: str, queue: str, count: int) -> None:
     taken = {n for (n,) in tx.execute("slot.taken", queue=queue)}
-    n = next(n for n in range(len(taken) + 1) if n not in taken)
-    name = slots.slot_name(queue, n)
-    tx.execute("slot.make", name=name, queue=queue, n=n, crew=crew, host=host, now=tx.now)
-    tx.tell("slot", "make", name, crew=crew)
+    free = [n for n in range(len(taken) + count) if n not in taken][:count]
+    tx.many("slot.make", [(slots.slot_name(queue, n), queue, n, crew, host, tx.now) for n in free])
+    for n in free:
+        tx.tell("slot", "make", slots.slot_name(queue, n), crew=crew)
 
 
 def to_slot(row: Row) -> Slot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.core import job as jobs
 from rota.core import source as sources
-from rota.core.claim import Done, Failed, Snoozed
+from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.store.rows import to_source
 
 TYPE_CHECKING = False
@@ -94,6 +94,8 @@ def as_pass(tx: Transaction, job: Job, ending: Ending) -> Ending:
     if isinstance(ending, Done):
         row = tx.one("source.get", name=job.source)
         return Snoozed(to_source(row).every if row else sources.LONGEST_EVERY)
+    if isinstance(ending, Released) and ending.reason == jobs.UNKNOWN_KIND:  # a worker of an app without this source
+        return Failed(ending.note or "no worker that had it knows this source")
     return Failed(ending.error, reason=ending.reason) if isinstance(ending, Failed) else ending
 
 

@@ -74,6 +74,13 @@ class Sources:
             for each in sorted(declared, key=lambda each: each.name):
                 self._declare(tx, core.checked(each))
 
+    def declare_missing(self, declared: Sequence[Declared]) -> None:
+        """Declare those of these that somebody has forgotten meanwhile; what is known stays as it is."""
+        known = {source.name for source in self.all()}
+        missing = [each for each in declared if each.name not in known]
+        if missing:
+            self.declare(missing)
+
     def get(self, name: str) -> Source:
         rows = self._store.database.execute("source.get", {"name": name})
         if not rows:
@@ -98,6 +105,12 @@ class Sources:
         """
         return {key for (key,) in self._store.database.execute("source.held", {"source": name})}
 
+    def has_enough(self, name: str) -> bool:
+        """Whether `low` or more of its jobs are ready, so that a pass would add nothing and need not read."""
+        low = self.get(name).low
+        ((ready,),) = self._store.database.execute("source.count_ready", {"source": name, "most": low})
+        return bool(ready >= low)
+
     def sift(self, name: str, found: Sequence[Found], began: Instant) -> Sifted:
         """Which of these would become jobs if they were added now, by a pass that began then; writes nothing."""
         return _sift(self._store.database.many, self.get(name), found, began, self._store.now())
@@ -106,7 +119,8 @@ class Sources:
     def fill(self, name: str, filler: tuple[int, int], found: Sequence[Found], like: NewJob, exhausted: bool) -> Filled:
         """Add what is new of a pass, all in one transaction; `filler` is the job and token that it is fenced by.
 
-        `like` says what jobs of the source's task have; `exhausted`, that the source came to its end.
+        `like` says what jobs of the source's task have; `exhausted`, that it came to its end. While `low` of its
+        jobs are ready, nothing is added: a claim that leaves fewer lets the filler come again.
         """
         queue = self.get(name).queue
         with self._store.begin() as tx:
@@ -117,10 +131,11 @@ class Sources:
                 raise Stale(f"source {name} was forgotten meanwhile")
             source = to_source(row)
             sifted = _sift(tx.many, source, found, pass_job.claimed_at, tx.now)
-            fresh = sifted.fresh[: min(source.batch, room)]
+            has_enough = tx.execute("source.count_ready", source=name, most=source.low)[0][0] >= source.low
+            fresh = [] if has_enough else sifted.fresh[: min(source.batch, room)]
             if fresh:
                 self._add(tx, source, fresh, like)
-            more = bool(fresh) and (not exhausted or len(fresh) < len(sifted.fresh))
+            more = has_enough or (bool(fresh) and (not exhausted or len(fresh) < len(sifted.fresh)))
             tx.execute("source.refresh_filler", id=pass_job.id)
             repeated = _report_repeated(tx, name, sifted.repeated)
             tx.execute(

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.core.access import AccessToken
     from rota.core.times import Duration, Instant
     from rota.settings import Settings
     from rota.store.claims import Claims
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 class Store:
     """One database opened by one program; `actor` is who its changes are told as.
 
+    `access`: the access token of the HTTP caller that the next call is made for; None: the opener of the database.
     `outdated`: the schema is newer than this code, which may renew, settle and release what it holds and begin nothing.
     `link` is the HTTP API behind it, where that is what was opened.
     """
@@ -55,9 +57,11 @@ class Store:
         self.database = database
         self.settings = settings
         self.actor = actor
+        self.access: AccessToken | None = None
         self._outdated = outdated
         self.entropy = entropy
         self.plain_queues: frozenset[str] = frozenset()  # open and without limits, when last looked at; a hint
+        self.unknown_from = ("", "")  # the queue and kind behind which the next look for unknown kinds begins
         self.spare_queue = ""  # the only one without a pool, if there was only one; likewise
         self.looks = Looks()
 
@@ -150,7 +154,7 @@ class Store:
 
         `alone`: while no one else writes, for what is rare and touches much.
         """
-        return Transaction(self.database, actor or self.actor, alone)
+        return Transaction(self.database, actor or self.actor, alone, self.access)
 
     def begin(self, alone: bool = False) -> Transaction:
         """A change that begins something new, which outdated code may not."""
@@ -173,10 +177,18 @@ class Store:
         except NotAllowed:  # who may only look leaves it to those who may do more
             pass
 
-    def next_due(self) -> Duration | None:
-        """After how long there will be something to look after; None when nothing is in sight."""
+    def next_due(self, queue: str | None = None) -> Duration | None:
+        """After how long something is due, or a rate allows a claim from `queue` (None: any); None: nothing in sight.
+
+        A moment of a rate that has passed since the caller tried counts as now, if there is a job to claim.
+        """
         with self.database.read():
-            return tend.next_due(self)
+            rated = [each for each in self.queues.open_ones(queue) if each.rate is not None]
+            waits = [each.rate_next_at - self.now() for each in rated]
+            if any(wait <= 0 and self.jobs.has_claimable(each) for wait, each in zip(waits, rated, strict=True)):
+                return 0
+            due = tend.next_due(self)
+        return min([wait for wait in waits if wait > 0] + ([] if due is None else [due]), default=None)
 
     def now(self) -> Instant:
         return self.database.now()

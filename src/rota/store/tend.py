@@ -47,7 +47,7 @@ def anything_due(store: Store) -> bool:
 
 
 def next_due(store: Store) -> Duration | None:
-    """After how long something is due, or a rate lets the next job start; None when nothing is in sight.
+    """After how long something is due; None when nothing is in sight.
 
     Within a transaction, so that it is the same moment for all.
     """
@@ -77,7 +77,8 @@ def tend_due(store: Store, tx: Transaction, most: int = MOST) -> Tended:
     grace_from = grace(tx)
     lost = _lost_orchestrators(store, tx, grace_from)
     looked_at, dead = _judge(store, tx, grace_from, most)
-    full = most in (expired, looked_at, fired) or promoted >= most or rippled >= flow.CHUNK
+    given_up = _give_up_unknown(store, tx, most)
+    full = most in (expired, looked_at, fired, given_up) or promoted >= most or rippled >= flow.CHUNK
     return Tended(dead + lost, expired, promoted=promoted + rippled, full=full)
 
 
@@ -109,6 +110,16 @@ def _fire(store: Store, tx: Transaction, most: int) -> int:
         from rota.store.schedules import fire_due
 
         fire_due(store, tx, rows)
+    return len(rows)
+
+
+def _give_up_unknown(store: Store, tx: Transaction, most: int) -> int:
+    """Jobs that have waited long enough for a worker that knows their kind; what ends them is loaded only then."""
+    rows = tx.execute("job.overdue_unknown", now=tx.now, most=most)
+    if rows:
+        from rota.store.unknown import give_up
+
+        give_up(store, tx, [to_job(row) for row in rows])
     return len(rows)
 
 

@@ -77,11 +77,6 @@ class Tokens:
                 tx.tell("token", "revoke", id, by=tx.actor)
         return self.get(id)
 
-    def speaks_for(self, token: AccessToken, worker: str) -> bool:
-        """Whether this token registered the worker, so that it may act as it."""
-        rows = self._store.database.execute("token.of_worker", {"worker": worker})
-        return bool(rows) and rows[0][0] == token.id
-
 
 def to_token(row: Row) -> AccessToken:
     id, name, scopes, *rest = row

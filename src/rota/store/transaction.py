@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 
 from rota.core import job
+from rota.core.errors import Denied
 from rota.core.jsontext import compact
 from rota.core.machine import check
+from rota.core.meter import PICKUP, RUN, bucket
 from rota.core.source import is_internal
 
 TYPE_CHECKING = False
@@ -14,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
+    from rota.core.access import AccessToken
     from rota.core.queue import Queue
-    from rota.core.times import Instant
+    from rota.core.times import Duration, Instant
     from rota.store.port import Database
     from rota.store.rows import Row
 
@@ -28,11 +31,14 @@ class Transaction:
 
     `alone`: nobody else writes until this is whole. Where others do, `rota.store.hold` keeps rows still. `lent`: it is
     part of a caller's transaction, so it keeps nothing that a crew would have to wait for. `far`: messages take time.
+    `access`: the access token that it is made for, over HTTP; one that is revoked by now changes nothing.
     """
 
-    def __init__(self, database: Database, actor: str, alone: bool = False) -> None:
+    def __init__(self, database: Database, actor: str, alone: bool = False, access: AccessToken | None = None) -> None:
         self.actor = actor
+        self._access = access
         self.something_to_claim = False
+        self.rate_free_at: Instant | None = None  # when a rate that held a claim back allows the next one
         self._brings_jobs = False
         self.alone = alone or not database.locks_rows
         self.lent = database.is_lent
@@ -45,11 +51,22 @@ class Transaction:
         self.clock: dict[str, Instant | None] = {}
         self._facts: list[Sequence[object]] = []
         self._tally: dict[tuple[str, str], int] = {}
+        self._meters: dict[tuple[str, str, str, int], tuple[int, Duration]] = {}
 
     def __enter__(self) -> Transaction:
         self._hold.__enter__()
+        try:
+            self._refuse_revoked()
+        except BaseException as problem:
+            self._hold.__exit__(type(problem), problem, problem.__traceback__)
+            raise
         self.clock = self._database.clock()
         return self
+
+    def _refuse_revoked(self) -> None:
+        """Refuse a change for a token that was revoked while the change waited for its turn."""
+        if self._access is not None and self.one("token.revoked", id=self._access.id) != (None,):
+            raise Denied(f"token {self._access.name!r} was revoked")
 
     @property
     def now(self) -> Instant:
@@ -131,6 +148,17 @@ class Transaction:
         """Something else changed: a worker, a queue, an orchestrator."""
         self._facts.append((noun, verb, which, facts))
 
+    def ran(self, queue: str, verb: str, took: Duration, waited: Duration | None) -> None:
+        """A claim ended, which the metrics count. `waited`: how long its job had waited for it, if it was the first."""
+        self._measure(RUN, queue, verb, took)
+        if waited is not None:
+            self._measure(PICKUP, queue, "", waited)
+
+    def _measure(self, name: str, queue: str, label: str, duration: Duration) -> None:
+        key = name, queue, label, bucket(duration)
+        n, total = self._meters.get(key, (0, 0))
+        self._meters[key] = n + 1, total + duration
+
     def running(self, queue: str) -> int:
         """How many jobs of a queue are active, this transaction's own changes included."""
         return self.count(queue, job.ACTIVE)
@@ -146,5 +174,7 @@ class Transaction:
         counts = [(queue, status, change) for (queue, status), change in sorted(self._tally.items()) if change]
         if counts:
             self.many("tally.add", counts)
+        if self._meters:  # in one order, as above, so that two who count do not wait in a circle
+            self.many("meter.add", [(*key, *count) for key, count in sorted(self._meters.items())])
         if self._facts:
             self.execute("event.append", at=self.now, actor=self.actor, facts=compact(self._facts))

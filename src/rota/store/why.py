@@ -9,6 +9,7 @@ from rota.core.claim import is_overlong
 from rota.core.queue import allow
 from rota.core.source import is_internal
 from rota.core.times import format_duration, format_instant
+from rota.store import unknown
 from rota.store.rows import to_queue
 
 TYPE_CHECKING = False
@@ -37,7 +38,8 @@ def why(store: Store, job: Job) -> str:
             held = f"{job.worker_id} holds it since {_at(job.claimed_at)}{_until(job)}"
             return f"Job {job.id} is running: {held}{_attention(store, job)}."
         case jobs.SCHEDULED:
-            retry = f", after attempt {job.attempts} of {job.max_attempts} failed: {job.error}" if job.error else ""
+            failure = f"attempt {job.attempts} of {job.max_attempts}" if job.attempts else "one that was not charged"
+            retry = f", after {failure} failed: {job.error}" if job.error else ""
             return f"Job {job.id} waits for its time: it is due at {_at(job.due_at)}{retry}."
         case jobs.BLOCKED:
             return _blocked(store, job)
@@ -52,6 +54,8 @@ def why_slot(store: Store, slot: Slot) -> str:
     if slot.history.failed_at is not None:
         when = f"since {_at(slot.history.failed_at)}"
         return f"{name} has failed {when}: it {slot.history.failure_reason}; `rota reset {slot.name}` starts it again."
+    if slot.status == slots.STOPPING and runs:
+        return f"{name} is stopping: {slot.worker} was asked to leave, and finishes what it has in hand."
     if not slot.wanted:
         if slot.queue == slots.HTTP:
             return f"{name} is not wanted: the orchestrator was started with --no-http."
@@ -96,6 +100,8 @@ def _failed(job: Job) -> str:
 
 
 def _blocked(store: Store, job: Job) -> str:
+    if job.blocked_on == jobs.UNKNOWN_KIND:
+        return unknown.why(store, job)
     if job.blocked_on == jobs.LIMIT:
         limit = f"queue {job.queue} lets {store.queues.get(job.queue).per_key} of key {job.limit_key} run at once"
         return (
@@ -149,9 +155,8 @@ def _attention(store: Store, job: Job) -> str:
     taken = [took for (took,) in store.database.execute("claim.taken", {"kind": job.kind, "most": RUNS_COMPARED})]
     if not is_overlong(age, taken):
         return ""
-    usual = (
-        f"others of kind {job.kind} took {format_duration(max(taken))} at most" if taken else "none of its kind ended"
-    )
+    alike = f"of kind {job.kind}" if job.kind else "without a kind"
+    usual = f"others {alike} took {format_duration(max(taken))} at most" if taken else "none of its kind ended"
     return f"; it needs attention: that is {format_duration(age)}, and {usual}: `rota cancel {job.id}` ends it"
 
 

@@ -6,11 +6,11 @@ import os
 
 from rota.core import worker as workers
 from rota.core.errors import BadInput, Conflict, NotFound, Refused, UnknownWorker
-from rota.core.ids import queue_name
+from rota.core.ids import queue_name, whole
 from rota.core.jsontext import encode
 from rota.core.record import Record
-from rota.core.times import SECOND
-from rota.store import tend
+from rota.core.times import LONGEST, SECOND
+from rota.store import owners, tend
 from rota.store.again import again
 from rota.store.person import implicit_id, implicit_name
 from rota.store.rows import to_job, to_worker
@@ -59,16 +59,16 @@ class Workers:
         every: Duration | None = None,
         pid: int | None = None,
         queue: str | None = None,
-        access: str | None = None,
         elsewhere: str | None = None,
     ) -> Worker:
-        """A new worker life, which promises to beat `every` so often. `access`: the token that speaks for it.
+        """A new worker life, which promises to beat `every` so often; over HTTP its token speaks for it from now on.
 
         `elsewhere`: it runs on a host of this name, empty for one unknown, whose processes nobody here can see.
         """
         interval = self._store.settings.heartbeat_interval if every is None else every
         if interval < SECOND // 10:
             raise BadInput("a worker cannot beat more often than every 100ms")
+        whole("its interval in microseconds", interval, 1, LONGEST)
         if not name.strip() or len(name) > 200:
             raise BadInput("a worker needs a name of at most 200 characters")
         if queue is not None:
@@ -81,14 +81,15 @@ class Workers:
                 raise Refused("the orchestrator here is stopping: register once it has, or when it runs again")
             id = self._store.new_worker_id()
             _insert(tx, id, name, pid=pid, queue=queue, interval=interval, elsewhere=elsewhere)
-            if access is not None:
-                tx.execute("token.bind", worker=id, token=access)
+            if self._store.access is not None:
+                tx.execute("token.bind", worker=id, token=self._store.access.id)
         return self.get(id)
 
     @again
     def heartbeat(self, id: str, metrics: Mapping[str, object] | None = None) -> str:
         """A sign of life; the answer is what to do: `continue`, `stop` or `pause`; an unknown one must register."""
         with self._store.write() as tx:
+            owners.worker(self._store, id)
             _revive(tx, id, workers.DEAD)
             row = tx.one(
                 "worker.beat", id=id, now=tx.now, counted=1, metadata=encode(dict(metrics)) if metrics else None
@@ -105,6 +106,7 @@ class Workers:
     def deregister(self, id: str) -> int:
         """Leave: what it holds goes back, its history stays. The number of jobs given back."""
         with self._store.write() as tx:
+            owners.worker(self._store, id)
             given_back = tend.deregister(self._store, tx, id, "deregistered")
             if given_back < 0 and tx.one("worker.get", id=id) is None:
                 raise UnknownWorker(f"worker {id} is not registered")
@@ -138,10 +140,10 @@ class Workers:
         rows = self._store.database.execute("worker.certificate", {"worker": id})
         return Certificate(*rows[0]) if rows else None
 
-    def place(self, id: str) -> tuple[str, str, str | None] | None:
-        """Its host, what that is called, and the access token that speaks for it; None when it is forgotten."""
+    def place(self, id: str) -> tuple[str, str] | None:
+        """Its host, and what that is called; None when it is forgotten."""
         rows = self._store.database.execute("worker.place", {"id": id})
-        return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+        return (rows[0][0], rows[0][1]) if rows else None
 
     def deaths(
         self, limit: int = 20, slot: str | None = None, worker: str | None = None
@@ -168,11 +170,13 @@ class Workers:
 def present(store: Store, tx: Transaction, id: str | None, person: str | None = None) -> str:
     """The worker that is about to claim: alive, or alive again. Nobody named: the caller's user and host."""
     if id is None:
+        owners.person(store)
         name = person or implicit_name()
         id, elsewhere = implicit_id(name), name.rpartition("@")[2] if person else None
         if tx.one("worker.lock", id=id) is None:
             _insert(tx, id, name, pid=None, queue=None, interval=None, elsewhere=elsewhere)
         _revive(tx, id, workers.STOPPED)
+    owners.worker(store, id, must_be_known=True)
     _revive(tx, id, workers.DEAD)
     row = tx.one("worker.lock", id=id)
     if row is not None and to_worker(row).orchestrator is not None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rota.settings import Settings
     from rota.store.postgres.link import Address
+    from rota.store.postgres.session import How
 
     Given = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
@@ -115,7 +116,7 @@ class LentSession(Session):
         number = "SELECT coalesce(max(number), 0) FROM migration"
         self._first = f"SAVEPOINT rota; {keep}; SELECT {set_all(own)}; {number}; SELECT {CLOCK}"
 
-    def begin(self, how: tuple[str, str]) -> None:
+    def begin(self, how: How) -> None:
         answers: list[tuple[Any, ...]] = []
         with self._explained():
             cursor = self.connection.execute(self._first.encode())

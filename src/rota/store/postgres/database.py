@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from contextlib import nullcontext
 from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
@@ -18,13 +19,16 @@ from rota.store.transaction import SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from rota.core.times import Instant
     from rota.store.postgres.link import Address
+    from rota.store.postgres.session import How
     from rota.store.rows import Row
     from rota.store.sqlite.clock import Clock
 
+_GATED = 9  # the schema that has a gate
 _connections = count(os.getpid())
 _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 
@@ -37,7 +41,7 @@ def _texts(schema: str, shard: str) -> Texts:
 class _Transaction:
     """`with` for a transaction."""
 
-    def __init__(self, session: Session, how: tuple[str, str]) -> None:
+    def __init__(self, session: Session, how: How) -> None:
         self._session = session
         self._how = how
 
@@ -140,6 +144,8 @@ class PostgresDatabase:
 
     def write(self, alone: bool = False) -> _Transaction:
         """A transaction that changes things: whole when the block ends, undone when it raises."""
+        if self.version < _GATED:
+            return _Transaction(self.session, self.session.making)
         return _Transaction(self.session, self.session.alone if alone else self.session.shared)
 
     def read(self) -> _Transaction:
@@ -176,8 +182,21 @@ class PostgresDatabase:
 
     def integrity(self) -> str:
         """`ok`, or what is wrong, as far as the server can tell by itself."""
+        from rota.store.migrate import missing
+
+        gone = missing({name for (name,) in self.execute("schema.tables", {"schema": self.schema})})
+        if gone:
+            return gone
         ((invalid,),) = self.execute("schema.invalid", {"schema": self.schema})
         return f"{invalid} indexes are not whole: REINDEX SCHEMA {self.schema}" if invalid else "ok"
+
+    def give_back(self, most: int) -> int:
+        """Autovacuum does that."""
+        return 0
+
+    def last_room(self) -> AbstractContextManager[None]:
+        """A server keeps nothing free that we could use."""
+        return nullcontext()
 
     def is_foreign(self) -> bool:
         """Whether tables stand in the schema that are not ours."""

@@ -69,6 +69,24 @@ WITH gone AS (
 INSERT INTO tally (queue, status, shard, n) SELECT queue, status, 0, sum(n) FROM gone GROUP BY queue, status
 ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n RETURNING queue
 
+-- name: meter.add many
+INSERT INTO meter (name, queue, label, bucket, shard, n, total)
+SELECT name, queue, label, bucket, $shard, n, total
+FROM unnest(:name::text[], :queue::text[], :label::text[], :bucket::bigint[], :n::bigint[], :total::bigint[])
+    AS made (name, queue, label, bucket, n, total)
+ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = meter.n + excluded.n, total = meter.total + excluded.total
+
+-- name: meter.gather
+-- What is in a transaction of others is left for the next time.
+WITH gone AS (
+    DELETE FROM meter WHERE (name, queue, label, bucket, shard) IN
+        (SELECT name, queue, label, bucket, shard FROM meter WHERE shard >= :from_shard FOR UPDATE SKIP LOCKED)
+    RETURNING name, queue, label, bucket, n, total
+)
+INSERT INTO meter (name, queue, label, bucket, shard, n, total)
+SELECT name, queue, label, bucket, 0, sum(n), sum(total) FROM gone GROUP BY name, queue, label, bucket
+ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = meter.n + excluded.n, total = meter.total + excluded.total
+
 -- name: job.insert many
 INSERT INTO job (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
     max_attempts, timeout, created_at, trace)
@@ -111,6 +129,10 @@ WHERE id = ANY (:id::bigint[]) AND job.status = was.status
 -- name: job.forget many
 DELETE FROM job WHERE id = ANY (:id::bigint[])
 
+-- name: job.awaited many
+SELECT DISTINCT dependency.needs FROM dependency JOIN job AS waiting ON waiting.id = dependency.job
+WHERE dependency.needs = ANY (:id::bigint[]) AND waiting.status NOT IN ('done', 'failed', 'cancelled')
+
 -- name: job.forget_runs many
 DELETE FROM run WHERE job = ANY (:id::bigint[]) RETURNING token
 
@@ -126,19 +148,22 @@ WHERE id = ANY (ARRAY(SELECT key::bigint FROM json_object_keys(:tokens::json) AS
     AND status = (SELECT 'ready' OFFSET 0)
 
 -- name: claim.holding
-SELECT job.id, job.token, queue, worker, dependents, limit_key, source, key FROM job, (SELECT 'active' AS status OFFSET 0) AS was
+SELECT job.id, job.token, queue, worker, dependents, limit_key, source, key,
+    claimed_at, created_at, attempts, generation, due_at FROM job, (SELECT 'active' AS status OFFSET 0) AS was
 WHERE job.id = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json))) AND job.status = was.status
 ORDER BY job.id FOR UPDATE OF job
 
 -- name: claim.record_done
-INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
-SELECT token, id, worker, attempts + 1, generation, claimed_at, :now::bigint, 'finish', NULL, NULL, NULL, renewed_count
+INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count,
+    transcript_path, stderr_path, captured_by)
+SELECT token, id, worker, attempts + 1, generation, claimed_at, :now::bigint, 'finish', NULL, NULL, NULL, renewed_count,
+    transcript_path, stderr_path, captured_by
 FROM job, (SELECT 'active' AS status OFFSET 0) AS was
 WHERE id = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::json))) AND job.status = was.status
 
 -- name: claim.finish
 UPDATE job SET status = 'done', result = (SELECT :results::jsonb) ->> id::text, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
-    alone = 0
+    transcript_path = NULL, stderr_path = NULL, alone = 0
 WHERE id = ANY (ARRAY(SELECT key::bigint FROM json_object_keys(:results::json) AS key))
     AND status = (SELECT 'active' OFFSET 0)
 
@@ -150,6 +175,14 @@ WHERE job.id = held.id AND job.token = held.token AND job.status = was.status AN
     (SELECT 1 FROM dependency JOIN job AS needed ON needed.id = dependency.needs
     WHERE dependency.job = job.id AND needed.status <> 'done')
 RETURNING job.id
+
+-- name: claim.set_aside many
+UPDATE job SET status = 'blocked', blocked_on = 'kind', unknown_until = held.until, note = held.note, due_at = NULL, due_wall = 0,
+    result = NULL, error = NULL, finished_at = NULL, transcript_path = NULL, stderr_path = NULL
+FROM unnest(:until::bigint[], :note::text[], :id::bigint[], :token::bigint[]) AS held (until, note, id, token),
+    (SELECT 'active' AS status OFFSET 0) AS was
+WHERE job.id = held.id AND job.token = held.token AND job.status = was.status AND limit_key IS NULL AND source IS NULL
+RETURNING job.id, job.token, queue, worker
 
 -- name: claim.record many
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)

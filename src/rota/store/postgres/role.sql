@@ -27,21 +27,38 @@ UNION ALL SELECT format('ALTER SEQUENCE %I.%I OWNER TO %I', schemaname, sequence
 WHERE schemaname = '$schema' AND sequencename LIKE 'number%'
 
 -- name: grant
--- What each may do; what is not said here, it may not. A row can be held only by who may change something in it.
+-- What each may do; what is not said here, it may not. A row can be held only by who may change something in it. Who has
+-- any right to change the gate may write beside others, and who may update it also alone.
 GRANT USAGE ON SCHEMA $schema TO $enqueue, $worker, $read;
 GRANT SELECT ON ALL TABLES IN SCHEMA $schema TO $worker, $read;
 REVOKE SELECT ON token FROM $worker, $read;
 GRANT SELECT ON migration, job, queue, dependency, tally TO $enqueue;
 GRANT SELECT (xid, facts) ON event TO $enqueue;
-GRANT INSERT ON job, dependency, event, tally TO $enqueue;
+GRANT INSERT ON gate TO $enqueue;
+REVOKE INSERT ON job, dependency, event, tally FROM $enqueue;
+GRANT INSERT (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
+    max_attempts, timeout, created_at, trace) ON job TO $enqueue;
+GRANT INSERT (job, needs, until_over) ON dependency TO $enqueue;
+GRANT INSERT (at, actor, facts) ON event TO $enqueue;
+GRANT INSERT (queue, status, shard, n) ON tally TO $enqueue;
 GRANT INSERT (name, created_at), UPDATE (created_at) ON queue TO $enqueue;
 GRANT UPDATE (dependents) ON job TO $enqueue;
 GRANT UPDATE (n) ON tally TO $enqueue;
 GRANT USAGE ON SEQUENCE number_job TO $enqueue;
 GRANT $enqueue TO $worker;
+GRANT UPDATE ON gate TO $worker;
 GRANT USAGE ON SEQUENCE number_token TO $worker;
+GRANT INSERT (source) ON job TO $worker;
 GRANT INSERT ON run, worker, certificate, orchestrator, slot, ripple, source, source_memory, schedule, meter TO $worker;
 GRANT UPDATE (n, total) ON meter TO $worker;
-GRANT UPDATE ON job, worker, certificate, orchestrator, slot, ripple, number, pulse, source, source_memory, schedule TO $worker;
+REVOKE UPDATE ON worker, orchestrator FROM $worker;
+GRANT UPDATE ON job, certificate, slot, ripple, number, pulse, source, source_memory, schedule TO $worker;
 GRANT UPDATE (rate_next_at, failures, paused_at, paused_by, pause_reason) ON queue TO $worker;
-GRANT DELETE ON ripple, tally, job, run, source_memory TO $worker
+GRANT DELETE ON ripple, tally, meter, job, run, source_memory TO $worker
+
+-- name: but_access
+-- What a worker's role may change in tables that keep whose token speaks for a row, as statements: all but that.
+SELECT format('GRANT UPDATE (%s) ON %I.%I TO %I', string_agg(quote_ident(attname), ', '), '$schema', relname, '$worker')
+FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+WHERE relnamespace = '$schema'::regnamespace AND relname IN ('worker', 'orchestrator') AND attnum > 0 AND NOT attisdropped
+    AND attname <> 'access' GROUP BY relname

@@ -26,4 +26,6 @@ def make_roles(database: PostgresDatabase) -> list[str]:
         for (statement,) in database.execute("role.to_own", {}):
             database.script(statement)
         database.script(database.texts.plain("role.grant"))
+        for (statement,) in database.execute("role.but_access", {}):
+            database.script(statement)
     return made

@@ -23,6 +23,13 @@ ALTER TABLE queue SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, auto
 ALTER TABLE number SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 ALTER TABLE pulse SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
+-- name: after_9
+-- The gate: a table for its locks alone, which nobody can take without a right to it. It never has a row. And a job that is
+-- over has ended at some time: so who may not set that adds none.
+ALTER TABLE meter SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+CREATE TABLE gate (nothing BIGINT CHECK (FALSE));
+ALTER TABLE job ADD CHECK (finished_at IS NOT NULL OR (status <> 'done' AND status <> 'failed' AND status <> 'cancelled'));
+
 -- name: version
 -- The schema's number, 0 where there is no schema yet; and how many tables of others stand in its place.
 SELECT to_regclass(:schema || '.migration') IS NOT NULL,
@@ -31,6 +38,10 @@ SELECT to_regclass(:schema || '.migration') IS NOT NULL,
 -- name: number
 -- The newest migration.
 SELECT coalesce(max(number), 0) FROM migration
+
+-- name: tables
+-- The tables that are there.
+SELECT tablename FROM pg_tables WHERE schemaname = :schema
 
 -- name: invalid
 -- Indexes that are not whole, after a server's crash or an interrupted REINDEX.

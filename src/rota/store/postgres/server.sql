@@ -3,6 +3,10 @@
 SELECT current_setting('server_version'), CAST(coalesce(sum(pg_total_relation_size(pg_class.oid)), 0) AS bigint)
 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = :schema AND relkind = 'r'
 
+-- name: is_standby
+-- Whether it only follows another server.
+SELECT pg_is_in_recovery()
+
 -- name: oldest
 -- For how many seconds the oldest transaction of this database is open.
 SELECT CAST(coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0) AS bigint) FROM pg_stat_activity
@@ -20,3 +24,7 @@ SELECT current_setting('fsync'), current_setting('synchronous_commit')
 -- A transaction of a caller that holds a job must not stay open for long without a statement.
 SELECT set_config('idle_in_transaction_session_timeout', '10s', true)
 WHERE current_setting('idle_in_transaction_session_timeout')::interval NOT BETWEEN interval '1ms' AND interval '10s'
+
+-- name: jit
+-- Whether statements of this session are compiled by the server, which would take longer than most of them run.
+SELECT current_setting('jit') = 'on' AND pg_jit_available()

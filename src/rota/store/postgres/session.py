@@ -7,6 +7,7 @@ sent when an answer is needed, all at once.
 
 from __future__ import annotations
 
+import time
 import zlib
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,23 +20,33 @@ from rota.store.postgres.texts import Statement, as_statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any
+    from typing import Any, NoReturn
 
     from rota.core.times import Instant
     from rota.store.postgres.link import Address, Connection
     from rota.store.postgres.pipeline import Asked
     from rota.store.rows import Row
 
+    How = tuple[str, str]  # how a transaction begins, and the gate that it takes
+
 LOCK_TIMEOUT = "30s"
 # A program that is stopped in the middle of a transaction must not keep others waiting for long: their leases run too.
 IDLE_TIMEOUT = "5s"
-_GATE = 0x726F7461  # "rota"
 CLOCK = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 _KEEP, _ANEW = (f"set_config('plan_cache_mode', 'force_{kind}_plan', true)" for kind in ("generic", "custom"))
+_BEGUN, _CLOCK = as_statement(f"SELECT {_KEEP}, {CLOCK}"), as_statement(f"SELECT {CLOCK}")
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_MAKING = 0x726F7461  # "rota"
 _IDLE = psycopg.pq.TransactionStatus.IDLE
 _COMMIT = Statement(b"COMMIT", prepared=False)  # so that whoever looks at the wire sees one
 _forsaken: list[Connection] = []
+_DISCARD_PLANS = Statement(b"DISCARD PLANS", prepared=False)
+_SLOW, _REPLAN_EVERY = 0.02, 10.0
 _plain = cache(as_statement)
+# How statements are planned (decision 25). A table may be a hundred times as large as when it was last looked at, so a
+# look at an index must win on a table of one page already: a page of a scan costs ten times one found by an index.
+# JIT would compile for longer than any of these statements runs.
+PLANS = {"jit": "off", "seq_page_cost": "10", "random_page_cost": "1"}
 
 
 def settings_for(schema: str) -> dict[str, str]:
@@ -43,7 +54,7 @@ def settings_for(schema: str) -> dict[str, str]:
     return {
         "search_path": f"{schema}, pg_temp",
         "plan_cache_mode": "force_custom_plan",
-        "enable_seqscan": "off",
+        **PLANS,
         "lock_timeout": LOCK_TIMEOUT,
         "idle_in_transaction_session_timeout": IDLE_TIMEOUT,
     }
@@ -76,18 +87,22 @@ class Session:
         self._is_spent = False
         self._keeps = False
         self._each_time = ""
-        gate = f"{_GATE}, {zlib.crc32(where.schema.encode()) - (1 << 31)}"
-        self.shared = "READ COMMITTED READ WRITE", f"pg_advisory_xact_lock_shared({gate})"
-        self.alone = "READ COMMITTED READ WRITE", f"pg_advisory_xact_lock({gate})"
-        self.reading = "REPEATABLE READ READ ONLY", "NULL"
+        self._was_slow = False
+        self._replan_from = 0.0
+        self.reading: How = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ""
+        self.shared: How = _WRITE, f"LOCK TABLE {where.schema}.gate IN ROW EXCLUSIVE MODE"
+        self.alone: How = _WRITE, f"LOCK TABLE {where.schema}.gate IN SHARE ROW EXCLUSIVE MODE"
+        # Only until the gate is there: anybody could take this lock, and then delay nothing but the making of a schema.
+        self.making: How = (
+            _WRITE,
+            f"SELECT pg_advisory_xact_lock({_MAKING}, {zlib.crc32(where.schema.encode()) - (1 << 31)})",
+        )
 
-    def begin(self, how: tuple[str, str]) -> None:
+    def begin(self, how: How) -> None:
         """Nothing is waited for: the answer comes with that to the first question, and so does an error."""
-        level, gate = how
         with self._explained():
             self._begin_pipeline()
-            self._pipeline.ask(_plain(f"BEGIN ISOLATION LEVEL {level}"), {})
-            self._clock = self._pipeline.ask(_plain(f"SELECT {self._each_time}, {gate}, {CLOCK}"), {})
+            self._clock = self._ask_to_begin(how)
             self.in_transaction, self._keeps = True, self.is_direct
 
     @property
@@ -105,7 +120,7 @@ class Session:
             raise StoreAway(f"{self._where.shown} went away before a commit: nothing was changed")
         try:
             commit = self._pipeline.ask(_COMMIT, {})
-            self._pipeline.hear()
+            self._hear()
             self._end_pipeline()
         except psycopg.Error as problem:
             if link.is_away(problem):
@@ -141,9 +156,8 @@ class Session:
 
     def run_whole(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
         """A change that is one statement, behind the gate that all who write share, in one exchange of messages."""
-        level, gate = self.shared
         try:
-            return self._in_one(f"BEGIN ISOLATION LEVEL {level}", gate, statement, params)
+            return self._in_one(self.shared, statement, params)
         except psycopg.Error as problem:
             self.roll_back()
             if link.is_away(problem):
@@ -206,7 +220,7 @@ class Session:
             if self.is_direct:
                 link.watch_from_there(self._handle)
                 self._handle.execute(f"SELECT {set_all(settings, local=False)}".encode())
-            self._each_time = _KEEP if self.is_direct else set_all(settings)
+            self._each_time = set_all(settings)
             self._pipeline = Pipeline(self._handle, self.is_direct)
         except psycopg.Error as problem:
             self._give_up_link()
@@ -216,8 +230,9 @@ class Session:
         self._give_up_link()
 
     def forsake(self) -> None:
-        """In a forked child: the connection is the parent's, not ours to use or close."""
-        self.in_transaction, self._clock = False, None
+        """In a forked child: the connection is the parent's, not ours to use or close. Its transaction is, too."""
+        if self.in_transaction:
+            self._pipeline = _Forsaken(self._where.shown)
         self._foreseen.clear()
         if self._handle is not None:
             _forsaken.append(self._handle)
@@ -231,30 +246,44 @@ class Session:
 
     def _answer(self, asked: Asked) -> list[Row]:
         if asked.result is None:
-            self._pipeline.hear()
+            self._hear()
         return self._pipeline.rows(asked)
 
     def _run_alone(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
         """One statement as a transaction of its own."""
         if not self.is_direct:
-            return self._in_one("BEGIN", "NULL", statement, params)
+            return self._in_one(("BEGIN", ""), statement, params)
         self._begin_pipeline()
         asked = self._pipeline.ask(statement, params)
         return self._heard(asked)
 
-    def _in_one(self, begin: str, gate: str, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
+    def _in_one(self, how: How, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
         self._begin_pipeline()
-        self._pipeline.ask(_plain(begin), {})
-        self._pipeline.ask(_plain(f"SELECT {self._each_time}, {gate}"), {})
+        self._ask_to_begin(how)
         asked = self._pipeline.ask(statement, params)
         self._pipeline.ask(_COMMIT, {})
         return self._heard(asked)
 
+    def _ask_to_begin(self, how: How) -> Asked:
+        """Settings come before the gate, which is waited for as they say; the clock, last, is read behind it."""
+        begin, gate = how
+        self._pipeline.ask(_plain(begin), {})
+        if not self.is_direct:
+            self._pipeline.ask(_plain(f"SELECT {self._each_time}"), {})
+        if gate:
+            self._pipeline.ask(_plain(gate), {})
+        return self._pipeline.ask(_BEGUN if self.is_direct else _CLOCK, {})
+
     def _heard(self, asked: Asked) -> list[Row]:
-        self._pipeline.hear()
+        self._hear()
         found = self._pipeline.rows(asked) if asked.statement.answers else []
         self._end_pipeline()
         return found
+
+    def _hear(self) -> None:
+        began = time.monotonic()
+        self._pipeline.hear()
+        self._was_slow = self._was_slow or time.monotonic() - began > _SLOW
 
     def _in_doubt(self, problem: psycopg.Error) -> InDoubt:
         return InDoubt(
@@ -267,6 +296,14 @@ class Session:
             self._give_up_link()
         if not self.connection.closed:
             self._pipeline.begin()
+            self._replan()
+
+    def _replan(self) -> None:
+        """Drop kept plans when an answer was slow: one made while its table was empty reads all of a full one."""
+        if self._was_slow and self.is_direct and time.monotonic() >= self._replan_from:
+            self._was_slow, self._replan_from = False, time.monotonic() + _REPLAN_EVERY
+            self._pipeline.ask(_DISCARD_PLANS, {})
+            self._pipeline.hear()  # by itself: behind it, a transaction could not choose its isolation level any more
 
     def _end_pipeline(self) -> None:
         self._foreseen.clear()
@@ -295,6 +332,22 @@ class Session:
             raise link.explain(problem, self._where.shown) from problem
         if isinstance(problem, UnicodeEncodeError):
             raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
+
+
+class _Forsaken(Pipeline):
+    """Refuses every statement of a transaction within which the process was forked."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    def ask(self, statement: Statement, params: Mapping[str, Any]) -> Asked:
+        return self.hear()
+
+    def hear(self) -> NoReturn:
+        raise StoreError(
+            f"{self._shown}: this process was forked within a transaction, which stays its parent's:"
+            " fork outside of transactions"
+        )
 
 
 class _Explained:

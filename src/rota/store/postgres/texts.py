@@ -24,6 +24,8 @@ GAPS = {
     "greatest": "greatest",
     "now": f"coalesce(CAST(:now AS bigint), {_CLOCK})",
     "wall": f"coalesce(CAST(:wall AS bigint), {_CLOCK})",
+    "sqlite": "--",  # before a line of a migration that is for one of the two
+    "postgres": "",
 }
 # A look at an index for each row, or an insert, whatever the values and however many rows there are: to plan them anew
 # took a third of an exchange's time. What has a limit, or joins, is planned anew: a plan made early would be wrong.
@@ -46,6 +48,7 @@ KEPT = frozenset(
         "number.draw_many",
         "job.insert many",
         "tally.add many",
+        "meter.add many",
         "event.append",
     )
 )

@@ -51,7 +51,6 @@ KNOWN: dict[str, type[Record]] = {
     )
 }
 LARGEST = 800_000  # bytes of what was reported, in a body
-DEEPEST = 60  # what a body may have within the levels of its own
 _TELL: Ways = {"Instant": format_instant, "Duration": lambda duration: duration / SECOND}
 _HEAR: Ways = {
     "Instant": instant_of,
@@ -136,7 +135,7 @@ def parcels(report: Report) -> list[Document]:
     size = 0
     for name, each in [
         *(("outcomes", _settled(each)) for each in report.outcomes),
-        *(("checkpoints", _kept(each)) for each in report.checkpoints if not _is_deep(each[0])),
+        *(("checkpoints", _kept(each)) for each in report.checkpoints),
     ]:
         weight = len(encode(each).encode())
         if size and size + weight > LARGEST:
@@ -159,34 +158,14 @@ def _kept(each: Checkpoint) -> Document:
 
 def _outcome(outcome: Outcome) -> Document:
     match outcome:
-        case Done(result) if result is not None and _is_deep(result):
-            return {"outcome": "failed", "error": f"the result has more than {DEEPEST} levels", "final": True}
         case Done(result):
             return {"outcome": "done"} if result is None else {"outcome": "done", "result": Raw(result)}
-        case Failed(error, again, reason):
-            return {"outcome": "failed", "error": error, "final": not again, "reason": reason}
+        case Failed(error, again, reason, put_off):
+            told = {"outcome": "failed", "error": error, "final": not again, "reason": reason}
+            return {**told, "delay": put_off / SECOND} if put_off else told
         case Snoozed(delay, note):
             return {"outcome": "snoozed", "delay": delay / SECOND, "note": note}
         case Released(note, reason):
             return {"outcome": "released", "note": note, "reason": reason}
         case Returned():
             return {"outcome": "returned"}
-
-
-def _is_deep(text: str) -> bool:
-    """Whether a JSON text has more levels than the API takes."""
-    if text.count("[") + text.count("{") <= DEEPEST:
-        return False
-    deepest = level = 0
-    in_text = escaped = False
-    for letter in text:
-        if in_text:
-            in_text, escaped = letter != '"' or escaped, letter == "\\" and not escaped
-        elif letter == '"':
-            in_text = True
-        elif letter in "[{":
-            level += 1
-            deepest = max(deepest, level)
-        elif letter in "]}":
-            level -= 1
-    return deepest > DEEPEST

@@ -6,7 +6,7 @@ from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.errors import NothingReady, Stale
-from rota.core.jsontext import Raw
+from rota.core.jsontext import Raw, decode
 from rota.store.remote import records
 from rota.store.remote.link import quoted
 from rota.store.remote.port import Port
@@ -58,8 +58,10 @@ class RemoteClaims(_Port):
     def release(self, claim: Claim, note: str | None = None) -> None:
         self._tell(claim, "release", {"note": note})
 
-    def settle(self, claim: Claim, outcome: Outcome) -> None:
-        self._tell(claim, "settle", _told(outcome))
+    def settle(self, claim: Claim, outcome: Outcome) -> bool:
+        """The API does not say whether it was settled before; the result of another is not this one's."""
+        told = self._tell(claim, "settle", _told(outcome))
+        return not isinstance(outcome, Done) or outcome.result is None or told.get("result") == decode(outcome.result)
 
     def held(self, job_id: int, worker_id: str | None = None, token: int | None = None) -> Claim:
         job = self._store.jobs.get(job_id)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from rota.core.errors import NotFound, QueueFull
-from rota.core.job import ACTIVE, Needed
+from rota.core.claim import Done, Failed, Snoozed
+from rota.core.errors import NotFound, QueueFull, Refused
+from rota.core.job import ACTIVE, DONE, Needed
 from rota.core.jsontext import Raw
 from rota.core.times import SECOND, format_instant
 from rota.store.remote import records
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, TypeVar
 
+    from rota.core.claim import Outcome
     from rota.core.job import Job, NewJob
     from rota.core.times import Duration
     from rota.store.jobs import Jobs
@@ -62,13 +64,16 @@ class RemoteJobs(_Port):
         return self._change(id, "unblock", {"on": on})
 
     def done(self, id: int, result: Any = None, force: bool = False) -> Job:
-        return self._change(id, "done", {"result": _checked(result, "result"), "force": force})
+        body = {"result": _checked(result, "result"), "force": force}
+        return self._settle(id, "done", body, lambda: Done(_encoded(result, "result")))
 
     def fail(self, id: int, error: str, again: bool = True, force: bool = False) -> Job:
-        return self._change(id, "fail", {"error": error, "final": not again, "force": force})
+        body = {"error": error, "final": not again, "force": force}
+        return self._settle(id, "fail", body, lambda: Failed(error, again))
 
     def snooze(self, id: int, delay: Duration, note: str | None = None) -> Job:
-        return self._change(id, "snooze", {"delay": records.seconds(delay), "note": note})
+        body = {"delay": records.seconds(delay), "note": note}
+        return self._settle(id, "snooze", body, lambda: Snoozed(delay, note))
 
     def results(self, id: int, token: int | None = None) -> list[Needed]:
         if token is None:
@@ -118,6 +123,21 @@ class RemoteJobs(_Port):
             before = found[-1].id
         return found
 
+    def _settle(self, id: int, verb: str, body: dict[str, Any], outcome: Callable[[], Outcome]) -> Job:
+        """Settle without the claim's token. Who may only work settles what its own worker holds, by the token of that.
+
+        The API refuses that token to those who may not speak for its holder, and to all once another claim took its
+        place.
+        """
+        try:
+            return self._change(id, verb, body)
+        except Refused:
+            job = self.get(id)
+            if body.get("force") or job.status != ACTIVE or job.orchestrator is not None or job.lapses:
+                raise
+        self._store.claims.settle(records.claim_of(job), outcome())
+        return self.get_or(job.but(status=DONE))
+
     def _change(self, id: int, verb: str, body: dict[str, Any]) -> Job:
         return records.job(self._link.post(f"/jobs/{id}/{verb}", body, details=True))
 
@@ -141,6 +161,12 @@ def _read(job: NewJob) -> NewJob:
     from rota.store.adding import checked
 
     return checked(job)
+
+
+def _encoded(value: object, what: str) -> str | None:
+    from rota.store.payload import encode
+
+    return encode(value, what)
 
 
 def _checked(value: object, what: str) -> Raw | None:

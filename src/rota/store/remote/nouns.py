@@ -8,7 +8,7 @@ from rota.core.queue import Queue
 from rota.core.schedule import Schedule, checked
 from rota.core.source import Source
 from rota.store.events import Event, Events
-from rota.store.history import History, Pruned
+from rota.store.history import History, Pruned, Stride
 from rota.store.queues import Queues, QueueStatus
 from rota.store.remote import records
 from rota.store.remote.carried import heard, told
@@ -86,7 +86,8 @@ class RemoteSlots(_Slots):
     def of_crew(self, crew: str, host: str) -> list[Slot]:
         if self._remote.orchestrator:
             return self._own(None)
-        return [slot for slot in self.all() if (slot.crew, slot.host) == (crew, host)]
+        place = (crew, self._remote.orchestrators.named(crew, host) or host)
+        return [slot for slot in self.all() if (slot.crew, slot.host) == place]
 
     def all(self) -> list[Slot]:
         return [heard(Slot, told["details"]) for told in self._link.get("/slots", details=True)]
@@ -183,9 +184,26 @@ class RemoteHistory(_History):
     """The port for retention."""
 
     def prune(
-        self, older: Duration | None = None, most: int | None = None, told: Callable[[int], None] | None = None
+        self,
+        older: Duration | None = None,
+        most: int | None = None,
+        told: Callable[[int], None] | None = None,
+        *,
+        plan: bool = False,
     ) -> Pruned:
-        return Pruned(**self._link.post("/prune", {"older": records.seconds(older), "keep": most}))
+        body = {"older": records.seconds(older), "keep": most, "plan": plan}
+        return Pruned(**self._link.post("/prune", body))
+
+    def steps(
+        self,
+        older: Duration | None = None,
+        most: int | None = None,
+        stride: Stride | None = None,
+        *,
+        plan: bool = False,
+    ) -> Iterator[Pruned]:
+        """None: the orchestrator at the database takes them."""
+        return iter(())
 
 
 class RemoteTokens(_Tokens):

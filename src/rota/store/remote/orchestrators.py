@@ -5,13 +5,16 @@ Nothing here waits for an API that is away: whoever asks does, by rules of its o
 
 from __future__ import annotations
 
+from rota.core.access import id_of
+from rota.core.errors import BadInput
 from rota.core.jsontext import Raw
+from rota.core.report import NO_KINDS
 from rota.core.times import SECOND
 from rota.store.crews import Live, Outlook, Process, here
-from rota.store.exchange import Exchange, Handout, Report
-from rota.store.host import host_id
+from rota.store.exchange import Exchange, Report
+from rota.store.host import host_id, is_this
 from rota.store.orchestrators import Orchestrators
-from rota.store.remote import records
+from rota.store.remote import processes, records
 from rota.store.remote.carried import heard, parcels, told
 from rota.store.remote.port import Port
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from rota.core.report import Kinds
     from rota.core.restart import RestartPolicy
     from rota.core.times import Duration, Instant
     from rota.core.worker import Dead
@@ -42,22 +46,31 @@ class RemoteOrchestrators(_Port):
         return self._remote.orchestrator
 
     def take_over(self, id: int, crew: str, is_alive: Callable[[Process], bool]) -> list[Process]:
-        left = [heard(Process, each) for each in self._link.get(f"/orchestrators/{id}")["before"]]
+        left = self._own(self._link.get(f"/orchestrators/{id}")["before"])
         living = [process.worker_id for process in left if is_alive(process)]
-        return [heard(Process, each) for each in self._ask("take-over", {"living": living})]
+        return self._own(self._ask("take-over", {"living": living}))
 
-    def renew(self, id: int, answered_wish: int = 0, status: str = "running") -> Instant:
-        answer = self._ask("lease", {"answered_wish": answered_wish, "status": status})
+    def renew(
+        self, id: int, answered_wish: int = 0, status: str = "running", heard: Sequence[tuple[str, Duration]] = ()
+    ) -> Instant:
+        spoke = [{"worker_id": worker, "ago": ago / SECOND} for worker, ago in heard]
+        answer = self._ask("lease", {"answered_wish": answered_wish, "status": status, "heard": spoke})
         return records.at(answer["lease_expires_at"]) or 0
+
+    def worker_ids(self, id: int, count: int) -> list[str]:
+        ids: list[str] = self._ask("worker-ids", {"count": count})["worker_ids"]
+        return ids
 
     def hire(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
         assert process is not None, "a worker elsewhere has a process"
+        processes.remember(self._folder, process)
         known = {"worker_id": process.worker_id, "pid": process.pid, "pid_start": process.pid_start}
         self._ask("workers", {"slot": slot, "queue": queue, **known})
         return process.worker_id
 
-    def came_up(self, worker: str, slot: str, concurrency: int = 1) -> None:
-        self._ask("show", {"up": [{"worker_id": worker, "slot": slot, "concurrency": concurrency}]})
+    def came_up(self, worker: str, slot: str, concurrency: int = 1, kinds: Kinds = NO_KINDS) -> None:
+        known = {"kinds": sorted(kinds.names), "every": kinds.every}
+        self._ask("show", {"up": [{"worker_id": worker, "slot": slot, "concurrency": concurrency, **known}]})
 
     def mirror(self, told: Iterable[tuple[str | None, str]], health: Iterable[tuple[str | None, str]]) -> None:
         said = [{"worker_id": worker, "metadata": Raw(text) if text else None} for text, worker in told]
@@ -69,6 +82,7 @@ class RemoteOrchestrators(_Port):
 
     def bury(self, worker: str, verdict: Dead) -> None:
         self._ask("burials", {"worker_id": worker, "reason": verdict.reason, "text": verdict.text})
+        processes.forget(self._folder, worker)
 
     def end_orphan(self, worker: str) -> None:
         self._ask("burials", {"worker_id": worker})
@@ -78,6 +92,7 @@ class RemoteOrchestrators(_Port):
         for parcel in first:
             self._remote.orphans.report(death.worker_id, parcel)
         answer = self._ask("certificates", {"death": told(death), "policy": told(policy), **rest})
+        processes.forget(self._folder, death.worker_id)
         delay = answer["starts_in"]
         return None if delay is None else round(delay * SECOND), answer["reason"]
 
@@ -96,15 +111,16 @@ class RemoteOrchestrators(_Port):
         if report.holdings is not None:
             more["holdings"] = list(report.holdings)
         answer = self._ask("exchange", {"number": number, **rest, **more})
-        claims = [heard(Handout, each) for each in answer["claims"]]
-        return Exchange(claims, refused + answer["refused"], answer["number"])
+        found = heard(Exchange, answer)
+        return found.but(refused=refused + found.refused)
 
     def number(self, id: int) -> int:
         return int(self._link.get(f"/orchestrators/{id}")["number"])
 
     def look(self, id: int, known_wish: int, reconciles: bool = False, polls: bool = False) -> Outlook:
         asked = {"known_wish": known_wish, "reconciles": reconciles, "polls": polls}
-        return heard(Outlook, self._ask("look", asked))
+        found = heard(Outlook, self._ask("look", asked))
+        return found if found.processes is None else found.but(processes=[])  # none here ever registered there
 
     def leave(self, id: int) -> None:
         self._link.send("DELETE", f"/orchestrators/{id}")
@@ -127,9 +143,22 @@ class RemoteOrchestrators(_Port):
 
     def named(self, crew: str, host: str) -> str | None:
         """The host that was named, or this one if the crew is here; else none: the API's own is meant."""
-        if host == host_id() and not any((each.crew, each.host) == (crew, host) for each in self.live()):
-            return None
-        return host
+        if host != host_id():
+            return host
+        here = sorted({each.host for each in self.live() if each.crew == crew and is_this(each.host)})
+        own = f"{id_of(self._link.address.token or '')}/{host}"
+        if len(here) > 1 and own not in here:
+            raise BadInput(f"several hosts say that they are this one: name one by its id, {' or '.join(here)}")
+        return own if own in here else here[0] if here else None
+
+    def _own(self, told: list[Document]) -> list[Process]:
+        """Those of these processes that an orchestrator of this host started, as it wrote them down itself."""
+        named = [heard(Process, each) for each in told]
+        return [known for each in named if (known := processes.recall(self._folder, each)) is not None]
+
+    @property
+    def _folder(self) -> str:
+        return f"{self._store.database.beside}.workers"
 
     def _ask(self, what: str, body: dict[str, Any]) -> Any:
         return self._link.post(f"/orchestrators/{self._remote.orchestrator}/{what}", body)

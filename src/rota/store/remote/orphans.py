@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rota.store.exchange import Report
 from rota.store.orphans import Orphans
+from rota.store.remote import processes
 from rota.store.remote.carried import parcels, told
 from rota.store.remote.link import quoted
 from rota.store.remote.orchestrators import ANSWER_WITHIN
@@ -52,6 +53,7 @@ class RemoteOrphans(_Port):
         for parcel in first:
             self.report(death.worker_id, parcel)
         self._ask(death.worker_id, "end", {"death": told(death), **rest})
+        processes.forget(f"{self._store.database.beside}.workers", death.worker_id)
 
     def report(self, worker: str, parcel: Document) -> None:
         """What became of what it held, as far as one body takes it."""

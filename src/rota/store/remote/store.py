@@ -91,7 +91,7 @@ class RemoteStore(_Store):
     def tend(self) -> None:
         self.link.get("/jobs/ready", limit=1)  # which looks after what is due, before it answers
 
-    def next_due(self) -> None:
+    def next_due(self, queue: str | None = None) -> None:
         return None
 
     def now(self) -> Instant:

@@ -35,7 +35,6 @@ class RemoteWorkers(_Port):
         every: Duration | None = None,
         pid: int | None = None,
         queue: str | None = None,
-        access: str | None = None,
         elsewhere: str | None = None,
     ) -> Worker:
         interval = self._store.settings.heartbeat_interval if every is None else every

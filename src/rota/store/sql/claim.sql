@@ -18,7 +18,7 @@ WHERE id = :id AND token = :token AND status = 'active' AND lease_expires_at > :
 
 -- name: checkpoint
 -- Keep what the holder wants the next attempt to know; no row means that the claim is lost.
-UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND status = 'active' RETURNING id
+UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND status = 'active' RETURNING worker
 
 -- name: take_all
 -- Make ready jobs a seen worker's, many at a time, each under its token.
@@ -28,31 +28,34 @@ FROM json_each(:tokens) AS told WHERE job.id = CAST(told.key AS INTEGER) AND job
 
 -- name: holding
 -- Of these jobs the active ones: whose claim is still its holder's is seen by the token.
-SELECT id, token, queue, worker, dependents, limit_key, source, key FROM job
+SELECT id, token, queue, worker, dependents, limit_key, source, key,
+    claimed_at, created_at, attempts, generation, due_at FROM job
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'active' ORDER BY token $for_update
 
 -- name: record_done
 -- What the claims did that are about to be settled as done.
-INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
-SELECT token, id, worker, attempts + 1, generation, claimed_at, :now, 'finish', NULL, NULL, NULL, renewed_count FROM job
+INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count,
+    transcript_path, stderr_path, captured_by)
+SELECT token, id, worker, attempts + 1, generation, claimed_at, :now, 'finish', NULL, NULL, NULL, renewed_count,
+    transcript_path, stderr_path, captured_by FROM job
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'active'
 
 -- name: capture
--- Where the holder's code writes what it says; no row means that the claim is lost.
-UPDATE job SET transcript_path = :transcript_path, stderr_path = :stderr_path
-WHERE id = :id AND token = :token AND status = 'active' RETURNING id
+-- Where the holder's code writes what it says, and the access token that said so; no row means that the claim is lost.
+UPDATE job SET transcript_path = :transcript_path, stderr_path = :stderr_path, captured_by = :by
+WHERE id = :id AND token = :token AND status = 'active' RETURNING worker
 
 -- name: finish
 -- Settle claims as done, each with its result.
 UPDATE job SET status = 'done', result = told.value, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
-    alone = 0
+    transcript_path = NULL, stderr_path = NULL, alone = 0
 FROM json_each(:results) AS told WHERE job.id = CAST(told.key AS INTEGER) AND job.status = 'active'
 
 -- name: end
 -- End a claim in any other way; no row means that the claim is lost.
 UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = :due_at, due_wall = 0, attempts = attempts + :spent,
     deaths = deaths + :died, lapses = lapses + :lapsed, result = :result, error = :error, note = :note,
-    finished_at = :finished_at, transcript_path = NULL, stderr_path = NULL, alone = :alone
+    finished_at = :finished_at, transcript_path = NULL, stderr_path = NULL, alone = :alone, unknown_until = :unknown_until
 WHERE id = :id AND token = :token AND status = 'active' RETURNING id
 
 -- name: put_back
@@ -65,14 +68,28 @@ WHERE id = :id AND token = :token AND status = 'active' AND limit_key IS NULL AN
     WHERE dependency.job = job.id AND needed.status <> 'done')
 RETURNING id
 
+-- name: set_aside
+-- End a claim whose worker does not know the job's kind; no row means that it is lost, or that there is more to look at.
+UPDATE job SET status = 'blocked', blocked_on = 'kind', unknown_until = :until, note = :note, due_at = NULL, due_wall = 0,
+    result = NULL, error = NULL, finished_at = NULL, transcript_path = NULL, stderr_path = NULL
+WHERE id = :id AND token = :token AND status = 'active' AND limit_key IS NULL AND source IS NULL
+RETURNING id, token, queue, worker
+
 -- name: record
 -- What one claim did; written once, when it ends.
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
 VALUES (:token, :job, :worker, :attempt, :generation, :claimed_at, :ended_at, :verb, :reason, :error, :note, :renewed_count)
 
 -- name: record_capture
--- Where the code of a run that has ended wrote what it said.
-UPDATE run SET transcript_path = :transcript_path, stderr_path = :stderr_path WHERE token = :token
+-- Where the code of a run that has ended wrote what it said, and the access token that said so.
+UPDATE run SET transcript_path = :transcript_path, stderr_path = :stderr_path,
+    captured_by = (SELECT captured_by FROM job WHERE job.id = run.job) WHERE token = :token
+
+-- name: captures
+-- What was said of the files of a job's runs, oldest first; the live one's claim is its last.
+SELECT token, transcript_path, stderr_path, captured_by, 0 FROM run WHERE job = :job
+UNION ALL
+SELECT token, transcript_path, stderr_path, captured_by, 1 FROM job WHERE id = :job AND status = 'active' ORDER BY 1
 
 -- name: run
 -- What one claim did, by its token.
@@ -81,6 +98,14 @@ SELECT $run_columns FROM run WHERE token = :token
 -- name: runs
 -- What the claims of a job did, oldest first.
 SELECT $run_columns FROM run WHERE job = :job ORDER BY token
+
+-- name: owners
+-- Who holds or held a claim, and the access token that speaks for that worker; a claim of nobody has no row.
+SELECT job.id, job.token, job.worker, worker.access FROM job LEFT JOIN worker ON worker.id = job.worker
+WHERE job.id = :job AND job.token = :token
+UNION ALL
+SELECT run.job, run.token, run.worker, worker.access FROM run LEFT JOIN worker ON worker.id = run.worker
+WHERE run.job = :job AND run.token = :token
 
 -- name: last_run_of
 -- What a worker's last ended claim on a job did.

@@ -19,5 +19,10 @@ SELECT coalesce(max(id), 0) FROM event
 SELECT coalesce(min(id), 0) FROM event
 
 -- name: prune
--- Forget events before an instant, a batch at a time.
-DELETE FROM event WHERE id IN (SELECT id FROM event WHERE at < :before ORDER BY id LIMIT :most) RETURNING id
+-- Forget those of the oldest events that are before an instant. Events are in order but for some moments.
+DELETE FROM event WHERE id IN
+    (SELECT id FROM (SELECT id, at FROM event ORDER BY id LIMIT :most) AS oldest WHERE at < :before) RETURNING id
+
+-- name: count_before
+-- How many events are before an instant.
+SELECT count(*) FROM event WHERE at < :before

@@ -75,11 +75,10 @@ SELECT $job_columns FROM job WHERE status = 'failed' AND id < :before AND (CAST(
     AND (:internal = 1 OR substr(queue, 1, 1) <> '~')
 ORDER BY id DESC LIMIT :most
 
--- name: quarantined
--- Those of the newest failed jobs that cost too many workers, newest first.
-SELECT id, title, queue, error, finished_at FROM
-    (SELECT id, title, queue, error, finished_at FROM job WHERE status = 'failed' ORDER BY id DESC LIMIT :window) AS newest
-WHERE substr(error, 1, length(CAST(:mark AS TEXT))) = CAST(:mark AS TEXT) ORDER BY id DESC LIMIT :most
+-- name: failed_newest
+-- The newest failed jobs, by their index, with the beginnings of their errors.
+SELECT id, title, queue, substr(error, 1, 500), finished_at FROM job
+WHERE status = 'failed' AND substr(queue, 1, 1) <> '~' ORDER BY id DESC LIMIT :most
 
 -- name: held_since
 -- Active jobs that were claimed before a moment, the longest held first.
@@ -92,7 +91,7 @@ SELECT $job_columns FROM job WHERE queue = :queue AND status = 'ready' ORDER BY 
 
 -- name: rest
 -- A job that nobody holds goes where it rests now.
-UPDATE job SET status = :status, blocked_on = :blocked_on WHERE id = :id AND status = :old RETURNING id
+UPDATE job SET status = :status, blocked_on = :blocked_on, unknown_until = NULL WHERE id = :id AND status = :old RETURNING id
 
 -- name: make_ready
 -- Waiting jobs become ready, many at a time.
@@ -100,7 +99,8 @@ UPDATE job SET status = 'ready', blocked_on = NULL WHERE id = :id AND status IN 
 
 -- name: put_off
 -- A job that waits was added again: it has the new payload, and waits on.
-UPDATE job SET title = :title, payload = :payload, due_at = :due_at, due_wall = 0, status = :status, blocked_on = :blocked_on
+UPDATE job SET title = :title, payload = :payload, due_at = :due_at, due_wall = 0, status = :status, blocked_on = :blocked_on,
+    unknown_until = NULL
 WHERE id = :id AND status IN ('blocked', 'scheduled', 'ready')
 
 -- name: drop_key
@@ -115,7 +115,7 @@ WHERE id = :id AND status = :old RETURNING id
 -- name: retry
 -- A final job starts a new generation.
 UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = NULL, due_wall = 0, attempts = 0, deaths = 0, lapses = 0, alone = 0,
-    generation = generation + 1, result = NULL, error = NULL, finished_at = NULL
+    generation = generation + 1, result = NULL, error = NULL, finished_at = NULL, unknown_until = NULL
 WHERE id = :id AND status = :old RETURNING id
 
 -- name: count_admitted
@@ -153,28 +153,72 @@ SELECT id, queue, limit_key, EXISTS (SELECT 1 FROM dependency WHERE dependency.j
 WHERE status = 'scheduled' AND due_wall = :due_wall AND due_at <= :now ORDER BY due_at LIMIT :most
 
 -- name: blocked_from
--- Jobs that wait for others, from an id on, with whether any of those is still open.
+-- Jobs that wait for others, from an id on, with whether any of those is still open. The limit comes first, so that the
+-- planner knows for how few jobs it looks.
 SELECT id, queue, due_at, due_wall, limit_key,
     EXISTS (SELECT 1 FROM dependency JOIN job AS needed ON needed.id = dependency.needs
-            WHERE dependency.job = job.id AND needed.status <> 'done'
+            WHERE dependency.job = waiting.id AND needed.status <> 'done'
                 AND (dependency.until_over = 0 OR needed.status NOT IN ('failed', 'cancelled'))) AS is_open
-FROM job WHERE status = 'blocked' AND blocked_on = 'dependency' AND id > :after ORDER BY id LIMIT :most
+FROM (SELECT id, queue, due_at, due_wall, limit_key FROM job
+      WHERE status = 'blocked' AND blocked_on = 'dependency' AND id > :after ORDER BY id LIMIT :most) AS waiting ORDER BY id
+
+-- name: next_stretch
+-- The last of the next so many jobs; null after all.
+SELECT max(id) FROM (SELECT id FROM job WHERE id > :after ORDER BY id LIMIT :most) AS next
+
+-- name: next_unknown
+-- The next kind of a queue with jobs that wait for a worker that knows it, and the first of the next queue: a probe each.
+SELECT queue, kind FROM (SELECT queue, kind FROM job
+    WHERE status = 'blocked' AND blocked_on = 'kind' AND queue = :queue AND kind > :kind ORDER BY kind LIMIT 1) AS here
+UNION ALL SELECT queue, kind FROM (SELECT queue, kind FROM job
+    WHERE status = 'blocked' AND blocked_on = 'kind' AND queue > :queue ORDER BY queue, kind LIMIT 1) AS further
+
+-- name: unknown
+-- Jobs of a kind that wait for a worker that knows it, the oldest first, with whether each waited for others before.
+SELECT id, limit_key, EXISTS (SELECT 1 FROM dependency WHERE dependency.job = job.id) FROM job
+WHERE status = 'blocked' AND blocked_on = 'kind' AND queue = :queue AND kind = :kind ORDER BY id LIMIT :most
+
+-- name: count_unknown
+-- How many jobs wait for a worker that knows their kind, by queue and kind, among the oldest; and until when the first does.
+SELECT queue, kind, count(*), min(unknown_until) FROM
+    (SELECT queue, kind, unknown_until FROM job WHERE status = 'blocked' AND unknown_until IS NOT NULL
+    ORDER BY unknown_until LIMIT :window) AS oldest
+GROUP BY queue, kind ORDER BY queue, kind LIMIT :most
+
+-- name: overdue_unknown
+-- Jobs that have waited long enough for a worker that knows their kind.
+SELECT $job_columns FROM job
+WHERE status = 'blocked' AND unknown_until IS NOT NULL AND unknown_until <= :now ORDER BY unknown_until LIMIT :most
+
+-- name: wait_on
+-- There is no worker that could know its kind: it waits on.
+UPDATE job SET unknown_until = :until WHERE id = :id AND status = 'blocked'
+
+-- name: unknown_until
+-- Until when a job waits for a worker that knows its kind.
+SELECT unknown_until FROM job WHERE id = :id
 
 -- name: prunable
--- Old final jobs that no unfinished job waits for.
+-- Old final jobs of a stretch that no unfinished job waits for.
 SELECT id, queue, status FROM job
-WHERE id > :after AND status IN ('done', 'failed', 'cancelled') AND finished_at < :before
+WHERE id > :after AND id <= :upto AND status IN ('done', 'failed', 'cancelled')
+    AND (status = 'failed' AND finished_at < :failed_before OR status <> 'failed' AND finished_at < :before)
     AND NOT EXISTS (SELECT 1 FROM dependency JOIN job AS waiting ON waiting.id = dependency.job
                     WHERE dependency.needs = job.id AND waiting.status NOT IN ('done', 'failed', 'cancelled'))
 ORDER BY id LIMIT :most $skip_locked
 
 -- name: surplus
--- The oldest final jobs of a queue that no unfinished job waits for.
+-- The oldest final jobs of a queue in a stretch that no unfinished job waits for.
 SELECT id, queue, status FROM job
-WHERE id > :after AND queue = :queue AND status IN ('done', 'failed', 'cancelled')
+WHERE id > :after AND id <= :upto AND queue = :queue AND status IN ('done', 'failed', 'cancelled')
     AND NOT EXISTS (SELECT 1 FROM dependency JOIN job AS waiting ON waiting.id = dependency.job
                     WHERE dependency.needs = job.id AND waiting.status NOT IN ('done', 'failed', 'cancelled'))
 ORDER BY id LIMIT :most $skip_locked
+
+-- name: awaited
+-- Jobs that an unfinished job waits for.
+SELECT DISTINCT dependency.needs FROM dependency JOIN job AS waiting ON waiting.id = dependency.job
+WHERE dependency.needs = :id AND waiting.status NOT IN ('done', 'failed', 'cancelled')
 
 -- name: forget
 -- Remove a job from history.

@@ -1,38 +1,24 @@
 -- name: mark
--- Up to where runs and deaths were counted; the claims that lived then are still to be counted when they end.
-SELECT token, open_tokens, died_until FROM meter_mark WHERE id = 1
+-- Up to when deaths were counted.
+SELECT died_until FROM meter_mark WHERE id = 1
 
 -- name: advance
 -- Move the mark; no row means that somebody else has counted meanwhile.
-UPDATE meter_mark SET token = :token, open_tokens = :open_tokens, died_until = :died_until
-WHERE id = 1 AND token = :old_token AND open_tokens = :old_open AND died_until = :old_died RETURNING id
+UPDATE meter_mark SET died_until = :died_until WHERE id = 1 AND died_until = :old_died RETURNING id
 
 -- name: add
 -- Count further ones.
 INSERT INTO meter (name, queue, label, bucket, n, total) VALUES (:name, :queue, :label, :bucket, :n, :total)
-ON CONFLICT (name, queue, label, bucket) DO UPDATE SET n = meter.n + excluded.n, total = meter.total + excluded.total
+ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = meter.n + excluded.n, total = meter.total + excluded.total
 
 -- name: all
 -- Everything counted so far.
-SELECT name, queue, label, bucket, n, total FROM meter ORDER BY name, queue, label, bucket
+SELECT name, queue, label, bucket, CAST(sum(n) AS $int64), CAST(sum(total) AS $int64) FROM meter
+GROUP BY name, queue, label, bucket ORDER BY name, queue, label, bucket
 
--- name: live
--- The tokens of the live claims.
-SELECT token FROM job WHERE status = 'active' AND worker > '' ORDER BY token
-
--- name: ended
--- The ended claims of a stretch of tokens: how each ended, and how long it took.
-SELECT job.queue, run.verb, $run_bucket AS bucket, count(*), sum(run.ended_at - run.claimed_at)
-FROM run JOIN job ON job.id = run.job WHERE run.token > :after AND run.token <= :until
-GROUP BY job.queue, run.verb, bucket
-
--- name: picked_up
--- How long the jobs of those claims had waited for their first; what waited for its time does not count.
-SELECT job.queue, $pickup_bucket AS bucket, count(*), sum(run.claimed_at - job.created_at)
-FROM run JOIN job ON job.id = run.job
-WHERE run.token > :after AND run.token <= :until AND run.attempt = 1 AND run.generation = 1
-    AND (job.due_at IS NULL OR job.due_at > run.claimed_at)
-GROUP BY job.queue, bucket
+-- name: gather
+-- Bring together what those who only passed by have counted; where nobody counts beside others, there is nothing.
+DELETE FROM meter WHERE shard >= :from_shard AND n = 0
 
 -- name: deaths
 -- The deaths of a stretch of time, by reason.

@@ -27,10 +27,6 @@ SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid, des
 -- Where it runs, and the access token that speaks for it.
 SELECT host, hostname, pid, version, access, crew FROM orchestrator WHERE id = :id
 
--- name: last_of
--- The access token of the last one of a crew on a host.
-SELECT access FROM orchestrator WHERE crew = :crew AND host = :host ORDER BY id DESC LIMIT 1
-
 -- name: live
 -- Those that are not gone.
 SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid FROM orchestrator
@@ -40,6 +36,14 @@ WHERE status <> 'stopped' ORDER BY id
 -- Those that are not gone, as people see them.
 SELECT id, status, crew, host, hostname, pid, started_at, last_reconcile_at, answered_wish, version, lease_expires_at
 FROM orchestrator WHERE status <> 'stopped' ORDER BY id
+
+-- name: worker_ids
+-- The ids that were made for its workers over HTTP and that it has not used.
+SELECT worker_ids FROM orchestrator WHERE id = :id
+
+-- name: keep_worker_ids
+-- The same, as they are from now on.
+UPDATE orchestrator SET worker_ids = :ids WHERE id = :id
 
 -- name: hosts
 -- Every host that had an orchestrator, with its name as of late.

@@ -13,6 +13,10 @@ WHERE worker = :worker AND status = 'active' AND orchestrator IS NOT NULL
 UPDATE job SET lease_expires_at = $greatest(lease_expires_at, :lease_expires_at), renewed_count = renewed_count + 1
 WHERE id = :id AND token = :token AND worker = :worker AND status = 'active' AND orchestrator IS NULL RETURNING id
 
+-- name: checkpoint
+-- Keep what the worker wants the next attempt to know, if the claim is still its own.
+UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND worker = :worker AND status = 'active'
+
 -- name: empty_slot
 -- Nobody is in the slot any more, unless it has been filled again.
 UPDATE slot SET status = 'empty', worker = NULL, start_at = NULL, health = NULL, updated_at = :now

@@ -26,6 +26,15 @@ UPDATE schedule SET cron = :cron, timezone = :timezone, missed = :missed, queue 
     priority = :priority, max_attempts = :max_attempts, timeout = :timeout, declared = :declared, next_at = :next_at
 WHERE name = :name
 
+-- name: own
+-- Who declared it last: an access token, or null for a program beside the database.
+UPDATE schedule SET access = :access WHERE name = :name
+
+-- name: owner
+-- The access token that declared it, and when that was revoked.
+SELECT schedule.access, token.revoked_at FROM schedule LEFT JOIN token ON token.id = schedule.access
+WHERE schedule.name = :name
+
 -- name: advance
 -- It fires: its next time, conditional on the one that was read; no row means that someone else was first.
 UPDATE schedule SET next_at = :next_at, error = NULL

@@ -14,6 +14,12 @@ SELECT $slot_columns FROM slot WHERE name = :name
 -- The numbers that a queue's slots have.
 SELECT n FROM slot WHERE queue = :queue ORDER BY n
 
+-- name: count_of_token
+-- How many slots the crews have that one access token began over HTTP.
+SELECT count(*) FROM slot WHERE EXISTS
+    (SELECT 1 FROM orchestrator
+     WHERE orchestrator.crew = slot.crew AND orchestrator.host = slot.host AND orchestrator.access = :access)
+
 -- name: make
 -- A new place for a worker.
 INSERT INTO slot (name, queue, n, crew, host, status, updated_at) VALUES (:name, :queue, :n, :crew, :host, 'empty', :now)
@@ -30,6 +36,11 @@ UPDATE slot SET status = :status, worker = :worker, start_at = :start_at, health
 -- Its worker is ready: starts that ran out of time are forgiven. One whose death was written first stays dead.
 UPDATE slot SET status = 'up', health = 'healthy', unstarted = 0, updated_at = :now
 WHERE name = :name AND worker = :worker AND status = 'starting' RETURNING name
+
+-- name: stop
+-- Its worker was asked to leave, and has not left yet.
+UPDATE slot SET status = 'stopping', updated_at = :now
+WHERE name = :name AND worker IS NOT NULL AND status IN ('starting', 'up') RETURNING worker
 
 -- name: empty
 -- Its orchestrator leaves: nothing waits to be started any more. A slot that failed stays so.

@@ -78,8 +78,8 @@ DELETE FROM source_memory WHERE source = :source AND hash IN
     (SELECT hash FROM source_memory WHERE source = :source AND at < :before ORDER BY token LIMIT :most)
 
 -- name: count_ready
--- How many jobs of a source can be claimed, as far as that matters.
-SELECT count(*) FROM (SELECT 1 FROM job WHERE source = :source AND status = 'ready' LIMIT :most) AS found
+-- How many jobs of a source can be claimed, as far as that matters; its filler is none.
+SELECT count(*) FROM (SELECT 1 FROM job WHERE source = :source AND status = 'ready' AND key IS NOT NULL LIMIT :most) AS found
 
 -- name: wake_filler
 -- Let the filler run now instead of at its time.

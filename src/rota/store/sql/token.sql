@@ -22,6 +22,10 @@ UPDATE token SET last_used_at = :now WHERE id = :id
 -- It opens nothing any more.
 UPDATE token SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id
 
+-- name: revoked
+-- When it was revoked, if it was.
+SELECT revoked_at FROM token WHERE id = :id
+
 -- name: bind
 -- The token that registered a worker speaks for it.
 UPDATE worker SET access = :token WHERE id = :worker

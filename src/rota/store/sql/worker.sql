@@ -83,8 +83,8 @@ ON CONFLICT (worker) DO UPDATE SET died_at = excluded.died_at, reason = excluded
 SELECT died_at, reason, text, exit_code, signal, sent_by, job, slot, usage, last_frame, stderr_tail FROM certificate WHERE worker = :worker
 
 -- name: place
--- Where a worker ran, and the token that speaks for it.
-SELECT host, hostname, access FROM worker WHERE id = :id
+-- Where a worker ran.
+SELECT host, hostname FROM worker WHERE id = :id
 
 -- name: deaths
 -- The newest certificates, of one slot or worker or of any, with when each life began if that is still known.
@@ -116,8 +116,19 @@ SELECT id, pid, pid_start FROM worker
 WHERE orchestrator IS NULL AND slot IS NULL AND status NOT IN ('stopped', 'dead') AND pid_start IS NOT NULL AND host = :host ORDER BY id
 
 -- name: ready
--- A watched worker is ready for its first job, and has so many in hand at a time.
-UPDATE worker SET status = 'idle', concurrency = :concurrency WHERE id = :id AND status = 'starting'
+-- A watched worker is ready for its first job, knows these kinds, and has so many in hand at a time.
+UPDATE worker SET status = 'idle', concurrency = :concurrency, kinds = :kinds WHERE id = :id AND status = 'starting'
+
+-- name: heard
+-- When a watched worker last spoke. One that another change holds just now is left for the next time, so that nobody
+-- waits in a circle.
+UPDATE worker SET last_beat_at = $greatest(last_beat_at, :at)
+WHERE id IN (SELECT id FROM worker WHERE id = :id AND orchestrator = :orchestrator
+             AND status NOT IN ('stopped', 'dead') $skip_locked)
+
+-- name: stopping
+-- A watched worker was asked to leave.
+UPDATE worker SET status = 'stopping' WHERE id = :id AND status IN ('starting', 'idle', 'busy')
 
 -- name: told
 -- What a watched worker reports of itself.
@@ -141,10 +152,18 @@ ORDER BY id LIMIT :most
 SELECT count(*) FROM worker WHERE status NOT IN ('stopped', 'dead')
     AND (queue IS NULL OR queue = :queue OR (queue = 'default' AND orchestrator IS NOT NULL))
 
+-- name: kinds
+-- What the living workers of each pool know.
+SELECT DISTINCT queue, kinds FROM worker WHERE status NOT IN ('stopped', 'dead') AND status <> 'stopping' AND kinds IS NOT NULL
+
 -- name: prune
 -- Forget workers that are long gone.
 DELETE FROM worker WHERE id IN
     (SELECT id FROM worker WHERE status IN ('stopped', 'dead') AND last_beat_at < :before LIMIT :most $skip_locked) RETURNING id
+
+-- name: count_gone
+-- How many workers are long gone.
+SELECT count(*) FROM worker WHERE status IN ('stopped', 'dead') AND last_beat_at < :before
 
 -- name: prune_certificates
 -- Forget certificates of forgotten workers.

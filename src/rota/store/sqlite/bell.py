@@ -9,6 +9,9 @@ import os
 import select
 import sys
 
+from rota.core.errors import StoreError
+from rota.store.own_files import open_own
+
 
 class Bell:
     """Rings for all who listen to one file."""
@@ -21,9 +24,9 @@ class Bell:
         """Wake them; a bell that cannot be rung is no error, since all of them poll too."""
         try:
             if self._descriptor < 0:
-                self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._descriptor = open_own(self._path, os.O_WRONLY | os.O_CREAT)
             os.pwrite(self._descriptor, b"!", 0)
-        except OSError:
+        except (OSError, StoreError):
             pass
 
     def close(self) -> None:
@@ -36,7 +39,7 @@ class Listener:
     """Hears a bell from the moment it was made."""
 
     def __init__(self, path: str) -> None:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(open_own(path, os.O_WRONLY | os.O_CREAT))
         self._watched = -1
         if sys.platform == "linux":
             self._descriptor = _watch_inotify(path)

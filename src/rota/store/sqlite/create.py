@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from contextlib import closing
 
 import apsw
 
 from rota.core.errors import StoreError
 from rota.store.migrate import migrate
 from rota.store.open import FILE, FOLDER
-from rota.store.sqlite.database import APPLICATION_ID, SqliteDatabase
+from rota.store.sqlite.database import APPLICATION_ID, INCREMENTAL, SqliteDatabase
+from rota.store.sqlite.lock import WriteLock
+from rota.store.sqlite.open_files import refuse_network
+from rota.store.sqlite.reserve import Reserve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.sshfs", "fuse.glusterfs"}
 
 
 def create(path: str | None, start: str, told: Callable[[str], None] | None) -> str:
@@ -25,10 +28,7 @@ def create(path: str | None, start: str, told: Callable[[str], None] | None) -> 
     parent = os.path.dirname(target) if path else start
     if not os.path.isdir(parent):
         raise StoreError(f"there is no folder {parent}: make it first")
-    if (kind := file_system(parent)) in NETWORK:
-        raise StoreError(
-            f"{parent} is on a network file system ({kind}), where SQLite cannot lock safely: use a local folder"
-        )
+    refuse_network(parent)
     old_mask = os.umask(0o077)
     try:
         made = _create_file(path) if path else _create_folder(os.path.join(start, FOLDER))
@@ -38,6 +38,7 @@ def create(path: str | None, start: str, told: Callable[[str], None] | None) -> 
     finally:
         os.umask(old_mask)
     _make_durable(parent)
+    Reserve(f"{target}.reserve").keep()
     if made and told:
         told(f"made a new database at {target}")
     return target
@@ -62,30 +63,31 @@ def _create_folder(folder: str) -> bool:
 
 
 def _create_file(path: str) -> bool:
-    aside = f"{path}.new-{os.getpid()}"
+    """Rename under the lock, so as not to replace another's; a link would leave the file two names for a moment."""
+    lock = WriteLock(f"{path}.lock")
+    lock.open()
+    lock.acquire()
     try:
-        _build(aside)
-        os.link(aside, path)
+        if os.path.lexists(path):
+            return False
+        with tempfile.TemporaryDirectory(prefix=f"{os.path.basename(path)}.new-", dir=os.path.dirname(path)) as aside:
+            _build(os.path.join(aside, FILE))
+            os.rename(os.path.join(aside, FILE), path)
         return True
-    except FileExistsError:
-        return False
     finally:
-        for suffix in ("", "-wal", "-shm", ".lock", ".bell", ".events", ".knock"):
-            if os.path.lexists(aside + suffix):
-                os.unlink(aside + suffix)
+        lock.close()
 
 
 def _build(path: str) -> None:
     """A whole database in one file, nothing left in a log."""
-    connection = apsw.Connection(path)
-    connection.pragma("application_id", APPLICATION_ID)
-    connection.close()
-    database = SqliteDatabase(path, clock=_NoClock())
-    migrate(database)
-    database.close()
-    connection = apsw.Connection(path)
-    connection.pragma("journal_mode", "wal")
-    connection.close()
+    with closing(apsw.Connection(path)) as connection:
+        connection.pragma("auto_vacuum", INCREMENTAL)  # first: it holds for a file without content only
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("journal_mode", "wal")
+    with closing(SqliteDatabase(path, clock=_NoClock())) as database:
+        migrate(database)
+    with closing(apsw.Connection(path)) as connection:
+        connection.pragma("user_version")  # the last connection to close moves the log into the file
     os.unlink(f"{path}.lock")
 
 
@@ -108,18 +110,3 @@ class _NoClock:
         from rota.store.sqlite.clock import wall
 
         return wall()
-
-
-def file_system(folder: str) -> str | None:
-    """The kind of file system that a folder is on, where the system tells."""
-    try:
-        with open("/proc/self/mounts", encoding="utf-8") as file:
-            mounts = [line.split()[1:3] for line in file]
-    except OSError:
-        return None
-    real = os.path.realpath(folder)
-    best: tuple[str, str | None] = ("", None)
-    for point, kind in mounts:
-        if (real == point or real.startswith(point.rstrip("/") + "/")) and len(point) >= len(best[0]):
-            best = (point, kind)
-    return best[1]

@@ -6,14 +6,17 @@ import math
 import os
 import time
 import weakref
+from _thread import RLock
 
 import apsw
 
-from rota.core.errors import BadInput, NotFound, StoreError, StoreFull, TakesLong
+from rota.core.errors import BadInput, InDoubt, NotFound, Replaced, StoreError, StoreFull, TakesLong
 from rota.store.sqlite.bell import Bell, Listener
 from rota.store.sqlite.clock import BootClock, boot_id, since_boot, wall
 from rota.store.sqlite.lock import WriteLock
 from rota.store.sqlite.log import SqliteLog
+from rota.store.sqlite.open_files import OpenFiles, hold, let_go, refuse_network, refuse_second_name
+from rota.store.sqlite.reserve import Reserve
 from rota.store.statements import Statements
 
 TYPE_CHECKING = False
@@ -34,15 +37,59 @@ GAPS = {
     "greatest": "max",
     "now": ":now",
     "wall": ":wall",
+    "sqlite": "",  # before a line of a migration that is for one of the two
+    "postgres": "--",
 }
 CHECKPOINT_PAGES = 1000
 BUSY_MS = 30_000
 STEPS = 1000  # of SQLite's machine, some microseconds, between two looks at the clock by who is in a hurry
 STATEMENTS = 256
+FORK_PATIENCE = 2.0  # seconds that a fork waits for what other threads do at that moment
 JOURNAL_LIMIT = 64 * 1024 * 1024
+INCREMENTAL = 2  # of `auto_vacuum`
+ROOM_PAGES = 64
 
 _open_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
-_forsaken: list[apsw.Connection] = []
+
+
+class _Forks:
+    """Before a fork, wait until no thread is inside SQLite; in the child, close the inherited connections.
+
+    SQLite counts the locks of a process by file. A child inherits the counts but not the locks: while an inherited
+    connection is open, one that the child opens takes no lock at all. An idle connection is safe to close.
+    """
+
+    def __init__(self) -> None:
+        self.was_in_use = False  # a connection, when this process was forked
+        self.gate = RLock()  # taken to begin a transaction, so that none begins while a fork waits for the others
+        self._taken: list[RLock] = []
+
+    def before(self) -> None:
+        deadline = time.monotonic() + FORK_PATIENCE
+        self._take(self.gate, deadline)
+        for database in list(_open_databases):
+            self._take(database._in_use, deadline)
+
+    def in_parent(self) -> None:
+        while self._taken:
+            self._taken.pop().release()
+
+    def in_child(self) -> None:
+        databases = list(_open_databases)
+        self.was_in_use |= not all(database._is_idle() for database in databases)
+        for database in databases:
+            database._after_fork(is_clean=not self.was_in_use)
+        if self.gate not in self._taken:
+            self.gate = RLock()
+        self.in_parent()
+
+    def _take(self, lock: RLock, deadline: float) -> None:
+        if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            self._taken.append(lock)
+
+
+_forks = _Forks()
+os.register_at_fork(before=_forks.before, after_in_parent=_forks.in_parent, after_in_child=_forks.in_child)
 
 
 class _Transaction:
@@ -72,17 +119,23 @@ class SqliteDatabase:
     is_far = False
 
     def __init__(self, path: str, clock: Clock | None = None, on_wait: Callable[[str], None] | None = None) -> None:
+        path = os.path.realpath(path)  # as SQLite has it: every name leads to the same log, lock and notification files
         self.path = self.url = self.beside = path
         self.runs = os.path.join(os.path.dirname(path), "runs")
         self.log = SqliteLog(self)
         self._given_clock = clock
-        self._on_wait = on_wait
         self._statements = Statements(GAPS)
         self._handle: apsw.Connection | None = None
+        self._in_use = RLock()  # held while a transaction or a statement runs, so that no fork happens meanwhile
         self._is_hurried, self._until = False, math.inf
+        self._reserve = Reserve(f"{path}.reserve")
+        self._uses_reserve = False
+        self._may_write = True
         self._bell, self._events_bell, self._knocker = (Bell(f"{path}.{name}") for name in ("bell", "events", "knock"))
+        self._lock = WriteLock(f"{path}.lock", on_wait)
+        with _forks.gate:
+            _open_databases.add(self)
         self._connect()
-        _open_databases.add(self)
 
     @property
     def _connection(self) -> apsw.Connection:
@@ -92,23 +145,46 @@ class SqliteDatabase:
         return self._handle
 
     def _connect(self) -> None:
+        if _forks.was_in_use:
+            raise StoreError(
+                f"{self.path} cannot be used in this process, which was forked while a transaction was open: fork"
+                " outside of transactions, or start a fresh interpreter (multiprocessing calls that 'spawn')"
+            )
+        if os.path.exists(self.path) and not (os.path.isfile(self.path) or os.path.isdir(self.path)):
+            raise StoreError(f"{self.path} is not a file: give another path with --db, or move it away")
         if not os.path.isfile(self.path):
             raise NotFound(f"there is no database at {self.path}: make one with `rota init`")
-        try:
-            self._open()
-        except apsw.Error as problem:
-            raise _explain(problem, self.path) from problem
-        except PermissionError as problem:
-            place = problem.filename or self.path
-            raise StoreError(
-                f"{place} may not be written: check its owner and mode, and those of its folder"
-            ) from problem
+        with self._in_use:
+            try:
+                self._open()
+            except BaseException:
+                self._disconnect()
+                raise
         self._clock: Clock = self._given_clock or self._boot_clock()
 
     def _open(self) -> None:
-        self._handle = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS)
+        try:
+            self._open_files()
+        except apsw.Error as problem:
+            raise _explain(problem, self.path) from problem
+        except PermissionError as problem:
+            raise self._read_only(problem.filename) from problem
+
+    def _open_files(self) -> None:
+        self._is_hurried = False
+        # Where nothing may be made beside the file, as on a mounted backup, it can still be looked at.
+        self._may_write = _may_write(os.path.dirname(self.path), os.X_OK) and _may_write(self.path)
+        place, flags = self.path, apsw.SQLITE_OPEN_READWRITE
+        if self._may_write:  # what is only looked at needs no locks
+            refuse_network(os.path.dirname(self.path))
+        if not self._may_write:
+            place, flags = _unchanging(self.path), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        self._handle = apsw.Connection(place, flags=flags, statementcachesize=STATEMENTS)
         self._handle.set_busy_timeout(BUSY_MS)
+        hold(self.path, BUSY_MS / 1000)  # before the first read opens the log, so that nobody removes it in between
+        refuse_second_name(self.path)
         self._refuse_foreign()
+        self._keep_log()
         self._handle.execute(
             f"PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={JOURNAL_LIMIT}"
         ).fetchall()  # what comes after the first answer is carried out when that is read
@@ -116,9 +192,11 @@ class SqliteDatabase:
         self._handle.set_wal_hook(self._count_pages)
         self._pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
-        self._lock = WriteLock(f"{self.path}.lock", self._on_wait)
-        self._file = _identity(self.path)
+        if self._may_write:
+            self._lock.open()
         self.version: int = self._handle.pragma("user_version")
+        if self._may_write:
+            self._files = OpenFiles(self.path)
 
     def _refuse_foreign(self) -> None:
         found = self._connection.pragma("application_id")
@@ -128,17 +206,39 @@ class SqliteDatabase:
                 f"{self.path} is not a rota database but {what}: give another path with --db, or move it away"
             )
 
+    def _keep_log(self) -> None:
+        """Turn on WAL mode, which a copy made by VACUUM INTO lacks. That needs the exclusive lock for a moment."""
+        if not self._may_write or self._connection.pragma("journal_mode") == "wal":
+            return
+        let_go(self.path)
+        self._connection.pragma("journal_mode", "wal")
+        hold(self.path, BUSY_MS / 1000)
+
     def _refuse_replaced(self) -> None:
         """What is written into a file that has lost its name is gone with the last program that has it open."""
-        if _identity(self.path) != self._file:
-            raise StoreError(
-                f"{self.path} was removed or replaced while it was open, and nothing was changed:"
+        if (path := self._files.missing()) is not None:
+            kind = Replaced if os.path.exists(path) else StoreError
+            raise kind(
+                f"{path} was removed or replaced while it was open, and nothing was changed:"
                 " put it back, or restart what uses it"
             )
+
+    def _doubt_replaced(self) -> None:
+        """Do not acknowledge a commit during which a file was removed or replaced: it may have gone into that file."""
+        if (path := self._files.missing()) is not None:
+            raise InDoubt(
+                f"{path} was removed or replaced during a change, which may be lost: stop what uses it,"
+                " put the file back if you have it, start again, and look whether the change is there"
+            )
+
+    def _read_only(self, place: str | None = None) -> StoreError:
+        return StoreError(f"{place or self.path} may not be written: check its owner and mode, and those of its folder")
 
     def _boot_clock(self) -> BootClock:
         boot = boot_id()
         known = self.execute("clock.offset", {"boot": boot})
+        if not known and not self._may_write:
+            return BootClock(wall() - since_boot())
         if not known:
             with self.write():
                 now = since_boot()
@@ -164,11 +264,19 @@ class SqliteDatabase:
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """The rows of one statement; parameters by name."""
         try:
-            return self._connection.execute(self._statements.text(name), params).fetchall()
+            with self._in_use:
+                return self._connection.execute(self._statements.text(name), params).fetchall()
         except apsw.Error as problem:
             raise self._explained(problem) from problem
+        except UnicodeDecodeError as problem:  # SQLite keeps any bytes as text
+            raise StoreError(
+                f"{self.path} holds text that is not UTF-8: {problem.object!r:.80}; another program wrote it, which"
+                " must write it anew"
+            ) from None
         except UnicodeEncodeError as problem:
             raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
+        except OverflowError:
+            raise BadInput("a number is too large: the database keeps whole numbers of 64 bits") from None
 
     def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """Nothing is far away here, so every change is made in steps."""
@@ -180,11 +288,14 @@ class SqliteDatabase:
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
         """One statement for many rows; parameters in the order in which the text first names them."""
         try:
-            return self._connection.executemany(self._statements.text(name), rows).fetchall()
+            with self._in_use:
+                return self._connection.executemany(self._statements.text(name), rows).fetchall()
         except apsw.Error as problem:
             raise _explain(problem, self.path) from problem
         except UnicodeEncodeError as problem:
             raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
+        except OverflowError:
+            raise BadInput("a number is too large: the database keeps whole numbers of 64 bits") from None
 
     def script(self, text: str, number: int = 0) -> None:
         """Run several statements; only for migrations."""
@@ -199,7 +310,7 @@ class SqliteDatabase:
 
     def read(self) -> _Transaction:
         """A transaction that sees one moment."""
-        return _Transaction(lambda: self._say("BEGIN"), self._roll_back, self._roll_back)
+        return _Transaction(self._begin_read, self._end_read, self._end_read)
 
     def knock(self) -> None:
         self._knocker.ring()
@@ -216,11 +327,18 @@ class SqliteDatabase:
         return Listener(f"{self.path}.{'events' if events else 'knock' if behind_lock else 'bell'}")
 
     def close(self) -> None:
-        _open_databases.discard(self)
         for bell in (self._bell, self._events_bell, self._knocker):
             bell.close()
+        with self._in_use:
+            self._disconnect()
+        with _forks.gate:
+            _open_databases.discard(self)
+
+    def _disconnect(self) -> None:
         self._lock.close()
-        self._connection.close()
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
 
     def hurry(self, seconds: float) -> None:
         """For looks in a hurry: from now on one that would take longer, or would have to wait, is given up."""
@@ -232,19 +350,65 @@ class SqliteDatabase:
 
     def refresh_version(self) -> int:
         """The schema's number as it is now, which another program may have raised."""
-        self.version = self._connection.pragma("user_version")
+        with self._in_use:
+            self.version = self._connection.pragma("user_version")
         return self.version
 
     def set_version(self, version: int) -> None:
-        self._connection.pragma("user_version", version)
+        with self._in_use:
+            self._connection.pragma("user_version", version)
         self.version = version
 
     def integrity(self) -> str:
         """SQLite's own check of the file: `ok`, or what is wrong."""
+        from rota.store.migrate import missing
+
         try:
-            return str(self._connection.pragma("quick_check"))
+            with self._in_use:
+                found = str(self._connection.pragma("quick_check"))
+                there = {row[1] for row in self._connection.pragma("table_list", schema="main") or ()}
+            return (missing(there) or "ok") if found == "ok" else found
         except apsw.Error as problem:
             raise _explain(problem, self.path) from problem
+
+    def give_back(self, most: int) -> int:
+        """Move up to so many pages out of the unused end of the file; 0 when but a tenth of the file is unused."""
+        pragma = self._connection.pragma
+        unused, pages = int(pragma("freelist_count")), int(pragma("page_count"))
+        spare = unused - pages // 10
+        if spare <= 0 or pragma("auto_vacuum") != INCREMENTAL:
+            self._reserve.keep()
+            return 0
+        with self.write():
+            self._shrink(min(most, spare))
+            if most >= spare:
+                self._checkpoint_at = 0  # at the commit: the file loses its end in a checkpoint
+        return min(most, spare)
+
+    def last_room(self) -> _Transaction:
+        """Within the block each change may use the reserve, and gives its room back to the disk while it is alone."""
+        return _Transaction(self._use_reserve, self._leave_reserve, self._leave_reserve)
+
+    def _use_reserve(self) -> None:
+        self._uses_reserve = True
+
+    def _leave_reserve(self) -> None:
+        self._uses_reserve = False
+
+    def _shrink(self, most: int) -> None:
+        try:
+            self._connection.execute(f"PRAGMA incremental_vacuum({most})").fetchall()
+        except apsw.Error as problem:
+            raise self._explained(problem) from problem
+
+    def _make_room(self) -> None:
+        """What a change has freed goes to the disk before anyone else may write, and the reserve is kept again."""
+        try:
+            self._shrink(ROOM_PAGES)
+        except StoreFull:  # the change stands, and what it freed is used again
+            pass
+        self._checkpoint()
+        self._reserve.keep()
 
     def log_pages(self) -> int:
         """Pages in the write-ahead log, as of the last commit here."""
@@ -253,30 +417,57 @@ class SqliteDatabase:
     def _begin_write(self) -> None:
         if self._handle is None:
             self._connect()
+        if not self._may_write:
+            raise self._read_only()
         self._lock.acquire()
         try:
-            self._refuse_replaced()
-            self._say("BEGIN IMMEDIATE")
+            if self._uses_reserve:
+                self._reserve.release()
+            self._begin("BEGIN IMMEDIATE")
         except BaseException:
             self._lock.release()
+            raise
+
+    def _begin_read(self) -> None:
+        self._begin("BEGIN")
+
+    def _begin(self, text: str) -> None:
+        with _forks.gate:
+            self._in_use.acquire()
+        try:
+            if text != "BEGIN":
+                self._refuse_replaced()
+            self._say(text)
+        except BaseException:
+            self._in_use.release()
             raise
 
     def _commit(self) -> None:
         try:
             self._say("COMMIT")
-            if self._pages >= self._checkpoint_at:
+            self._doubt_replaced()  # before the checkpoint, which would write stale pages over new ones
+            if self._uses_reserve:
+                self._make_room()
+            elif self._pages >= self._checkpoint_at:
                 self._checkpoint()
         except BaseException:
             self._roll_back()
             raise
         finally:
+            self._in_use.release()
             self._lock.release()
 
     def _undo(self) -> None:
         try:
-            self._roll_back()
+            self._end_read()
         finally:
             self._lock.release()
+
+    def _end_read(self) -> None:
+        try:
+            self._roll_back()
+        finally:
+            self._in_use.release()
 
     def _say(self, text: str) -> None:
         """Where a transaction begins and ends nothing is given up: it might have, all the same."""
@@ -294,7 +485,7 @@ class SqliteDatabase:
         return _explain(problem, self.path)
 
     def _roll_back(self) -> None:
-        if self._connection.in_transaction:
+        if self._handle is not None and self._handle.in_transaction:
             try:
                 self._say("ROLLBACK")
             except StoreError:  # SQLite has rolled back by itself already
@@ -312,29 +503,39 @@ class SqliteDatabase:
         except apsw.Error:  # the commit stands; the next one tries again
             self._checkpoint_at = self._pages + CHECKPOINT_PAGES
 
-    def _after_fork(self) -> None:
+    def _is_idle(self) -> bool:
+        """Whether no transaction or statement runs on this connection."""
+        if not self._in_use.acquire(blocking=False):
+            return False
+        self._in_use.release()
+        return self._handle is None or not self._handle.in_transaction
+
+    def _after_fork(self, is_clean: bool) -> None:
+        """In a forked child: drop the inherited connection. The next use opens another."""
         self._lock.close()
-        if self._handle is not None:
-            _forsaken.append(self._handle)
-            self._handle = None
+        if self._in_use.acquire(blocking=False):
+            self._in_use.release()
+        else:
+            self._in_use = RLock()  # the thread that held it is not in this process
+        handle, self._handle = self._handle, None
+        if is_clean and handle is not None:
+            handle.close()
+        elif handle is not None:
+            from ctypes import py_object, pythonapi
+
+            pythonapi.Py_IncRef(py_object(handle))  # never closed, which would undo the parent's transaction
 
 
-def _forget_connections() -> None:
-    """In a forked child: the parent's connections are not ours to use or close; each is opened anew when next used."""
-    for database in list(_open_databases):
-        database._after_fork()
+def _may_write(path: str, more: int = 0) -> bool:
+    """Whether this process may write there: as it is now, with the capabilities it has, not as who started it."""
+    return os.access(path, os.W_OK | more, effective_ids=os.access in os.supports_effective_ids)
 
 
-os.register_at_fork(after_in_child=_forget_connections)
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """Which file has this name; None when none has."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+def _unchanging(path: str) -> str:
+    """The same file for SQLite, as one that nobody changes if it has no log: that needs no file beside it."""
+    log, name = f"{path}-wal", path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    has_log = os.path.exists(log) and os.path.getsize(log) > 0
+    return f"file:{name}?mode=ro{'' if has_log else '&immutable=1'}"
 
 
 def _explain(problem: apsw.Error, path: str) -> StoreError:
@@ -360,4 +561,6 @@ def _explain(problem: apsw.Error, path: str) -> StoreError:
             return StoreError(
                 f"reading or writing {path} failed ({problem}): check the disk; what was acknowledged is kept"
             )
+    if "no such table" in str(problem):
+        return StoreError(f"{path} is damaged, {problem}: another program changed it; restore it from a backup")
     return StoreError(f"{path}: {problem}")
