@@ -75,6 +75,7 @@ def test_sigterm_lets_the_job_in_hand_end_and_deregisters(yard_with: MakeYard, l
     assert [yard.status(job) for job in jobs] == ["done"] * len(jobs)
 
 
+@pytest.mark.both_stores
 def test_sigterm_to_a_loop_and_its_model_gives_the_job_back(yard_with: MakeYard) -> None:
     yard = yard_with(SLOW="600")
     (job,) = yard.add("slow")

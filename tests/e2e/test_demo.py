@@ -56,6 +56,7 @@ def test_the_demo_says_so_and_fails_when_the_work_does_not_get_done(tmp_path: Pa
     assert "NOT as promised" in played.stdout
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("loop", ["minimal.sh", "capture.sh", "parallel.sh"])
 def test_each_example_works_off_a_queue_and_leaves_when_told(
@@ -65,7 +66,7 @@ def test_each_example_works_off_a_queue_and_leaves_when_told(
         monkeypatch.setenv(name, value)
     script = f"""
         rota init && rota add one --payload '{{"seconds": 0}}' && rota add two --after 1 --payload '{{"seconds": 0}}'
-        LEDGER={tmp_path}/ledger BEAT=1s '{EXAMPLES / loop}' '{EXAMPLES / "model.sh"}' & loop=$!
+        LEDGER={tmp_path}/ledger BEAT=5s '{EXAMPLES / loop}' '{EXAMPLES / "model.sh"}' & loop=$!
         rota wait 1 2 --for done --timeout 60s && kill -TERM $loop && wait $loop
         rota worker list --all --json | jq -e 'all(.status == "stopped")'
     """

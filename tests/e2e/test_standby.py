@@ -45,6 +45,11 @@ def test_a_standby_answers_as_the_primary_does(words: list[str], shells: tuple[S
     assert copy.ask(*words) == main.ask(*words)
 
 
+def test_doctor_says_that_a_standby_takes_no_changes(shells: tuple[Shell, Shell]) -> None:
+    main, copy = shells
+    assert "a standby" in copy.say("doctor") and "a standby" not in main.say("doctor")
+
+
 def test_top_follows_a_standby(shells: tuple[Shell, Shell], tmp_path: Path) -> None:
     main, copy = shells
     with terminal(tmp_path, "top", **copy.env) as top:

@@ -7,14 +7,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from tests.support.made import make
+from tests.support.shell import ROTA, call
 
 LOOPS = Path(__file__).parent / "loops"
-ROTA = Path(sys.executable).parent / "rota"
 
 # Each call is noted with its exit code once it is over.
 TX = f"""#!/bin/sh
@@ -57,15 +56,9 @@ class Yard:
 
     def rota(self, *words: str) -> Any:
         """Ask rota something; its JSON document."""
-        asked = subprocess.run(
-            [ROTA, *words, "--json"],
-            cwd=self.folder,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            check=True,
-            timeout=60,
-        )
-        return json.loads(asked.stdout) if asked.stdout else None
+        answer = call([*words, "--json"], self.folder, self._environment)
+        assert answer.returncode == 0, answer
+        return json.loads(answer.stdout) if answer.stdout else None
 
     def add(self, *titles: str) -> list[int]:
         return [self.rota("add", title)["id"] for title in titles]

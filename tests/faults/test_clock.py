@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from tests.support.crews import Crew
 
+pytestmark = pytest.mark.both_stores
+
 # Loaded before libc, it adds the seconds in a file to whatever tells the wall clock, and leaves the other clocks alone.
 SHIM = r"""
 #define _GNU_SOURCE

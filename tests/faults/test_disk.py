@@ -8,6 +8,8 @@ import sys
 from ast import literal_eval
 from pathlib import Path
 
+import pytest
+
 from rota.core.job import NewJob
 from rota.settings import Settings
 from rota.store.open import open_store
@@ -108,6 +110,50 @@ def test_a_crew_whose_disk_is_full_waits_with_its_outcomes_and_goes_on_when_ther
     assert ran.returncode == 0, (ran.stderr, (tmp_path / "log").read_text())
 
 
+PRUNED = """
+import os, subprocess
+from rota.core.claim import Done
+from rota.core.errors import StoreFull
+folder = sys.argv[1]
+path = f"{folder}/rota.db"
+store = open_store(path, Settings(), make=True)
+def big():
+    return store.jobs.add(NewJob("big", payload="x" * 50_000)).id
+def fill():
+    try:
+        while True:
+            store.claims.settle(store.claims.claim(big()), Done())
+    except StoreFull:
+        pass
+fill()
+with open(f"{folder}/ballast", "wb", buffering=0) as ballast:
+    try:
+        while True:
+            ballast.write(bytes(512))
+    except OSError:
+        pass
+count = len(store.jobs.list("done", limit=1000))
+words = [sys.executable, "-m", "rota", "--db", path, "prune", "--older", "0.001s"]
+ran = subprocess.run(words, capture_output=True, text=True)
+size = os.path.getsize(path)
+room = os.statvfs(folder)
+later = [big() for _ in range(count // 2)]
+print(repr((ran.returncode, ran.stdout + ran.stderr, count, size, room.f_bavail * room.f_frsize, len(later),
+    os.path.exists(f"{path}.reserve"), store.database.integrity())))
+"""
+
+
+def test_on_a_full_disk_prune_makes_room_and_gives_it_back(tmp_path: Path) -> None:
+    script = 'mount -t tmpfs -o size=12m none "$1" && exec "$2" -c "$3" "$1"'
+    words = [*UNSHARE, "sh", "-c", script, "sh", str(tmp_path), sys.executable, OPEN + PRUNED]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    code, said, count, size, room, later, has_reserve, integrity = literal_eval(ran.stdout)
+    assert code == 0 and said.startswith(f"forgot {count} jobs"), said
+    assert count > 50 and size < 1_500_000 and room > 2_000_000, "the disk has its room again"
+    assert later == count // 2 and has_reserve and integrity == "ok"
+
+
 # Each acknowledged id is on the pipe before the next change begins. Payloads of this size make checkpoints happen too.
 WRITE = """
 from rota.core.claim import Done
@@ -167,11 +213,11 @@ def test_a_sync_that_fails_whichever_it_is_is_told_and_what_was_acknowledged_is_
     assert all("check the disk; what was acknowledged is kept" in " ".join(line) for line in refusals), refusals
 
 
-# A file system of the kind that sshfs mounts, which answers for its root folder and nothing else.
+# A file system of the kind that sshfs mounts, which answers for its root folder, and for a file if it is to have one.
 FUSE = """
 import ctypes, os, struct, threading
 from rota.core.errors import StoreError
-folder = sys.argv[1]
+folder, has_file = sys.argv[1], sys.argv[2:] == ["file"]
 device = os.open("/dev/fuse", os.O_RDWR)
 libc = ctypes.CDLL(None, use_errno=True)
 options = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}".encode()
@@ -182,7 +228,9 @@ def serve():
         asked = os.read(device, 1 << 17)
         _, code, unique = struct.unpack_from("=IIQ", asked)
         error, body = 0, b""
-        if code == 26:
+        if code == 1 and has_file:
+            body = struct.pack("=4Q2I6Q10I", 2, 0, 60, 60, 0, 0, 2, *[0] * 8, 0o100600, 1, *[0] * 3, 4096, 0)
+        elif code == 26:
             body = struct.pack("=IIIIHHIIHHI28x", 7, 31, 65536, 0, 12, 9, 65536, 1, 0, 0, 0)
         elif code == 3:
             body = struct.pack("=QIIQQQQQQIIIIIIIIII", 60, *[0] * 2, 1, *[0] * 8, 0o40700, 2, *[0] * 3, 4096, 0)
@@ -200,8 +248,9 @@ os._exit(0)
 """
 
 
-def test_on_a_network_file_system_no_database_is_made(tmp_path: Path) -> None:
-    words = [*UNSHARE, sys.executable, "-c", OPEN + FUSE, str(tmp_path)]
+@pytest.mark.parametrize("there", [[], ["file"]], ids=["made", "opened"])
+def test_on_a_network_file_system_no_database_is_made_or_opened(tmp_path: Path, there: list[str]) -> None:
+    words = [*UNSHARE, sys.executable, "-c", OPEN + FUSE, str(tmp_path), *there]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip() == (

@@ -14,6 +14,8 @@ from tests.support.eventually import eventually
 if TYPE_CHECKING:
     from tests.support.crews import Crew
 
+pytestmark = pytest.mark.both_stores
+
 ALONE = '''
 import fcntl, subprocess
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rota.core.job import NewJob
 from tests.support.crews import children, is_alive
 from tests.support.eventually import eventually
 
@@ -167,3 +168,99 @@ def test_while_the_orchestrator_is_stopped_a_talking_handler_is_not_blocked_and_
     said = [int(line.split()[-2]) for line in lines]
     assert 10 < len(said) < 1000 and said == sorted(said)
     assert all(line.endswith("x" * 1900) for line in lines), "each whole, as far as the log shows it"
+
+
+OFTEN = {"ROTA_FRAME_INTERVAL": "100ms", "ROTA_BACKOFF_FIRST": "10ms"}
+SPOILS = """
+import contextlib, socket
+
+PIPE = int(os.environ["ROTA_FRAME_FD"])
+
+
+def spoil():
+    with contextlib.closing(socket.socket(fileno=os.dup(PIPE))) as pipe:
+        pipe.send(b"stray")
+
+
+@app.task(queue="tag")
+def spoiled(n: int) -> int:
+    note(f"spoiled {n}")
+    if (here / "ledger").read_text().count(f"spoiled {n}") == 1:
+        spoil()
+    return n
+
+
+@app.task(queue="many")
+async def spoiled_beside(name: str) -> None:
+    note(f"hold {name} {os.getpid()}")
+    if name == "spoils":
+        if (here / "ledger").read_text().count("hold spoils") == 1:
+            spoil()
+        return
+    while not (here / f"go-{name}").exists():
+        await asyncio.sleep(0.01)
+
+
+@app.task(queue="tag")
+def close_all(n: int) -> int:
+    note(f"close {n}")
+    if (here / "ledger").read_text().count(f"close {n}") == 1:
+        os.closerange(3, 1000)
+        note("closed")
+        while True:
+            time.sleep(0.05)
+    return n
+"""
+
+
+def test_a_job_whose_report_was_spoiled_runs_again_and_its_worker_lives(crew: Crew) -> None:
+    """Its worker says in each frame that it has nothing in hand."""
+    crew.env |= OFTEN
+    crew.teach(SPOILS)
+    crew.start("tag=1")
+    job = crew.add("spoiled", n=1)
+    (done,) = crew.done(job)
+    runs = crew.app.claims.runs(job)
+    assert (done.attempts, done.deaths, done.result) == (2, 0, 1)
+    assert [run.verb for run in runs] == ["fail", "finish"] and "its outcome was lost" in (runs[0].error or "")
+    assert crew.deaths() == []
+    assert crew.stop() == 0
+
+
+def test_a_later_report_tells_that_the_one_before_it_was_spoiled(crew: Crew) -> None:
+    """In a window of short jobs none of those behind it is held up, or runs twice."""
+    crew.env |= OFTEN
+    crew.teach(SPOILS)
+    warm = [job.id for job in crew.app.enqueue_many(crew.new("tag", n=n) for n in range(300))]
+    crew.start("tag=1")
+    crew.done(*warm)
+    spoiled, *behind = crew.app.enqueue_many(
+        [crew.new("spoiled", n=1), *(crew.new("tag", n=1000 + n) for n in range(20))]
+    )
+    assert [job.attempts for job in crew.done(spoiled.id, *(job.id for job in behind))] == [2, *[1] * 20]
+    assert crew.deaths() == []
+
+
+def test_a_coroutine_whose_report_was_spoiled_runs_again_while_others_go_on(crew: Crew) -> None:
+    crew.env |= OFTEN
+    crew.teach(f"import asyncio\n{SPOILS}\napp.pool('many', concurrency=3)")
+    crew.start("many=1")
+    jobs = [NewJob(name, queue="many", kind="spoiled_beside", payload={"name": name}) for name in ("stays", "spoils")]
+    stays, spoils = [job.id for job in crew.app.enqueue_many(jobs)]
+    (done,) = crew.done(spoils)
+    assert done.attempts == 2
+    assert crew.app.jobs.get(stays).status == "active"
+    crew.let_go("stays")
+    assert crew.done(stays)[0].attempts == 1
+
+
+def test_a_handler_that_closes_every_descriptor_costs_one_attempt_and_no_time_out(crew: Crew) -> None:
+    """The end of its frame socket is seen at once; how long silence is borne does not matter."""
+    crew.env |= OFTEN
+    crew.teach(SPOILS)
+    crew.start("tag=1")
+    job = crew.add("close_all", n=1)
+    (done,) = crew.done(job)
+    assert (done.attempts, done.deaths, done.result) == (2, 1, 1)
+    assert crew.said("its frame socket is closed")
+    assert [death.reason for death in crew.deaths()] == ["invalid_frames"]

@@ -9,13 +9,14 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import apsw
 import pytest
 
 from rota.store.host import process_start
 from tests.support.crews import Crew, is_alive
 from tests.support.eventually import eventually
 from tests.support.hosts import UNSHARE
+from tests.support.shell import environment
+from tests.support.stores import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,9 +82,10 @@ end(process)
 
 
 @contextmanager
-def innocent() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that leads a session, as a worker does, and that has nothing to do with rota."""
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+def innocent(worker: str | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that leads a session, as a worker does, and has nothing to do with rota, unless it says so."""
+    env = environment(**({"ROTA_WORKER_ID": worker} if worker else {}))
+    with subprocess.Popen(["sleep", "1000"], env=env, start_new_session=True) as process:
         try:
             yield process
         finally:
@@ -99,10 +101,8 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
 
 def write_down(crew: Crew, worker: str, pid: int, start: int) -> None:
     """Let the store say that this is the worker's process."""
-    connection = apsw.Connection(crew.app.store.database.url)
-    connection.execute("UPDATE worker SET pid = ?, pid_start = ? WHERE id = ?", (pid, start, worker))
-    assert connection.changes() == 1
-    connection.close()
+    text = "UPDATE worker SET pid = :pid, pid_start = :start WHERE id = :worker RETURNING id"
+    assert rows(crew.app.store, text, pid=pid, start=start, worker=worker) == [(worker,)]
 
 
 @pytest.mark.parametrize("how", ["orphan", "parent"])
@@ -121,7 +121,7 @@ def test_a_takeover_ends_no_process_that_only_has_the_number_of_an_orphan(crew: 
     (worker,) = crew.app.workers.list()
     os.kill(crew.pid, 9)
     crew.wait()
-    with innocent() as process:
+    with innocent(worker.id if same else None) as process:
         start = process_start(process.pid)
         assert start is not None
         write_down(crew, worker.id, process.pid, start if same else start - 1)

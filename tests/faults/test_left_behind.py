@@ -63,6 +63,19 @@ def test_a_daemonised_grandchild_is_told_as_a_leak_of_its_run_and_gone_after_sto
     assert not is_alive(pid)
 
 
+def test_what_belongs_to_a_run_in_hand_is_not_called_left_behind(crew: Crew) -> None:
+    crew.teach(LEAVING)
+    crew.start("tag=2")
+    crew.add("command", start=["setsid", "--fork"])
+    eventually(lambda: len(numbers(crew, "command")) == 2)
+    crew.done(crew.add("leave", start=[]))
+    (pid,) = eventually(lambda: numbers(crew, "left"))
+    assert [fact["pid"] for fact in eventually(lambda: crew.facts("worker", "leak"))] == [pid]
+    assert crew.stop() == 0
+    assert len(crew.said("was left behind")) == 1
+    assert not any(map(is_alive, numbers(crew, "command")))
+
+
 def test_one_that_hides_its_environment_too_is_told_and_gone_after_stop(crew: Crew) -> None:
     """Fault 13: nothing tells whose it is, but it is one of ours."""
     crew.teach(LEAVING)
@@ -94,6 +107,7 @@ def test_the_command_of_a_killed_worker_is_gone_before_its_job_starts_elsewhere(
     assert not any(map(is_alive, numbers(crew, "command")))
 
 
+@pytest.mark.both_stores
 @SESSIONS
 @pytest.mark.parametrize("which", ["worker", "orphan"])
 def test_it_is_gone_too_when_the_orchestrator_was_killed_as_well(crew: Crew, which: str, start: list[str]) -> None:

@@ -18,6 +18,8 @@ from tests.support.struck import strike, struck_by
 if TYPE_CHECKING:
     from tests.support.crews import Crew
 
+pytestmark = pytest.mark.both_stores
+
 JOBS = 60
 
 

@@ -105,6 +105,7 @@ def test_a_busy_worker_that_is_stopped_has_no_excuse_either(crew: Crew) -> None:
     assert [death.reason for death in crew.deaths()] == ["heartbeat_timeout"]
 
 
+@pytest.mark.both_stores
 def test_a_crew_that_stood_still_past_its_lease_changes_nothing_is_told_and_begins_anew(crew: Crew) -> None:
     """Fault 6: another crew takes its jobs while it is stopped; what it has to say of them waits when it wakes."""
     crew.teach(STANDING)
@@ -241,6 +242,7 @@ def test_an_orchestrator_that_stood_still_suspects_itself_first_and_nobody_dies(
     assert (crew.deaths(), crew.said("killing it")) == ([], [])
 
 
+@pytest.mark.both_stores
 def test_after_a_host_slept_nobody_dies_of_the_silence(crew: Crew) -> None:
     """Everyone is stopped at once, and none of what the workers would have said is there when they wake."""
     crew.env |= BRISK

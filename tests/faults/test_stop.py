@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from rota.store.crews import Live
     from tests.support.crews import Crew
 
+pytestmark = pytest.mark.both_stores
+
 UNSETTLED = "the store did not answer: the lease will lapse; unsettled: "
 SLOW = """
 @app.setup(queue="tag")

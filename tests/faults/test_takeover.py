@@ -8,11 +8,15 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from tests.support.crews import children, is_alive
+import pytest
+
+from tests.support.crews import children, is_alive, told
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from tests.support.crews import Crew
+
+pytestmark = pytest.mark.both_stores
 
 
 def kill_orchestrator(crew: Crew) -> None:
@@ -87,6 +91,26 @@ def test_an_adopted_orphan_that_is_killed_gives_its_job_back_and_its_slot_is_fil
     assert (done.attempts, done.deaths) == (2, 1)
     (certificate,) = crew.deaths()
     assert (certificate.reason, certificate.job) == ("lost", id)
+
+
+def test_an_adopted_orphan_that_is_killed_with_its_helper_gives_its_job_back_all_the_same(crew: Crew) -> None:
+    """Fault 21: nobody is left to tell of it but the orchestrator that watches it."""
+    crew.start("tag=1")
+    id = crew.add("hold", name="a")
+    pid = eventually(lambda: crew.held_by("a"))
+    kill_orchestrator(crew)
+    crew.start("tag=1")
+    eventually(lambda: crew.said("works on alone"))
+    mark = f"ROTA_WORKER_PID={pid}".encode()
+    (helper,) = eventually(lambda: [each for each in crew.processes() if mark in told(each)])
+    for number, each in ((signal.SIGSTOP, pid), (signal.SIGKILL, helper), (signal.SIGKILL, pid)):
+        os.kill(each, number)
+    eventually(lambda: crew.held_by("a") != pid)
+    (certificate,) = crew.deaths()
+    assert (certificate.reason, certificate.job) == ("lost", id)
+    assert certificate.text == f"process {pid} ended after its orchestrator was gone"
+    crew.let_go("a")
+    assert crew.done(id)[0].attempts == 2
 
 
 def test_the_unstarted_jobs_of_an_orphan_go_to_the_new_crew_unspent(crew: Crew) -> None:

@@ -60,7 +60,7 @@ def test_a_success_carries_its_output_as_the_result(app: App, answer: object, re
         (SimpleNamespace(success=False, error=ValueError("bad")), "bad"),
         (object(), "TypeError: Object of type object is not JSON serializable"),
         ({"success": True, "output": {1, 2}}, "TypeError: Object of type set is not JSON serializable"),
-        ("\ud800", "UnicodeEncodeError"),
+        ("\ud800", "the result cannot be written as JSON: a text in it is not Unicode"),
     ],
 )
 def test_a_falsy_success_is_a_failed_run_with_its_message(app: App, answer: object, error: str) -> None:
@@ -136,6 +136,8 @@ def test_jobs_of_the_queue_are_taken_best_first_and_others_are_left(app: App) ->
     [
         ({"execute": "model"}, "execute must be a function, execute(job, ctx), not 'model'"),
         ({"capture_io": {}}, "capture_io must be a function, capture_io(run_id, job), not {}"),
+        ({"capture_io": lambda: None}, "capture_io takes (run_id, job) or (run_id), not ()"),
+        ({"capture_io": lambda run_id, job, more: None}, "capture_io takes (run_id, job) or (run_id), not (run_id"),
         ({"limit": 0}, "limit must be at least 1, not 0: leave it out to work until asked to stop"),
         ({"queue": "a queue"}, "'a queue' is not a queue name"),
         ({"name": " "}, "a worker needs a name of at most 200 characters"),

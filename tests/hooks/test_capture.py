@@ -255,3 +255,24 @@ def test_a_path_is_what_capture_io_said_whatever_the_job_says(workshop: Workshop
 
     assert re.fullmatch(rf"{workshop.folder}/out/run-[0-9a-z]{{8}}\.jsonl", run.transcript_path or "")
     assert workshop.shell.say("logs", id) == "attempt 1\nthe rest"
+
+
+async def slowly(run_id: str) -> dict[str, str]:
+    return {"transcript_path": f"/tmp/{run_id}"}
+
+
+@pytest.mark.parametrize(
+    "capture_io",
+    [
+        lambda run_id: {"transcript_path": f"/tmp/{run_id}"},
+        lambda run_id, job=None: {"transcript_path": f"/tmp/{run_id}"} if job else None,
+        lambda *both: {"transcript_path": f"/tmp/{both[0]}"},
+        slowly,
+    ],
+    ids=["its id alone", "a default", "any number", "a coroutine"],
+)
+def test_capture_io_may_take_the_run_alone_and_may_be_a_coroutine(app: App, capture_io: Any) -> None:
+    id = app.enqueue(NewJob("a job")).id
+    rota.run_worker(lambda job, ctx: "said", app=app, capture_io=capture_io, limit=1)
+    (run,) = app.claims.runs(id)
+    assert (run.status, run.transcript_path) == ("completed", f"/tmp/{run.id}")

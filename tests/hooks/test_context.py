@@ -12,6 +12,7 @@ import pytest
 
 import rota
 from rota import App, Job, NewJob
+from rota.core.claim import Done
 from rota.core.times import SECOND
 from rota.settings import Settings
 from rota.worker.context import RESERVED
@@ -235,3 +236,32 @@ def test_signal_handlers_are_as_before_when_it_returns(app: App) -> None:
         assert signal.getsignal(signal.SIGINT) is interrupt
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_coroutine_may_await_the_renewal_or_not(app: App) -> None:
+    async def execute(job: Job, ctx: Any) -> str:
+        assert await ctx.renew_lease() is None
+        ctx.renew_lease()
+        return "renewed"
+
+    id = app.enqueue(NewJob("a job")).id
+    rota.run_worker(execute, app=app, limit=1)
+    assert (app.jobs.get(id).status, app.jobs.get(id).result) == ("done", "renewed")
+
+
+@pytest.mark.parametrize(
+    ("result", "output", "is_told"), [({"a": 1}, {"b": 2}, True), ({"a": 1}, {"a": 1}, False), (None, None, False)]
+)
+def test_output_of_a_job_that_settled_itself_is_dropped_with_a_word(
+    app: App, caplog: pytest.LogCaptureFixture, result: Any, output: Any, is_told: bool
+) -> None:
+    def execute(job: Job, ctx: Any) -> Any:
+        app.claims.settle(app.claims.held(job.id, ctx.worker_id), Done(None if result is None else json.dumps(result)))
+        return output
+
+    id = app.enqueue(NewJob("a job")).id
+    with caplog.at_level("WARNING", "rota.hooks"):
+        rota.run_worker(execute, app=app, limit=1)
+    assert (app.jobs.get(id).status, app.jobs.get(id).result) == ("done", result)
+    told = f'job {id} was done already, so what execute returned is not kept: {{"b":2}}'
+    assert any(told in record.getMessage() for record in caplog.records) == is_told

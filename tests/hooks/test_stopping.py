@@ -202,6 +202,15 @@ rota.run_worker(execute)
     assert workshop.ends(id).attempts == 3
 
 
+def test_a_fast_rate_is_worked_off_without_a_ring(workshop: Workshop) -> None:
+    """A worker that misses a moment of the rate would wait for an hour."""
+    workshop.store.queues.set("default", rate="100/s")
+    ids = [workshop.add() for _ in range(40)]
+    workshop.start(WORK, ROTA_POLL_INTERVAL="1h", ROTA_HEARTBEAT_INTERVAL="1h")
+    for id in ids:
+        workshop.ends(id)
+
+
 def _switches(pid: int) -> int:
     """How often a process went to sleep, in all its threads; one that ends just now does not count."""
     count = 0

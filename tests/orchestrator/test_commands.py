@@ -161,7 +161,7 @@ def test_a_stop_waits_for_a_command_that_finishes_in_time(hold: Crew) -> None:
 )
 def test_a_command_may_settle_its_own_job(crew: Crew, words: str, wanted: str) -> None:
     crew.begin(
-        "worker", "exec", "--queue", "q", "--", "sh", "-c", f"{ROTA} {words}".replace("{", "{{").replace("}", "}}")
+        "worker", "exec", "--queue", "q", "--", "sh", "-c", f"'{ROTA}' {words}".replace("{", "{{").replace("}", "}}")
     )
     first, second = add(crew, "a"), add(crew, "b")
     for id in (first, second):
@@ -172,9 +172,10 @@ def test_a_command_may_settle_its_own_job(crew: Crew, words: str, wanted: str) -
     assert [status(crew, id) for id in (first, second)] == [wanted, wanted]
 
 
+@pytest.mark.both_stores
 def test_a_command_may_renew_and_add_children(crew: Crew) -> None:
     (crew.folder / "w.sh").write_text(
-        f"set -e\n{ROTA} claim renew $ROTA_JOB_ID\n{ROTA} add child --queue other --parent $ROTA_JOB_ID\n"
+        f"set -e\n'{ROTA}' claim renew $ROTA_JOB_ID\n'{ROTA}' add child --queue other --parent $ROTA_JOB_ID\n"
     )
     crew.begin("worker", "exec", "--queue", "q", "--", "sh", "w.sh")
     id = add(crew, "a")

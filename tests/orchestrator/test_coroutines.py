@@ -194,6 +194,7 @@ def test_cancelling_one_leaves_the_others(fetching: Crew) -> None:
     assert children(fetching.pid) == [fetching.held_by("b")]
 
 
+@pytest.mark.both_stores
 def test_the_queues_own_limit_is_kept_by_many_in_one_hand(fetching: Crew) -> None:
     fetching.call("queue", "set", "fetch", "--concurrency", "3")
     ids = [add(fetching, "wait", {"name": str(n)}) for n in range(6)]
@@ -236,6 +237,7 @@ async def turn() -> float:
     assert fetching.stop() == 0
 
 
+@pytest.mark.both_stores
 def test_a_killed_orchestrator_costs_no_coroutine(fetching: Crew) -> None:
     ids = [add(fetching, "wait", {"name": str(n)}) for n in range(10)]
     fetching.start("fetch=1")

@@ -132,14 +132,14 @@ def test_backends_that_are_ended_five_times_a_second_cost_no_job_and_none_runs_t
         ended = 0
         with psycopg.connect(server.url, autocommit=True) as connection:
             cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'crew'"
-            until = time.monotonic() + 10
-            while time.monotonic() < until:
+            deadline = time.monotonic() + 60
+            while ended <= 25 or len(feeder.jobs) <= 1000:
+                assert time.monotonic() < deadline, (ended, len(feeder.jobs))
                 ended += len(connection.execute(cut).fetchall())
                 time.sleep(0.2)
     finally:
         jobs = feeder.stop()
     check(crew, jobs)
-    assert ended > 20 and len(jobs) > 1000
 
 
 def test_a_server_that_is_away_for_longer_than_a_lease_costs_nobody_his_claim(crew: Crew, server: OwnServer) -> None:

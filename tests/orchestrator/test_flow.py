@@ -39,6 +39,7 @@ def steps(*last: str) -> list[NewJob]:
     return [*first, failing, *(NewJob(kind, "tag", kind, follows=range(4), until="final") for kind in last)]
 
 
+@pytest.mark.both_stores
 def test_workers_read_what_the_jobs_said_that_theirs_waited_for(crew: Crew) -> None:
     crew.teach(TASKS)
     ids = crew.app.jobs.add_many(steps("total", "calm", "shell"))

@@ -19,6 +19,7 @@ from tests.support.crews import kill
 from tests.support.eventually import eventually
 from tests.support.far import Far
 from tests.support.shell import ROTA, environment
+from tests.support.stores import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +128,8 @@ def test_a_killed_worker_is_seen_at_once_and_its_job_runs_again(far: Far) -> Non
     first = host.held_by("x")
     (victim,) = [pid for pid in far.workers(host) if inside(pid) == first]
     os.kill(victim, signal.SIGKILL)
-    eventually(lambda: host.held_by("x") not in (0, first), within=3)
+    # Before any lease could expire (15 s): the death was seen, not inferred.
+    eventually(lambda: host.held_by("x") not in (0, first), within=12)
     (host.folder / "go-x").touch()
     assert far.done(held)[0].attempts == 2
     certificate = far.app.workers.certificate(worker)
@@ -308,7 +310,26 @@ def test_an_api_that_is_not_there_is_no_outage_to_wait_through(tmp_path: Path) -
 
 
 def test_the_schedules_of_a_crew_over_http_are_declared_and_fired(far: Far) -> None:
-    one = far.host("one", TICK)
+    far.host("one", TICK)
+    one = far.host("two", TICK, ROTA_TOKEN=far.server.token("two too", "work", "enqueue"))
     far.start("one")
+    eventually(lambda: far.hosts["one"].said("may not declare schedule tick"))
+    far.start("two")
     eventually(lambda: any(line.startswith("tick 2") for line in one.ledger()), within=30)
     assert far.app.store.schedules.get("tick").declared
+
+
+def test_a_payload_that_nobody_can_read_fails_its_own_job_and_no_crew(far: Far) -> None:
+    """Another program wrote it, behind the store's back."""
+    host = far.host("one")
+    texts = ["1e400", "[" * 500 + "]" * 500, r'"\ud800"', "NaN", "{oops"]
+    ids = [far.add("tag", n=1) for _ in texts]
+    for id, text in zip(ids, texts, strict=True):
+        rows(far.app.store, "UPDATE job SET payload = :json WHERE id = :id", json=text, id=id)
+    last = far.add("tag", n=7)
+    far.start("one")
+    far.done(last)
+    eventually(lambda: all(far.app.jobs.get(id).status == "failed" for id in ids))
+    assert all("the payload cannot be read" in str(far.app.jobs.get(id).error) for id in ids)
+    assert all(far.app.jobs.get(id).attempts == 1 for id in ids), "no further attempt would help"
+    assert host.process is not None and host.process.poll() is None and len(host.said("started, pid")) == 2

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
 
 from rota.core.claim import Done
-from rota.core.errors import Conflict, RotaError, StoreFull
+from rota.core.errors import Conflict, Replaced, RotaError, StoreFull
 from rota.core.job import NewJob
 from rota.core.times import MILLISECOND, SECOND
 from rota.orchestrator.exclusive import Exclusive, holder, is_holder
 from rota.orchestrator.handout import MOST, SPAN, usual_after, window
 from rota.orchestrator.ledger import DEATH, WORK, Ledger
 from rota.orchestrator.loop import Loop
+from rota.orchestrator.streaks import Streaks
+from rota.orchestrator.upkeep import now
 from rota.orchestrator.work import Work
 from rota.settings import Settings
 from rota.store.exchange import Exchange, Idle
@@ -118,6 +122,39 @@ def test_the_ledger_answers_the_most_urgent_first_and_a_refusal_is_an_answer(tmp
     assert ledger.close(30)
 
 
+KEEP_SMALL = """
+import os, sys
+from rota.orchestrator.log import keep_small
+path = sys.argv[1]
+log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.dup2(log, 2)
+for line in range(1000):
+    os.write(log, b"%0100d" % line)  # a handler that prints
+    keep_small(path, 30_000)
+"""
+
+
+def test_the_log_of_a_crew_in_the_background_stays_small_whoever_writes_to_it(tmp_path: Path) -> None:
+    log = tmp_path / "orchestrator.log"
+    subprocess.run([sys.executable, "-c", KEEP_SMALL, str(log)], check=True, timeout=60)
+    kept = (tmp_path / "orchestrator.log.1").read_text() + log.read_text()
+    assert log.stat().st_size < 30_100 and kept.endswith(f"{998:0100}{999:0100}")
+    assert {path.name for path in tmp_path.iterdir()} == {"orchestrator.log", "orchestrator.log.1"}
+
+
+def test_the_ledger_ends_an_orchestrator_whose_database_was_replaced(tmp_path: Path) -> None:
+    path, answers = tmp_path / "rota.db", list[object]()
+    ledger = Ledger(lambda: open_store(str(path), Settings(), make=True), lambda _: None)
+    ledger.ask(WORK, lambda store: store.jobs.add(NewJob("first")).id, answers.append)
+    answered(ledger, lambda: len(answers) == 1)
+    path.unlink()
+    open_store(str(path), Settings(), make=True).close()
+    ledger.ask(WORK, lambda store: store.jobs.add(NewJob("nobody would see it")).id, answers.append)
+    answered(ledger, lambda: len(answers) == 2)
+    assert isinstance(answers[1], Replaced)
+    assert ledger.close(30)
+
+
 def test_the_ledger_tries_again_while_the_store_is_away(tmp_path: Path) -> None:
     troubles: list[str] = []
     answers: list[int] = []
@@ -134,13 +171,16 @@ def test_the_ledger_tries_again_while_the_store_is_away(tmp_path: Path) -> None:
     assert ledger.close(30)
 
 
+NO_STREAKS = Streaks({}, lambda *_: None)
+
+
 def test_what_an_exchange_carries_is_unsettled_until_it_is_answered(tmp_path: Path) -> None:
     ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), lambda _: None)
     busy, refused = threading.Event(), list[RotaError]()
     ledger.tell(WORK, lambda _: busy.wait(60))
-    work = Work(ledger, lambda *_: None, refused.append, lambda: None)
+    work = Work(ledger, lambda *_: None, refused.append, lambda: None, NO_STREAKS)
     work.report("worker-1", (1, 11, Done()))
-    work.turn([])
+    work.turn([], now())
     work.report("worker-1", (2, 12, Done()))
     assert (work.unsettled, work.is_settled) == ([11, 12], False)
     assert [token for _, token, _ in work.take("worker-1")] == [11, 12]
@@ -150,20 +190,43 @@ def test_what_an_exchange_carries_is_unsettled_until_it_is_answered(tmp_path: Pa
     assert ledger.close(30)
 
 
+def test_an_idle_crew_asks_for_work_once_and_then_when_it_is_woken(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "rota.db"), Settings(), make=True)
+    ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings()), lambda _: None)
+    answers = list[Exchange]()
+    work = Work(ledger, lambda answer, _: answers.append(answer), lambda problem: None, lambda: None, NO_STREAKS)
+    id = store.orchestrators.join()
+    idle = [Idle(store.orchestrators.hire(id, "worker:tag:0", "tag"), "tag", 2)]
+    work.begin(id)
+    work.turn([], now())
+    assert work.is_settled  # nobody has room
+    work.turn(idle, now())
+    answered(ledger, lambda: len(answers) == 1)
+    work.turn(idle, now())
+    assert work.is_settled  # nothing was there the last time
+    work.wake()
+    work.turn(idle, now())
+    answered(ledger, lambda: len(answers) == 2)
+    assert ledger.close(30)
+    store.close()
+
+
 def test_an_exchange_that_changed_nothing_asks_for_no_look_and_one_that_did_does(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "rota.db"), Settings(), make=True)
     ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings()), lambda _: None)
     answers, looks = list[Exchange](), list[int]()
-    work = Work(ledger, lambda answer, _: answers.append(answer), lambda problem: None, lambda: looks.append(1))
+    work = Work(
+        ledger, lambda answer, _: answers.append(answer), lambda problem: None, lambda: looks.append(1), NO_STREAKS
+    )
     id = store.orchestrators.join()
     idle = [Idle(store.orchestrators.hire(id, "worker:tag:0", "tag"), "tag", 2)]
     work.begin(id)
-    work.turn(idle)
+    work.turn(idle, now())
     answered(ledger, lambda: len(answers) == 1)
     assert (answers[0].claims, looks) == ([], [])
     store.jobs.add(NewJob("the only one", queue="tag"))
     work.wake()
-    work.turn(idle)
+    work.turn(idle, now())
     answered(ledger, lambda: len(answers) == 2)
     assert (len(answers[1].claims), looks) == (1, [1])
     assert ledger.close(30)

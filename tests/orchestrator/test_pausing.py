@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from tests.support.crews import Crew
+
+pytestmark = pytest.mark.both_stores
 
 PAUSES = '''
 from rota.store.heed import until_heeded
@@ -58,3 +64,49 @@ def test_a_holder_finishes_under_a_pause_and_what_was_behind_it_waits_for_resume
     assert crew.ledger()[-1].startswith("hold a "), "nothing was begun since"
     crew.call("resume", "tag")
     assert {job.attempts for job in crew.done(*(job.id for job in behind))} == {1}
+
+
+FREEZES = '''
+@app.task(queue="tag")
+def freeze() -> None:
+    """Stand still at once, with the whole window in hand."""
+    note(f"frozen {os.getpid()}")
+    os.kill(os.getpid(), signal.SIGSTOP)
+'''
+
+
+def frozen(crew: Crew) -> list[int]:
+    """The pids of the workers that stood still so far."""
+    return [int(line.split()[1]) for line in crew.ledger() if line.startswith("frozen ")]
+
+
+def freeze(crew: Crew) -> tuple[int, list[int]]:
+    """Freeze the worker in the first of 21 jobs: its pid, and the jobs."""
+    before = len(frozen(crew))
+    added = crew.app.enqueue_many([crew.new("freeze"), *(crew.new("tag", n=1000 + n) for n in range(20))])
+    return eventually(lambda: frozen(crew)[before:])[0], [job.id for job in added]
+
+
+def freeze_with_a_window(crew: Crew) -> tuple[int, list[int]]:
+    """Freeze the worker while it holds further jobs.
+
+    A slow moment of the machine shrinks the window to one job. Then nothing waits behind the frozen one, so try again.
+    """
+    while True:
+        pid, ids = freeze(crew)
+        if any(crew.app.jobs.get(id).status == "active" for id in ids[1:]):
+            return pid, ids
+        os.kill(pid, signal.SIGCONT)
+        crew.done(*ids)
+
+
+def test_a_pause_is_not_answered_while_a_worker_that_stands_still_could_begin_what_it_holds(crew: Crew) -> None:
+    crew.teach(FREEZES)
+    warm = [job.id for job in crew.app.enqueue_many(crew.new("tag", n=n) for n in range(300))]
+    crew.start("tag=1")
+    crew.done(*warm)
+    pid, ids = freeze_with_a_window(crew)
+    assert f"orchestrator {crew.pid}" in crew.call("pause", "tag", code=6)
+    os.kill(pid, signal.SIGCONT)
+    crew.call("resume", "tag")
+    assert {job.attempts for job in crew.done(*ids)} == {1}

@@ -44,7 +44,7 @@ def test_nothing_that_json_can_hold_raises(body: dict[str, Any]) -> None:
     [
         ({"outcome": "done", "result": '{"a":1}'}, Done('{"a":1}')),
         ({"outcome": "done"}, Done(None)),
-        ({"outcome": "done", "result": "not json"}, Failed("the result is not JSON", again=False)),
+        ({"outcome": "done", "result": "NaN"}, Failed("the result is not JSON: NaN is not JSON", again=False)),
         ({"outcome": "done", "result": 5}, Failed("the result is not text of at most 262,144 bytes", again=False)),
         ({"outcome": "failed", "error": "no file", "again": False}, Failed("no file", again=False)),
         ({"outcome": "failed"}, Failed("failed, and did not say why")),
@@ -57,3 +57,22 @@ def test_nothing_that_json_can_hold_raises(body: dict[str, Any]) -> None:
 )
 def test_each_report_is_taken_for_what_it_is(body: dict[str, Any], outcome: object) -> None:
     assert report.outcome(body) == outcome
+
+
+@pytest.mark.parametrize("text", ["not json", "", "Infinity", "1e400", r'"\ud800"', "[" * 61 + "]" * 61])
+def test_a_result_or_checkpoint_that_some_reader_of_json_does_not_take_is_none(text: str) -> None:
+    outcome = report.outcome({"outcome": "done", "result": text})
+    assert isinstance(outcome, Failed) and outcome.error.startswith("the result is not JSON: ") and not outcome.again
+    assert report.checkpoint({"checkpoint": text}) is None
+
+
+def test_kinds_are_those_that_a_worker_names_or_all() -> None:
+    named, every = report.kinds(["tag"]), report.kinds(True)
+    assert "tag" in named and "other" not in named and "other" in every
+    assert "tag" not in report.kinds(None)
+
+
+@pytest.mark.parametrize("told", [None, 5, "{", ["a"]])
+def test_a_checkpoint_that_is_not_json_text_is_ignored(told: object) -> None:
+    assert report.checkpoint({"checkpoint": told}) is None
+    assert report.checkpoint({"checkpoint": "[1]"}) == "[1]"

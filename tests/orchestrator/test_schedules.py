@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rota.core.times import SECOND
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from tests.support.crews import Crew
+
+pytestmark = pytest.mark.both_stores
 
 TICK = """
 @app.task(queue="tag", cron="* * * * * *")

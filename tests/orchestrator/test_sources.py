@@ -56,6 +56,8 @@ def tag(path, ctx):
     if path == "deadly":
         note("deadly")
         os.kill(os.getpid(), signal.SIGKILL)
+    if path == "slow":
+        time.sleep(0.02)
     if path != "unmarked":
         own[-1].execute("UPDATE file SET done = done + 1 WHERE id = ?", (ctx.job.key,))
     else:
@@ -127,6 +129,11 @@ class Shop:
     def source(self) -> Source:
         return self.crew.app.store.sources.get("files")
 
+    @property
+    def fill_count(self) -> int:
+        """How many passes there were, as far as it is known."""
+        return sum(each.source.fill_count for each in self.crew.app.store.sources.list())
+
     def done(self) -> dict[int, int]:
         """How many files were worked on how often."""
         with closing(sqlite3.connect(self.folder / "files.db", timeout=60)) as connection:
@@ -154,6 +161,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     shop.end()
 
 
+@pytest.mark.both_stores
 def test_every_row_is_worked_on_once_though_two_crews_compete(shop: Shop) -> None:
     count = 20_000
     shop.stock(COMPETE, [f"{n}.wav" for n in range(count)])
@@ -192,6 +200,28 @@ def test_rows_that_come_later_are_found_after_the_interval(shop: Shop) -> None:
     assert shop.done() == {1: 2}
 
 
+def test_a_source_that_is_forgotten_while_a_crew_has_it_is_known_again(shop: Shop) -> None:
+    shop.stock(SOON, ["a.wav"])
+    shop.crew.start("tag=1")
+    eventually(lambda: shop.succeeded(1))
+    shop.crew.app.store.sources.forget("files")
+    with closing(sqlite3.connect(shop.folder / "files.db", timeout=60)) as connection:
+        connection.execute("INSERT INTO file (path) VALUES ('b.wav')")
+        connection.commit()
+    eventually(lambda: shop.done() == {1: 2}, within=60)
+
+
+def test_what_waits_is_bounded_however_often_a_source_is_looked_at(shop: Shop) -> None:
+    """At most `low` - 1 that were ready, and the `batch` that was added to them."""
+    shop.stock(SOON, ["slow"] * 600)
+    shop.crew.start("tag=2")
+    eventually(lambda: shop.fill_count >= 6, within=60)
+    (found,) = shop.crew.app.store.sources.list()
+    assert found.counts["ready"] <= 119
+    eventually(lambda: shop.succeeded(600), within=60)
+    assert shop.done() == {1: 600}
+
+
 def test_a_crew_whose_workers_do_not_have_a_source_leaves_it_to_those_that_do(shop: Shop) -> None:
     shop.stock("", [])
     store = shop.crew.app.store
@@ -201,6 +231,7 @@ def test_a_crew_whose_workers_do_not_have_a_source_leaves_it_to_those_that_do(sh
     assert (shop.source.fill_count, store.jobs.get(shop.source.filler).attempts) == (0, 0)
 
 
+@pytest.mark.both_stores
 def test_a_worker_killed_while_it_fills_costs_nothing_but_time(shop: Shop) -> None:
     shop.stock(STUCK, ["a.wav", "b.wav"])
     shop.crew.start("tag=2")

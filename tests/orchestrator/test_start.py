@@ -11,7 +11,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rota.core.death import EXIT_SETUP_FAILED
+from rota.core.times import SECOND
 from tests.support.crews import is_alive
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
@@ -47,6 +50,17 @@ def test_a_second_daemon_is_refused_and_names_the_first(crew: Crew) -> None:
     assert f"is running already, pid {crew.pid}" in crew.call(*DAEMON, code=4)
 
 
+def test_a_second_daemon_is_refused_under_another_name_of_the_database_too(crew: Crew) -> None:
+    crew.start("tag=1")
+    eventually(lambda: crew.up(1))
+    (crew.folder / "other").symlink_to(crew.folder / ".rota")
+    (crew.folder / "other.db").symlink_to(crew.folder / "other" / "rota.db")
+    for name in ("other/rota.db", "other.db"):
+        told = crew.call(*DAEMON, "--db", str(crew.folder / name), code=4)
+        assert f"is running already, pid {crew.pid}" in told
+    assert crew.up(1)
+
+
 def test_workers_beside_the_crew_have_slots_of_their_own(crew: Crew) -> None:
     crew.start("tag=1")
     eventually(lambda: crew.up(1))
@@ -78,6 +92,7 @@ def test_draining_finishes_the_job_in_hand_however_long_and_takes_no_other(crew:
     eventually(lambda: crew.held_by("a"))
     assert "finishes what it holds" in crew.call("drain")
     eventually(lambda: "draining" in crew.log.read_text())
+    began = crew.app.store.now()
     late = crew.add("tag", n=1)
     refused = crew.call("worker", "register", "--name", "late", code=6)
     assert "is stopping" in refused
@@ -85,6 +100,7 @@ def test_draining_finishes_the_job_in_hand_however_long_and_takes_no_other(crew:
         [ROTA, "orchestrator", "stop", "--graceful"], cwd=crew.folder, env=environment(**crew.env)
     )
     eventually(lambda: len(crew.facts("orchestrator", "drain")) == 2)
+    eventually(lambda: crew.app.store.now() > began + SECOND)  # ten times what a stop would wait for
     crew.let_go("a")
     assert crew.wait() == 0
     assert waiter.wait(60) == 0
@@ -121,10 +137,13 @@ def test_a_job_longer_than_the_time_to_finish_goes_back_unspent(crew: Crew) -> N
     assert not is_alive(pid)
 
 
+@pytest.mark.both_stores
 def test_pause_is_answered_and_a_silent_orchestrator_is_named(crew: Crew) -> None:
     crew.start("tag=1")
     eventually(lambda: crew.up(1))
     assert crew.call("pause", "tag") == "queue tag paused\n"
+    (live,) = crew.app.store.orchestrators.live()
+    assert live.answered_wish == crew.app.store.orchestrators.last_wish(), "it returned before the answer"
     os.kill(crew.pid, signal.SIGSTOP)
     try:
         told = crew.call("pause", code=6)
@@ -194,6 +213,7 @@ def test_the_health_of_every_slot_is_kept_when_its_history_is_wanted(crew: Crew)
     assert (last["status"], last["job"]) == ("up", None)
 
 
+@pytest.mark.both_stores
 def test_a_job_that_is_due_in_a_moment_is_not_left_to_the_next_poll(crew: Crew) -> None:
     crew.env["ROTA_POLL_INTERVAL"] = "10m"
     crew.start("tag=1")
@@ -205,6 +225,7 @@ def test_a_job_that_is_due_in_a_moment_is_not_left_to_the_next_poll(crew: Crew) 
     crew.app.jobs.wait(ids, "done", 60_000_000)
 
 
+@pytest.mark.both_stores
 def test_a_registered_worker_whose_process_ends_is_dead_at_once(crew: Crew) -> None:
     crew.start("tag=1")
     with subprocess.Popen(["sleep", "600"]) as process:

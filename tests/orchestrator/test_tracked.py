@@ -51,6 +51,16 @@ def book() -> Iterator[Book]:
         yield Book(url)
 
 
+def test_a_worker_that_leaves_takes_only_its_own_reports_along(book: Book) -> None:
+    (gone,) = book.ends(Done())
+    book.tracked.came("other")
+    held = Handout(9, 9, "other", "tag", "tag", "tag", None, 0, 1, 3, None, None)
+    book.tracked.reported("other", held, Done())
+    book.tracked.left("w", {}, crowded=False)
+    book.tracked.settled([gone, held.token], ())
+    assert sorted(book.totals()) == [(0, 0), (1, 0)]
+
+
 def test_what_is_settled_twice_counts_once(book: Book) -> None:
     tokens = book.ends(Done(), Failed("e"), Snoozed(SECOND))
     book.tracked.settled(tokens, ())

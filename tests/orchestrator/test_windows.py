@@ -73,6 +73,7 @@ def test_behind_a_job_that_takes_long_there_is_no_room(child: Child) -> None:
     assert room(child, NOW + STUCK) == 0
 
 
+@pytest.mark.both_stores
 def test_short_jobs_are_taken_back_from_behind_a_long_one_for_good(crew: Crew) -> None:
     crew.start("tag=2")
     crew.done(*(job.id for job in crew.app.enqueue_many(crew.new("tag", n=n) for n in range(300))))

@@ -57,8 +57,8 @@ while b"HEALTH|" not in heard:
 claims = store.orchestrators.exchange(id, 0, Report([], [Idle(worker, queue, room, crowd=concurrency > 1)])).claims
 jobs = [
     {"id": claim.job_id, "token": claim.token, "queue": queue, "kind": claim.kind, "title": claim.title,
-     "payload": claim.payload_json, "timeout": claim.timeout, "attempt": claim.attempt, "max_attempts": 3,
-     "checkpoint": claim.checkpoint_json, **({"fence": fence} if fence else {})}
+     "payload": claim.payload_text, "timeout": claim.timeout, "attempt": claim.attempt, "max_attempts": 3,
+     "checkpoint": claim.checkpoint_text, **({"fence": fence} if fence else {})}
     for claim in claims
 ]
 ours.sendall(frames.encode(frames.RUN, {"jobs": jobs, "settled": None, "renewed_at": since_boot()}))

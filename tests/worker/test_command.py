@@ -88,7 +88,8 @@ def test_hostile_data_stays_one_argument_and_reaches_no_environment(start: Calla
         ("{}", "the job has no payload.path"),
         (None, "the job has no payload.path"),
         ('{"path":"a\\u0000b"}', "would hold a zero character"),
-        ('{"path":"\\ud800"}', "text that no file name or argument can hold"),
+        ('{"path":"\\ud800"}', "half of a surrogate pair"),
+        ("NaN", "the payload cannot be read: NaN is not JSON"),
     ],
 )
 def test_data_that_does_not_fit_fails_for_good(start: Callable[..., Driven], payload: str | None, error: str) -> None:

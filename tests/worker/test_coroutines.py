@@ -201,7 +201,8 @@ def test_a_function_is_refused_where_coroutines_run_at_once(start: Callable[...,
         "double is no coroutine, and the pool crowd runs 100 coroutines at once: give its queue a pool of its own",
         False,
     )
-    assert second["error"].startswith("there is no task 'gone' in this app")
+    assert (second["outcome"], second["reason"]) == ("released", "kind")
+    assert second["note"].startswith("there is no task 'gone' in this app")
 
 
 @BOTH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -30,10 +31,17 @@ def test_members_of_the_payload_are_keyword_arguments_and_anything_else_is_the_o
     assert run(lambda value: value, " [1] \n") == Done("[1]")
 
 
-@pytest.mark.parametrize("payload", ["", "[1", "[1] 2", "nonsense"])
-def test_a_payload_that_is_not_json_fails_the_run(payload: str) -> None:
+@pytest.mark.parametrize("payload", ["", "[1", "[1] 2", "nonsense", "NaN", "1e400", '"\\ud800"', "[" * 500 + "]" * 500])
+def test_a_payload_that_is_not_json_fails_the_run_for_good(payload: str) -> None:
     outcome = run(lambda value: value, payload)
-    assert isinstance(outcome, Failed) and "JSONDecodeError" in outcome.error
+    assert isinstance(outcome, Failed) and not outcome.again
+    assert outcome.error.startswith("Unreadable: the payload cannot be read: ")
+
+
+@pytest.mark.parametrize("result", [float("inf"), "\ud800", {"\udcff": 1}, 10**400, json.loads("[" * 61 + "]" * 61)])
+def test_a_result_that_some_reader_of_json_does_not_take_is_a_failure(result: object) -> None:
+    outcome = run(lambda: result, None)
+    assert isinstance(outcome, Failed) and outcome.again
 
 
 @pytest.mark.parametrize("problem", [ValueError("x"), SystemExit(3), KeyboardInterrupt(), MemoryError()])

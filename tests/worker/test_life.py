@@ -62,6 +62,8 @@ def test_an_orchestrator_that_never_tells_what_it_settled_does_not_fill_the_memo
 def test_a_fence_counts_from_the_last_renewal_and_only_for_a_fenced_job_in_hand(life: Life) -> None:
     life.renewed(5)
     assert not life.is_past_its_fence(5 + FENCE)
+    life.in_hand = {7: JOB}
+    assert not life.is_past_its_fence(5 + FENCE), "its queue may overlap"
     life.in_hand = {7: {**JOB, "fence": "end"}}
     assert not life.is_past_its_fence(4 + FENCE)
     assert life.is_past_its_fence(5 + FENCE)
@@ -70,3 +72,10 @@ def test_a_fence_counts_from_the_last_renewal_and_only_for_a_fenced_job_in_hand(
     life.renewed(10**18)
     assert not life.is_past_its_fence(5 + FENCE)
     assert life.is_past_its_fence(life.renewed_at + FENCE), "a moment that has not come counts as now"
+
+
+def test_cancelling_a_job_that_is_no_longer_in_hand_does_nothing(life: Life) -> None:
+    life.cancel(8, "cancel")
+    life.in_hand = {7: dict(JOB)}
+    life.cancel(8, "cancel")
+    assert life.in_hand == {7: JOB}

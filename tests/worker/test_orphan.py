@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.crew
+
 TASKS = '''
 @app.task()
 def paged(ctx, name):
@@ -68,6 +70,24 @@ def stands(name):
     wait_for(f"go-{name}")
 
 @app.task()
+def spoils(name):
+    """Write into every socket before the outcome is told."""
+    import contextlib, socket, stat
+    note(f"hold {name}")
+    wait_for(f"go-{name}")
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                os.write(number, b"stray")
+
+@app.task()
+def parting(name):
+    """Say when it is over."""
+    note(f"hold {name}")
+    wait_for(f"go-{name}")
+    note(f"over {name}")
+
+@app.task()
 def noted(n):
     note(f"noted {n}")
 
@@ -96,6 +116,7 @@ def crew(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Abandoned]:
     crew.end()
 
 
+@pytest.mark.both_stores
 def test_the_job_in_hand_is_finished_and_committed_once(crew: Abandoned) -> None:
     job = crew.add("hold", payload={"name": "a"})
     crew.start()
@@ -121,6 +142,7 @@ def test_the_job_in_hand_is_finished_and_committed_once(crew: Abandoned) -> None
     assert crew.helper() == 0
 
 
+@pytest.mark.both_stores
 def test_what_waits_is_not_started_and_goes_back_unspent_and_what_was_told_is_settled(crew: Abandoned) -> None:
     first, held, *waiting = (
         crew.add("double", payload={"n": 4}),
@@ -191,6 +213,22 @@ def test_checkpoints_of_before_and_after_are_kept_and_any_outcome_counts(crew: A
     assert (crew.job(job).status, crew.job(job).attempts) == ("scheduled", 0)
 
 
+@pytest.mark.both_stores
+def test_an_outcome_that_is_spoiled_on_its_way_to_the_helper_fails_the_job_and_the_worker_leaves(
+    crew: Abandoned,
+) -> None:
+    crew.env["ROTA_FRAME_INTERVAL"] = "100ms"
+    job = crew.add("spoils", payload={"name": "a"})
+    crew.start()
+    crew.holds("a")
+    crew.orphan()
+    eventually(crew.is_alone)
+    crew.let_go("a")
+    eventually(crew.is_over)
+    assert "its outcome was lost" in (crew.job(job).error or "")
+    assert [run.verb for run in crew.store.claims.runs(job)] == ["fail"]
+
+
 def test_an_orphan_that_dies_is_certified_and_its_job_goes_back(crew: Abandoned) -> None:
     job = crew.add("family", payload={"name": "d"})
     crew.start()
@@ -236,6 +274,7 @@ def test_an_orphan_whose_job_was_called_off_is_ended(crew: Abandoned) -> None:
     assert (crew.job(job).status, crew.worker().status) == ("cancelled", "dead")
 
 
+@pytest.mark.both_stores
 def test_an_orphan_whose_job_another_took_is_ended_and_changes_nothing(crew: Abandoned) -> None:
     job = crew.add("hold", payload={"name": "g"})
     crew.start()
@@ -248,7 +287,6 @@ def test_an_orphan_whose_job_another_took_is_ended_and_changes_nothing(crew: Aba
         tend.bury(crew.store, tx, crew.worker_id, Dead("lost", "judged by another"))
     claim = crew.store.claims.take(crew.store.workers.register("another").id)
     os.kill(crew.pid, signal.SIGCONT)
-    crew.let_go("g")
     eventually(crew.is_gone)
     eventually(lambda: crew.store.slots.all()[0].status == "empty")
     held = crew.job(job)
@@ -269,6 +307,23 @@ def test_a_killed_helper_is_replaced_and_nothing_is_lost(crew: Abandoned) -> Non
         eventually(lambda before=before: crew.helper() not in (0, before))  # type: ignore[misc]
     eventually(crew.is_alone)
     crew.let_go("h")
+    eventually(crew.is_over)
+    assert (crew.job(job).status, crew.job(job).attempts) == ("done", 1)
+
+
+def test_a_helper_killed_after_the_job_is_replaced_three_times(crew: Abandoned) -> None:
+    job = crew.add("parting", payload={"name": "h"})
+    crew.start()
+    crew.holds("h")
+    crew.orphan()
+    eventually(crew.is_alone)
+    with crew.store.write(alone=True):  # so that nobody can settle it meanwhile
+        crew.let_go("h")
+        eventually(lambda: "over h" in crew.ledger())
+        for _ in range(3):
+            before = eventually(crew.helper)
+            os.kill(before, signal.SIGKILL)
+            eventually(lambda before=before: crew.helper() not in (0, before))  # type: ignore[misc]
     eventually(crew.is_over)
     assert (crew.job(job).status, crew.job(job).attempts) == ("done", 1)
 
@@ -335,6 +390,7 @@ def test_a_fenced_job_ends_its_own_session_when_nobody_renews(crew: Abandoned) -
     assert crew.job(job).status == "active", "its orchestrator's lease has not lapsed yet"
 
 
+@pytest.mark.both_stores
 def test_moving_the_claims_of_an_orphan_again_changes_nothing(crew: Abandoned) -> None:
     job = crew.add("hold", payload={"name": "l"})
     crew.start()

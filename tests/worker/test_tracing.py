@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.crew
+
 SPANS = """
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import signal
 import threading
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from rota.worker.life import Handed
 
     Execute = Callable[[Job, Any], Any]
-    CaptureIO = Callable[[str, Job], Any]
+    CaptureIO = Callable[[str, Job], Any] | Callable[[str], Any]
 
 TRY_AGAIN, SHORTEST_WAIT = 0.5, 0.05
 
@@ -52,8 +53,8 @@ def run_worker(
 ) -> int:
     """Do the jobs of a queue (None: of any) here, until asked to stop or `limit` of them are over; how many were.
 
-    `execute(job, ctx)`, a function or a coroutine function, does one; `capture_io(run_id, job)` names the files that it
-    writes. SIGTERM and SIGINT let the job in hand end.
+    `execute(job, ctx)`, a function or a coroutine function, does one; `capture_io(run_id, job)`, or of the run's id
+    alone, names the files that it writes. SIGTERM and SIGINT let the job in hand end.
     """
     _check_hooks(execute, capture_io)
     if limit is not None and limit < 1:
@@ -100,7 +101,7 @@ class Work:
         self._settings = tracked.app.settings
         self._queue = queue
         self._execute = execute
-        self._capture_io = capture_io
+        self._capture_io = None if capture_io is None else _of_both(capture_io)
         self._values = dict(context)
         self._in_hand: InHand | None = None
         self._failure: Failed | None = None
@@ -174,7 +175,7 @@ class Work:
         poll = self._settings.poll_interval
         try:
             with self._life.store() as store:
-                due = store.next_due()
+                due = store.next_due(self._queue)
         except StoreError:
             due = None
         return max(SHORTEST_WAIT, (poll if due is None else min(poll, due)) / SECOND)
@@ -223,12 +224,14 @@ class Work:
         assert self._in_hand is not None
         held, job, ctx = self._in_hand.held, self._in_hand.job, self._in_hand.ctx
         if self._capture_io is not None:
-            self._capture(held, answers.paths(self._capture_io(ctx.run_id, job)))
-        answer = self._execute(job, ctx)
-        if inspect.iscoroutine(answer):
-            answer = self._runner().run(answer)
+            self._capture(held, answers.paths(self._ended(self._capture_io(ctx.run_id, job))))
+        answer = self._ended(self._execute(job, ctx))
         self._failure = answers.failure(answer)
         return None if self._failure else answers.result(answer)
+
+    def _ended(self, answer: Any) -> Any:
+        """What a hook answered; a coroutine is run first."""
+        return self._runner().run(answer) if inspect.iscoroutine(answer) else answer
 
     def _capture(self, held: Held, paths: tuple[str | None, str | None]) -> None:
         """Make the folders, so that the handler only has to open its files, and let others know the paths."""
@@ -249,13 +252,26 @@ class Work:
             self._coroutines = asyncio.Runner()
         return self._coroutines
 
+    def _tell_dropped(self, store: Store, held: Held, outcome: Outcome) -> None:
+        """Say that a result is not kept: the job was settled with this token before, such as by a command in it."""
+        if not isinstance(outcome, Done) or outcome.result is None:
+            return
+        try:
+            kept = store.jobs.get(held.claim.job_id).result_json
+        except NotFound:  # it came from a source and is gone since it is done; nobody keeps its result
+            return
+        if kept is None or json.loads(kept) != json.loads(outcome.result):
+            text = f"job {held.claim.job_id} was done already, so what execute returned is not kept"
+            self._life.warn(f"{text}: {outcome.result[:200]}", held.run_id)
+
     def _settle(self, held: Held, outcome: Outcome) -> bool:
         """Report it, however long the store is away; false when the claim was no longer ours, or at a stop in vain."""
         give_up_at: float | None = None
         while True:
             try:
                 with self._life.store() as store:
-                    store.claims.settle(held.claim, outcome)
+                    if not store.claims.settle(held.claim, outcome):
+                        self._tell_dropped(store, held, outcome)
                 return True
             except (Stale, NotFound) as problem:
                 self._life.warn(f"not settled: {problem}", held.run_id)
@@ -272,11 +288,28 @@ class Work:
                 time.sleep(TRY_AGAIN)
 
 
+def _of_both(capture_io: Callable[..., Any]) -> Callable[[str, Job], Any]:
+    """The hook as a function of the run's id and the job, though it may take the run's id alone."""
+    try:
+        signature = inspect.signature(capture_io)
+    except ValueError:  # some that are written in C do not tell
+        return capture_io
+    for count in (2, 1):
+        try:
+            signature.bind(*range(count))
+        except TypeError:
+            continue
+        return capture_io if count == 2 else lambda run_id, job: capture_io(run_id)
+    raise BadInput(f"capture_io takes (run_id, job) or (run_id), not {signature}")
+
+
 def _check_hooks(execute: object, capture_io: object) -> None:
     if not callable(execute):
         raise BadInput(f"execute must be a function, execute(job, ctx), not {execute!r:.60}")
     if capture_io is not None and not callable(capture_io):
         raise BadInput(f"capture_io must be a function, capture_io(run_id, job), not {capture_io!r:.60}")
+    if callable(capture_io):
+        _of_both(capture_io)
 
 
 def _told(outcome: Outcome) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rota import wire
 from rota.core import frame as frames
 from rota.core.claim import Failed, Returned
-from rota.core.death import DEADLINE, RECYCLED, Exit
+from rota.core.death import DEADLINE, RECYCLED, SETUP_FAILED, Exit
 from rota.core.health import PENDING, Health
 from rota.core.ids import run_id
 from rota.core.jsontext import compact, quote
@@ -47,7 +47,15 @@ CANCELLING = 6 * SECOND  # a second more than a command has between TERM and KIL
 class Child:
     """One worker life."""
 
-    def __init__(self, slot: str, queue: str, worker_id: str, environment: Mapping[str, str], now: Instant) -> None:
+    def __init__(
+        self,
+        slot: str,
+        queue: str,
+        worker_id: str,
+        environment: Mapping[str, str],
+        now: Instant,
+        program: Sequence[str] = (),
+    ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.setblocking(False)
         told = {
@@ -59,7 +67,7 @@ class Child:
         try:
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "rota.http" if queue == HTTP else "rota.worker"],
+                    program or [sys.executable, "-m", "rota.http" if queue == HTTP else "rota.worker"],
                     stdin=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     pass_fds=(theirs.fileno(),),
@@ -79,15 +87,21 @@ class Child:
         self.pipe = ours
         self.errors = self._process.stderr
         self.health = Health(PENDING, now)
+        self.started_at = now
+        self.failing = False  # its last job failed
+        self.trying = False  # it was handed jobs while its pool backed off
         self.usual = SPAN
         self.usual_bytes = 1
         self.held: deque[Handout] = deque()
         self.job_started_at = now
         self.concurrency = 1
-        self.cancels = self.wants_whole = NO_KINDS
+        self.kinds = self.cancels = self.wants_whole = NO_KINDS
         self.cancelled: dict[int, tuple[str, Instant]] = {}
         self._handed_at: dict[int, Instant] = {}
         self.settled: int | None = None
+        self.missing: frozenset[int] = frozenset()  # what its last frame should have named and did not
+        self.answered: bool | None = None  # whether it has said what it has not started, where that is in doubt
+        self.closed_at: Instant | None = None
         self.stopping = False  # it takes no more jobs: it was asked to leave, or said that it does
         self.cut = False
         self.recalled = False
@@ -208,6 +222,8 @@ class Child:
         self._handed_at = {token: at + by for token, at in self._handed_at.items()}
         self.cancelled = {token: (reason, until + by) for token, (reason, until) in self.cancelled.items()}
         self.health = self.health.moved(by)
+        if self.closed_at is not None:
+            self.closed_at += by
 
     def recall(self) -> None:
         """Ask for what it has not started; it answers which that is."""
@@ -261,7 +277,11 @@ class Child:
 
     def reap(self) -> tuple[Exit, str]:
         """How it ended and what it used; call it once its pidfd is readable."""
-        _, status, usage = os.wait4(self.pid, 0)
+        try:
+            _, status, usage = os.wait4(self.pid, 0)
+        except ChildProcessError:
+            self._process.returncode = 0  # so that nobody waits for it again
+            return Exit(None, None), json.dumps({})
         code = os.waitstatus_to_exitcode(status)
         self._process.returncode = code
         spent = {"cpu_s": round(usage.ru_utime + usage.ru_stime, 3), "peak_mb": round(usage.ru_maxrss / 1024, 1)}
@@ -286,7 +306,7 @@ class Child:
             self.worker_id,
             self.slot,
             self.ending or ended.reason,
-            ended.text,
+            self._why(ended),
             ended.code,
             ended.signal,
             asked=self.stopping and self.ending is None and ended.reason != RECYCLED,
@@ -297,6 +317,11 @@ class Child:
             stderr_tail=self.tail.decode(errors="replace"),
             overdue=tuple(token for token, (reason, _) in self.cancelled.items() if reason == DEADLINE),
         )
+
+    def _why(self, ended: Exit) -> str:
+        """How it ended; after a setup that failed with what it wrote last, which says why."""
+        *_, last = self.tail.decode(errors="replace").strip().splitlines() or [""]
+        return f"{ended.text}: {last[:LONGEST_ERROR]}" if ended.reason == SETUP_FAILED and last else ended.text
 
     def is_stopped(self) -> bool:
         """Whether the process is stopped, as by SIGSTOP."""
@@ -315,7 +340,7 @@ def _fits(job: str) -> bool:
 
 def _told(claim: Handout) -> str:
     """A job as its worker reads it; what is not set is left out. Written by hand: every job pays for this."""
-    payload = "null" if claim.payload_json is None else quote(claim.payload_json)
+    payload = "null" if claim.payload_text is None else quote(claim.payload_text)
     text = (
         f'{{"id":{claim.job_id},"token":{claim.token},"queue":{quote(claim.queue)},"kind":{quote(claim.kind)},'
         f'"title":{quote(claim.title)},"payload":{payload},"priority":{claim.priority},"attempt":{claim.attempt},'
@@ -330,8 +355,8 @@ def _seldom(claim: Handout) -> dict[str, object]:
     job: dict[str, object] = {}
     if claim.timeout is not None:
         job["timeout"] = claim.timeout
-    if claim.checkpoint_json is not None:
-        job["checkpoint"] = claim.checkpoint_json
+    if claim.checkpoint_text is not None:
+        job["checkpoint"] = claim.checkpoint_text
     if claim.key is not None:
         job["key"] = claim.key
     if claim.trace is not None:

@@ -23,13 +23,15 @@ from rota.orchestrator.lease import Lease
 from rota.orchestrator.news import News
 from rota.orchestrator.others import Others
 from rota.orchestrator.place import Place
-from rota.orchestrator.rounds import Rounds
+from rota.orchestrator.rounds import LEAVES_WITHIN, Rounds
 from rota.orchestrator.stopping import Stopping
+from rota.orchestrator.streaks import Streaks
 from rota.orchestrator.tracked import Tracked
 from rota.orchestrator.upkeep import Upkeep, now
 from rota.orchestrator.watch import is_alive_or_all_gone
 from rota.orchestrator.wishes import Wishes
 from rota.orchestrator.work import Work
+from rota.settings import words_of
 from rota.store.exchange import Report
 from rota.store.host import host_id
 from rota.store.sqlite.clock import since_boot
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 TOLD_BEFORE_ENDED = SECOND
 HELPER_LOOK = 10 * MILLISECOND
+SPARE_IDS, WAIT_FOR_IDS = 16, 100 * MILLISECOND
 
 
 class Crew:
@@ -70,18 +73,21 @@ class Crew:
         self._ledger = ledger
         self._settings = settings
         self._environment = environment
+        self._programs = {queue: words_of(queue, text) for queue, text in settings.programs}
         self._say = say
         self._tracked = tracked or Tracked()
         self._places: dict[str, Place] = {}
         self._news = News(self._places, news)
         self._lease = Lease(ledger, self._children, say, self._given_up)
         self._upkeep = Upkeep(ledger, settings, say, self._looked_after)
-        self._work = Work(ledger, self._deliver, self._given_up, self._upkeep.wake)
-        self._wishes = Wishes(self._places, self._fill, self._end, self._drain, self._answer_wish)
+        streaks = Streaks(self._places, say)
+        self._work = Work(ledger, self._deliver, self._given_up, self._upkeep.wake, streaks)
+        self._wishes = Wishes(self._places, self._fill_if_open, self._end, self._drain, self._answer_wish)
         self._hearing = Hearing(self._work, self._wishes, self._upkeep, self._tracked, say, self._is_up, self._end)
         self._rounds = Rounds(self._places, settings, self._upkeep, say, self._end, self._fill)
         self._others = Others(loop, ledger, settings, say, self._orphan_gone, self._work.wake)
         self._id = 0
+        self._worker_ids: list[str] | None = None  # made by an API and not used; beside the database we make our own
         self._crew = ""
         self._end_lost_at: Instant | None = None
         self._stopping: Stopping | None = None
@@ -98,24 +104,28 @@ class Crew:
         """
         self._crew = crew
 
-        def join(store: Store) -> tuple[int, Instant, list[Process], list[Slot], Any]:
+        def join(store: Store) -> tuple[int, Instant, list[Process], list[Slot], Any, list[str] | None]:
             began = since_boot()
             id = store.orchestrators.join(crew)
             orphans = store.orchestrators.take_over(id, crew, is_alive_or_all_gone)
             if pools is not None:
                 store.slots.take(crew, host_id(), pools)
             slots = [each for each in store.slots.of_crew(crew, host_id()) if each.wanted]
-            return id, began, orphans, slots, store.database.listen(behind_lock=True) if pools is not None else None
+            listener = store.database.listen(behind_lock=True) if pools is not None else None
+            ids = None if store.link is None else store.orchestrators.worker_ids(id, SPARE_IDS + len(slots))
+            return id, began, orphans, slots, listener, ids
 
         self._ledger.ask(urgency.DEATH, join, self._joined)
 
-    def _joined(self, answer: tuple[int, Instant, list[Process], list[Slot], Any] | RotaError) -> None:
+    def _joined(
+        self, answer: tuple[int, Instant, list[Process], list[Slot], Any, list[str] | None] | RotaError
+    ) -> None:
         if isinstance(answer, RotaError):
             self._say(str(answer))
             self._news.bad(str(answer))
             self.exit_code, self.gone = 1, True
             return
-        self._id, began, orphans, slots, listener = answer
+        self._id, began, orphans, slots, listener, self._worker_ids = answer
         self._lease.begin(self._id, began, now())
         self._work.begin(self._id)
         self._upkeep.begin(self._id)
@@ -127,6 +137,8 @@ class Crew:
             self._take_up(place, each, by_slot.get(each.name))
         self._others.take_over(orphans)
         self._wishes.number = -1
+        if not any(place.takes_jobs for place in self._places.values()):
+            self._is_running()
 
     def _take_up(self, place: Place, known: Slot, orphan: Process | None) -> None:
         """Fill a slot, unless it failed, or an orphan of a killed orchestrator still works there."""
@@ -172,7 +184,7 @@ class Crew:
         self._rounds.go(at, self._may_fill)
         self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
         if self._id:
-            self._work.turn(idle(self._places.values(), at) if self._is_open else [])
+            self._work.turn(idle(self._places.values(), at) if self._is_open else [], at)
         looks_after = self._end_lost_at is None and not self._is_leaving
         if looks_after:
             self._upkeep.tick(at, self._wishes.number)
@@ -180,7 +192,11 @@ class Crew:
             self._step_stop(self._stopping, at)
         elif self._end_lost_at is not None:
             self._step_anew(at)
-        dues = [self._rounds.due, self._lease.due, *([self._upkeep.due] if looks_after else [])]
+        dues = [self._rounds.due, self._lease.due]
+        if self._id:
+            dues.append(self._work.due)
+        if looks_after:
+            dues.append(self._upkeep.due)
         return min(dues) / SECOND
 
     @property
@@ -270,14 +286,29 @@ class Crew:
     def _children(self) -> list[Child]:
         return [place.child for place in self._places.values() if place.child is not None]
 
+    def _fill_if_open(self, place: Place) -> None:
+        """Start a worker that people wish for, unless this crew begins no more work."""
+        if self._is_open:
+            self._fill(place)
+
     def _fill(self, place: Place) -> None:
         """Start a worker, then write it down; until it is ready it has no job."""
         place.start_at = None
+        ours = self._worker_ids
+        if ours is not None and not ours:
+            place.state, place.start_at = slot.BACKOFF, now() + WAIT_FOR_IDS
+            self._rounds.not_later(place.start_at)
+            self._ask_for_ids(SPARE_IDS)
+            return
+        program = self._programs.get(place.queue, ())
         try:
-            child = Child(place.name, place.queue, worker_id(os.urandom(8)), self._environment, now())
+            id = worker_id(os.urandom(8)) if ours is None else ours.pop()
+            child = Child(place.name, place.queue, id, self._environment, now(), program)
         except OSError as problem:
             self._say(f"could not be started: {problem.strerror}; trying again in 1s", place.name)
             place.state, place.start_at = slot.BACKOFF, now() + SECOND
+            if program:
+                self._news.bad(f"{program[0]} could not be started: {problem.strerror}")
             return
         sys.audit("rota.crew.started")
         place.state, place.child, place.shown = slot.STARTING, child, health.PENDING
@@ -286,7 +317,7 @@ class Crew:
         self._loop.watch(child.errors.fileno(), lambda: self._hear_errors(child))
         child.on_backlog = lambda more: self._loop.want_write(child.pipe.fileno(), more)
         self._say(f"started, pid {child.pid}", *child.names)
-        id, process = self._id, child.process
+        number, process = self._id, child.process
 
         def hired(worker: str | RotaError) -> None:
             if isinstance(worker, RotaError):
@@ -294,8 +325,20 @@ class Crew:
 
         # As urgent as a death, so that it cannot be written down after its own.
         self._ledger.ask(
-            urgency.DEATH, lambda store: store.orchestrators.hire(id, place.name, place.queue, process), hired
+            urgency.DEATH, lambda store: store.orchestrators.hire(number, place.name, place.queue, process), hired
         )
+        if ours is not None:
+            self._ask_for_ids(1)
+
+    def _ask_for_ids(self, count: int) -> None:
+        """Have the API make ids for the next workers, which may have to be started while it is away."""
+        number = self._id
+
+        def made(ids: list[str] | RotaError) -> None:
+            if self._worker_ids is not None and number == self._id and not isinstance(ids, RotaError):
+                self._worker_ids += ids
+
+        self._ledger.ask(urgency.DEATH, lambda store: store.orchestrators.worker_ids(number, count), made)
 
     def _hear(self, place: Place, child: Child) -> None:
         found, closed = child.read()
@@ -306,6 +349,8 @@ class Crew:
             self._hearing.take(place, child, frame)
         if closed:
             self._loop.forget_all(child.pipe.fileno())
+            child.closed_at = now()
+            self._rounds.not_later(child.closed_at + LEAVES_WITHIN)
 
     def _hear_errors(self, child: Child) -> None:
         data = child.read_errors()
@@ -318,12 +363,16 @@ class Crew:
     def _is_up(self, place: Place, child: Child) -> None:
         place.state, place.shown = slot.UP, health.HEALTHY
         self._work.wake()
-        name, worker, concurrency = place.name, child.worker_id, child.concurrency
-        self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name, concurrency))
+        name, worker, concurrency, kinds = place.name, child.worker_id, child.concurrency, child.kinds
+        self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name, concurrency, kinds))
         self._say("is up", *child.names)
         if not place.takes_jobs:
             return
         self._tracked.came(worker)
+        self._is_running()
+
+    def _is_running(self) -> None:
+        """A worker is up, or there is none to wait for."""
         if self._lease.status == orchestrators.STARTING:
             self._lease.status = orchestrators.RUNNING
             self._lease.renew(now())
@@ -419,6 +468,7 @@ class Crew:
             claims = by_worker.pop(child.worker_id, None)
             if claims:
                 sys.audit("rota.crew.hand")
+                self._work.streaks.handed(child, claims, at)
                 for claim, why in child.hand(claims, at, self._lease.renewed_at):
                     self._work.report(child.worker_id, (claim.job_id, claim.token, why))
                 self._rounds.not_later(at + min((held.timeout or STUCK for held in child.in_hand), default=STUCK))
@@ -438,7 +488,7 @@ class Crew:
             self._others.watch_only(found.processes)
         if found.orphans is not None:
             self._others.end_lost_orphans({process.worker_id for process in found.orphans})
-        if found.wish is not None and self._is_open:
+        if found.wish is not None and self._end_lost_at is None:  # also while it stops: its last jobs may be called off
             self._wishes.carry_out(found.wish)
         if by_time:  # otherwise the bell rang, which wakes the work too
             self._work.wake()

@@ -12,6 +12,7 @@ from rota.core.errors import RotaError
 from rota.core.record import Record
 from rota.orchestrator.run import Start, run
 from rota.settings import load
+from rota.store.own_files import open_own
 
 if TYPE_CHECKING:
     from rota.settings import Settings
@@ -26,12 +27,17 @@ class Started(Record):
     code: int = 0
 
 
-def start_daemon(settings: Settings, start: Start, log: str) -> Started:
-    """Start it and wait until its first worker is up, or until each has failed once: then it does not stay."""
+def start_daemon(settings: Settings, start: Start, log: str, is_own_log: bool = True) -> Started:
+    """Start it and wait until its first worker is up, or until each has failed once: then it does not stay.
+
+    `is_own_log`: rota chose the path of the log, so a link in its place is not followed.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    descriptor = open_own(log, flags) if is_own_log else os.open(log, flags | os.O_CLOEXEC, 0o600)
     read, write = os.pipe()
-    about = {"app": start.app, "pools": dict(start.pools), "crew": start.crew, "http": start.http}
+    about: dict[str, object] = {"app": start.app, "pools": dict(start.pools), "crew": start.crew, "http": start.http}
+    about |= {"programs": dict(start.programs), "log": log}
     words = {**about, "log_format": start.log_format, "tie": start.tie, "folder": start.folder, "news_fd": write}
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", "rota.orchestrator", json.dumps(words)],
@@ -78,6 +84,7 @@ def main() -> None:
         os.close(news)
 
     start = Start(words["app"], words["pools"], words["crew"], words["log_format"], tie, words["folder"], words["http"])
+    start = start.but(programs=words["programs"], log=words["log"])
     try:
         sys.exit(run(load(), start, tell))
     except RotaError as problem:

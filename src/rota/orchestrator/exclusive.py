@@ -7,6 +7,7 @@ import os
 import time
 
 from rota.store.host import process_start
+from rota.store.own_files import open_own
 
 # For those who only look: they have the lock for a moment, and the file may name one that is long gone.
 PATIENCE, LOOK_AGAIN = 1.0, 0.01
@@ -23,7 +24,7 @@ class Exclusive:
         """Take it; the process that has it already, if there is one."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_own(self._path, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -49,7 +50,7 @@ class Exclusive:
 def holder(path: str) -> int | None:
     """The process that is the orchestrator now, by its own count; None when there is none."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_own(path, os.O_RDWR)
     except FileNotFoundError:
         return None
     try:  # shared, so that of two who look at once neither takes the other for the holder
@@ -64,7 +65,7 @@ def holder(path: str) -> int | None:
 def is_holder(path: str, pid: int) -> bool:
     """Whether this process is the very one that the file names: its number may be another's by now, or elsewhere."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_own(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:

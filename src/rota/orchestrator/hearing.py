@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core import frame as frames
 from rota.core import report, schedule, slot, source
-from rota.core.claim import Returned
+from rota.core.claim import Failed, Returned
 from rota.core.death import INVALID_FRAMES
 from rota.core.ids import run_id
 from rota.orchestrator.handout import usual_after
 from rota.orchestrator.upkeep import now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rota.orchestrator.child import Child
     from rota.orchestrator.log import Say
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.upkeep import Upkeep
     from rota.orchestrator.wishes import Wishes
     from rota.orchestrator.work import Work
+    from rota.store.exchange import Handout
 
 
 class Hearing:
@@ -67,16 +68,19 @@ class Hearing:
                 self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
             case frames.HELLO:
                 sources = source.heard(body)
-                self._upkeep.declare(sources, schedule.heard(body))
+                self._upkeep.declare(child.worker_id, sources, schedule.heard(body))
                 self._work.fills |= bool(sources)
                 self._tracked.learn(body)
-                child.concurrency = report.concurrency(body)
+                child.concurrency, child.kinds = report.concurrency(body), report.kinds(body.get("tasks"))
                 child.cancels, child.wants_whole = report.kinds(body.get("cancels")), report.kinds(body.get("whole"))
             case _:
                 pass
 
     def _settle(self, child: Child, body: dict[str, Any]) -> None:
         """A job ended. Windows run in order, so it is the first that the worker holds, or one of several in hand."""
+        if child.concurrency == 1:
+            before = report.before(body.get("token"), [held.token for held in child.held])
+            self._lose(child, list(child.held)[:before])
         held = child.holding(body.get("token"))
         if held is None:
             child.health = child.health.babble()
@@ -85,11 +89,46 @@ class Hearing:
         at = now()
         child.usual = usual_after(child.usual, at - child.job_started_at)
         child.job_started_at, child.recalled = at, False
-        outcome = report.outcome(body)
+        outcome = self._work.streaks.ended(child, held, report.outcome(body), at)
         self._tracked.reported(child.worker_id, held, outcome)
         self._work.report(child.worker_id, (held.job_id, held.token, outcome))
         if child.report.pop("progress", None) is not None:
             self._upkeep.told(child)
+
+    def _compare(self, child: Child, body: dict[str, Any]) -> None:
+        """Find jobs whose outcome was lost with a spoiled line: the worker does not name them among those in hand.
+
+        Windows run in order, so a later job in hand means that all before it are over. One that names none may have a
+        job still on its way: only a second such frame counts, and then only once it has answered a recall.
+        """
+        if child.concurrency == 1 and body.get("current_job") is not None:
+            before = report.before(body["current_job"], [held.job_id for held in child.held])
+            self._lose(child, list(child.held)[:before])
+            child.missing, child.answered = frozenset(), None
+            return
+        named = report.named(body)
+        if named is None:
+            return
+        missing = frozenset(held.token for held in child.in_hand) - named
+        again = missing & child.missing
+        if again and child.answered:
+            self._lose(child, [held for held in child.in_hand if held.token in again])
+            if not named:
+                self._take_back(child, {held.token for held in child.held})
+        elif again:
+            child.answered = False
+            child.recall()
+        else:
+            child.answered = None
+        child.missing = missing
+
+    def _lose(self, child: Child, lost: Sequence[Handout]) -> None:
+        """Fail what was begun and has ended, nobody knows how."""
+        for held in lost:
+            self._say(f"job {held.job_id} is over, and {report.LOST_OUTCOME}", *child.names)
+            child.put_down(held)
+            child.job_started_at, child.recalled = now(), False
+            self._work.report(child.worker_id, (held.job_id, held.token, Failed(report.LOST_OUTCOME)))
 
     def _keep(self, child: Child, body: dict[str, Any]) -> None:
         """What the handler of the job in hand wants its next attempt to know."""
@@ -110,12 +149,15 @@ class Hearing:
             case _:
                 child.health = child.health.babble()
                 return
+        self._compare(child, body)
         metrics = report.metrics(body)
         if metrics != child.report.get("metrics", {}):
             child.report["metrics"] = metrics
             self._upkeep.told(child)
 
     def _take_back(self, child: Child, tokens: set[int]) -> None:
+        if child.answered is not None:
+            child.answered = True
         for held in [held for held in child.held if held.token in tokens]:
             child.put_down(held)
             self._work.report(child.worker_id, (held.job_id, held.token, Returned()))

@@ -9,6 +9,7 @@ from rota.core import orchestrator as orchestrators
 from rota.core.errors import RotaError
 from rota.core.orchestrator import RENEW_EVERY, standing
 from rota.orchestrator import ledger as urgency
+from rota.orchestrator.upkeep import NEVER, now
 from rota.store.sqlite.clock import since_boot
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from rota.orchestrator.ledger import Ledger
     from rota.orchestrator.log import Say
     from rota.store.store import Store
-
-
-NEVER: Instant = 1 << 62
 
 
 class Lease:
@@ -71,10 +69,13 @@ class Lease:
             return
         self._under_way = True
         id, answered, status = self._id, self.answered, self.status
+        spoke = [(child.worker_id, child.health.heard_at) for child in self._children()]
 
         def renew(store: Store) -> Instant:
             began = since_boot()  # of the try that succeeds, however often the store was away before
-            store.orchestrators.renew(id, answered, status)
+            at = now()
+            heard = sorted((worker, max(0, at - heard_at)) for worker, heard_at in spoke)
+            store.orchestrators.renew(id, answered, status, heard)
             return began
 
         self._ledger.ask(urgency.RENEWAL, renew, self._renewed)

@@ -13,7 +13,7 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rota.core.errors import RotaError, SchemaMismatch, StoreError
+from rota.core.errors import Replaced, RotaError, SchemaMismatch, StoreError
 from rota.orchestrator.loop import wake_pipe
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Ledger:
         for tries in count():
             try:
                 answer = what(store)
-            except SchemaMismatch as problem:
+            except (SchemaMismatch, Replaced) as problem:
                 return problem
             except StoreError as problem:
                 self._complain(str(problem))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from rota.core.ids import printable
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 OWN = "orchestrator"
 TEXT, JSON = "text", "json"
 FORMATS = (TEXT, JSON)
+LARGEST = 16 * 1024 * 1024
 
 
 class Say(Protocol):
@@ -36,6 +40,25 @@ class Log:
             sys.stderr.write(self._line(at, slot, worker, run, text) + "\n")
         except (OSError, ValueError):  # nobody reads any more; the crew goes on
             pass
+
+
+def keep_small(path: str, most: int = LARGEST) -> None:
+    """Empty the log of a crew in the background once it is large; what was in it is beside it, as `.1`.
+
+    Workers write what handlers print to the same file. All append, so they go on at its new beginning.
+    """
+    if os.fstat(2).st_size < most:
+        return
+    aside = f"{path}.1.new-{os.getpid()}"
+    try:
+        fresh = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(fresh, "wb") as kept, open(path, "rb") as log:
+            shutil.copyfileobj(log, kept)
+        os.replace(aside, f"{path}.1")
+    except OSError:  # a full disk: the lines are worth less than the room
+        with suppress(OSError):
+            os.unlink(aside)
+    os.ftruncate(2, 0)
 
 
 def _as_text(at: Instant, slot: str, worker: str | None, run: str | None, text: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core import health
+from rota.core import health, slot
 from rota.core.death import DEADLINE, OPERATOR
-from rota.core.health import InHand
+from rota.core.health import INVALID_FRAMES, InHand
+from rota.core.ids import run_id
 from rota.core.times import SECOND
 from rota.orchestrator import strays
 from rota.orchestrator.handout import STUCK
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rota.store.exchange import Handout
 
 EVERY = SECOND
+LEAVES_WITHIN = SECOND  # a worker that ends closes its socket a moment before it is gone
 
 
 class Rounds:
@@ -81,9 +83,12 @@ class Rounds:
         child.health, reason = child.health.look(self._health, suspect, at)
         if reason is not None:
             self._end(child, reason, reason.replace("_", " "))
-        if child.health.state != place.shown:
-            place.shown = child.health.state
-            self._upkeep.felt(place.name, place.shown)
+        if child.closed_at is not None and at >= child.closed_at + LEAVES_WITHIN:
+            self._end(child, INVALID_FRAMES, "its frame socket is closed, so that it can neither report nor be told")
+        state = slot.STOPPING if place.state == slot.STOPPING else child.health.state
+        if state != place.shown:
+            place.shown = state
+            self._upkeep.felt(place.name, state)
         moments = [*deadlines, *(until for _, until in child.cancelled.values()), *([stuck_at] if stuck_at else [])]
         return min((moment for moment in moments if moment > at), default=at + EVERY)
 
@@ -99,21 +104,29 @@ class Rounds:
         return deadline
 
     def _look_for_strays(self) -> None:
-        """Tell of processes that handlers left behind; end those whose worker is gone."""
+        """Tell of processes that handlers left behind; end those whose worker is gone.
+
+        One whose run is still in hand is not left behind: its handler may wait for it.
+        """
         living = {place.child.worker_id: place.child for place in self._places.values() if place.child is not None}
         known = {child.pid for child in living.values()}
         found = strays.find(known)
+        leaks = set[int]()
         for stray in found:
             worker = stray.worker_id
             if worker is not None and worker not in living:
                 strays.end(known, worker)
-            elif stray.pid not in self._leaks:
-                slot, _, in_hand = living[worker].names if worker is not None else ("-", "-", None)
+                continue
+            name, _, in_hand = living[worker].names if worker is not None else ("-", "-", None)
+            if worker is not None and stray.run_id in {run_id(held.token) for held in living[worker].in_hand}:
+                continue
+            leaks.add(stray.pid)
+            if stray.pid not in self._leaks:
                 run = stray.run_id or in_hand
                 text = f"process {stray.pid} ({stray.command}) was left behind; it is ended with its worker"
-                self._say(text, slot, worker, run)
+                self._say(text, name, worker, run)
                 self._upkeep.note("worker", "leak", worker or "-", run=run, pid=stray.pid, command=stray.command)
-        self._leaks = {stray.pid for stray in found}
+        self._leaks = leaks
 
     def _look_for_blocker(self) -> None:
         """A worker's process that is stopped while it keeps the store locked would stop everyone."""

@@ -13,14 +13,14 @@ from rota.core.times import MILLISECOND
 from rota.orchestrator.crew import Crew
 from rota.orchestrator.exclusive import Exclusive, holder
 from rota.orchestrator.ledger import Ledger
-from rota.orchestrator.log import TEXT, Log
+from rota.orchestrator.log import TEXT, Log, keep_small
 from rota.orchestrator.loop import Loop
 from rota.orchestrator.screen import Screen, Shown
-from rota.orchestrator.system import inherit_orphans
+from rota.orchestrator.system import inherit_orphans, reset_signals
 from rota.orchestrator.systemd import Notify
 from rota.orchestrator.tracked import Tracked, open_roll
 from rota.store.open import POSTGRES, REMOTE, open_store
-from rota.store.sqlite.lock import last_holder
+from rota.store.sqlite.lock import blocker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rota.settings import Settings
     from rota.store.port import Database
 
+NO_WORKERS = "no app and no program is named, so it starts no workers and looks after those that register"
 MAIN, BESIDE = "main", "beside"
 LAST_WORD = 1.0
 LAST_BEAT = 3.0
@@ -38,10 +39,11 @@ class Start(Record):
     """What an orchestrator is started with. `crew` None: beside others, under the first name that is free.
 
     `tie` is the end of a pipe whose other end an application holds: when that is closed, the crew stops. `folder` is
-    one more place to look for the app. `http`: the HTTP API has a slot too.
+    one more place to look for the app. `http`: the HTTP API has a slot too. `app` None: there is none, and only pools
+    with a program have workers.
     """
 
-    app: str
+    app: str | None
     pools: Mapping[str, int]
     crew: str | None = MAIN
     log_format: str = TEXT
@@ -49,6 +51,8 @@ class Start(Record):
     folder: str | None = None
     http: bool = False
     told: Mapping[str, str] = {}  # more for the environment of its workers
+    log: str | None = None  # the file that stdout and stderr are, where nobody else writes to it
+    programs: Mapping[str, str] = {}  # the command of each pool whose workers are not those of the app
 
 
 def lock_path(beside: str, crew: str = MAIN) -> str:
@@ -106,6 +110,7 @@ def _second(database: Database, other: int) -> Conflict:
 
 def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str | None], None]) -> int:
     assert settings.db is not None and start.crew is not None
+    reset_signals()
     inherit_orphans()
     loop, notify, database, name = Loop(), Notify(), settings.db, start.crew
 
@@ -117,11 +122,12 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
         say(text, "store")
 
     def blocked_by() -> int | None:
-        return None if database.startswith((*POSTGRES, *REMOTE)) else last_holder(database)
+        return None if database.startswith((*POSTGRES, *REMOTE)) else blocker(database)
 
     ledger = Ledger(lambda: open_store(database, settings), on_trouble, blocked_by)
     roll = open_roll(settings, say)
     tracked = Shown(roll, say) if isinstance(say, Screen) else Tracked(roll)
+    settings = settings.but(programs=tuple(start.programs.items()))
     crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news, tracked)
 
     def stop() -> None:
@@ -139,12 +145,14 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
             stop()
 
         loop.watch(tie, untied)
-    pools = ", ".join(f"{queue} {count}" for queue, count in start.pools.items())
+    pools = ", ".join(f"{queue} {count}" for queue, count in start.pools.items()) or NO_WORKERS
     say(f"pid {os.getpid()}, crew {start.crew}: {pools}")
     has_api = start.http and not database.startswith(REMOTE)
     crew.begin(start.crew, {**start.pools, HTTP: 1} if has_api else start.pools)
     while not crew.gone:
         loop.turn(min(crew.tick(), notify.tick()), crew.stalled)
+        if start.log is not None:
+            keep_small(start.log)
     answered = ledger.close(LAST_WORD)
     if roll is not None:
         roll.close(LAST_BEAT)
@@ -160,7 +168,7 @@ def _environment(settings: Settings, start: Start) -> dict[str, str]:
     return {
         **os.environ,
         **found,
-        "ROTA_APP": start.app,
+        "ROTA_APP": start.app or "",
         "ROTA_DB": settings.db or "",
         "ROTA_FRAME_INTERVAL": f"{settings.frame_interval // MILLISECOND}ms",
         "ROTA_MAX_JOBS": str(settings.max_jobs),

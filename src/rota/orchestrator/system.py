@@ -35,6 +35,12 @@ def send(descriptor: int, pid: int, number: signal.Signals) -> None:
         pass
 
 
+def reset_signals() -> None:
+    """Undo what our parent left us: that ended children vanish before we reap them, or that signals are held back."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def inherit_orphans() -> None:
     """Let processes that lose their parent become ours, so that none escapes by starting a session of its own."""
     if PORTABLE or not sys.platform.startswith("linux"):

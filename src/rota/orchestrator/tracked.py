@@ -103,4 +103,5 @@ def open_roll(settings: Settings, say: Say) -> Roll | None:
         return None
     from rota.tracking.roll import Roll  # psycopg takes long to import, and most crews need none
 
-    return Roll(settings.tracking_url, settings.heartbeat_interval, lambda text: say(text, "tracking"))
+    is_asked = settings.tracking is not None  # else it is the database itself, where few have the tables
+    return Roll(settings.tracking_url, settings.heartbeat_interval, lambda text: say(text, "tracking"), is_asked)

@@ -8,14 +8,16 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rota.core.errors import RotaError
-from rota.core.times import MILLISECOND, MINUTE, SECOND
+from rota.core import stride
+from rota.core.errors import NotAllowed, RotaError
+from rota.core.times import HOUR, MILLISECOND, MINUTE, SECOND
 from rota.orchestrator import ledger as urgency
 from rota.orchestrator import system
+from rota.store.history import Stride
 from rota.store.host import is_stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rota.core.schedule import NewSchedule
     from rota.core.source import Declared
@@ -25,13 +27,16 @@ if TYPE_CHECKING:
     from rota.orchestrator.log import Say
     from rota.settings import Settings
     from rota.store.crews import Outlook
+    from rota.store.history import Pruned
     from rota.store.store import Store
 
 RECONCILE_EVERY = MINUTE
+PRUNE_FIRST, PRUNE_EVERY = 5 * SECOND, HOUR  # a crew that has just begun has better things to do
 MIRROR_EVERY = SECOND
 SOONEST = 20 * MILLISECOND
 PATIENCE = 3.0
 AFTER_WORK: Duration = 5 * MILLISECOND
+NEVER: Instant = 1 << 62
 
 
 def now() -> Instant:
@@ -54,26 +59,36 @@ class Upkeep:
         self._say = say
         self._found = found
         self._id = 0
-        self._asking = False
+        self._asking = self._mirroring = False
         self._woken_at: Instant | None = None
         self._ask_at: Instant = 0
         self._poll_at: Instant = 0
         self._reconcile_at: Instant = 0
         self._snapshot_at: Instant = 0
         self._mirror_at: Instant = 0
+        self._declared_by: dict[str, list[Declared]] = {}
         self._told: dict[str, Child] = {}
         self._felt: dict[str, str | None] = {}
         self._facts: list[tuple[str, str, str, dict[str, object]]] = []
         self._blocked_by: tuple[int, bool] | None = None
+        self._pruning: Iterator[Pruned] | None = None
+        self._stride = Stride(stride.FIRST)
+        self._prune_at: Instant | None = None
 
     @property
     def due(self) -> Instant:
-        mirror_at = self._mirror_at if self._told or self._felt or self._facts else self._ask_at
-        look_at = self._ask_at if self._woken_at is None or self._asking else min(self._ask_at, self._woken_at)
-        return min(look_at, mirror_at)
+        """When to come again. What is under way is not due: its answer wakes the loop, however late it comes."""
+        mirror_at = self._mirror_at if self._id and self._has_news and not self._mirroring else NEVER
+        look_at = self._ask_at if self._woken_at is None else min(self._ask_at, self._woken_at)
+        return min(NEVER if self._asking else look_at, mirror_at, NEVER if self._prune_at is None else self._prune_at)
+
+    @property
+    def _has_news(self) -> bool:
+        return bool(self._told or self._felt or self._facts)
 
     def begin(self, id: int) -> None:
         self._id, self._woken_at = id, now()
+        self._prune_at = now() + PRUNE_FIRST
         self._snapshot_at = now() + self._settings.health_history
 
     def wake(self) -> None:
@@ -88,9 +103,12 @@ class Upkeep:
         is_woken = self._woken_at is not None and at >= self._woken_at
         if (is_woken or at >= self._ask_at) and not self._asking:
             self._ask(at, known_wish)
-        if at >= self._mirror_at and (self._told or self._felt or self._facts):
+        if at >= self._mirror_at and self._has_news and not self._mirroring:
             self._mirror_at = at + MIRROR_EVERY
             self._mirror()
+        if self._prune_at is not None and at >= self._prune_at:
+            self._prune_at = None
+            self._ledger.ask(urgency.LOOK, self._prune, self._pruned)
 
     def told(self, child: Child) -> None:
         """A worker reported something that readers of the store may see."""
@@ -104,17 +122,23 @@ class Upkeep:
         """Something for the event log."""
         self._facts.append((noun, verb, which, details))
 
-    def declare(self, sources: list[Declared], schedules: list[NewSchedule]) -> None:
+    def declare(self, worker: str, sources: list[Declared], schedules: list[NewSchedule]) -> None:
         """A worker told which sources and schedules its application has."""
         if sources:
-            told = partial(self._declared, "sources")
-            self._ledger.ask(urgency.WORK, lambda store: store.sources.declare(sources), told)
+
+            def made_known(answer: RotaError | None) -> None:
+                if not isinstance(answer, RotaError):
+                    self._declared_by[worker] = sources
+                self._declared("sources", answer)
+
+            self._ledger.ask(urgency.WORK, lambda store: store.sources.declare(sources), made_known)
         if schedules:
             told = partial(self._declared, "schedules")
             self._ledger.ask(urgency.WORK, lambda store: store.schedules.declare(schedules), told)
 
     def forget(self, child: Child) -> None:
         """The worker is gone."""
+        self._declared_by.pop(child.worker_id, None)
         self._told.pop(child.worker_id, None)
         self._felt.pop(child.slot, None)
 
@@ -154,6 +178,7 @@ class Upkeep:
         is_poll, reconciles = at >= self._poll_at, at >= self._reconcile_at
         if is_poll:
             self._poll_at = at + self._settings.poll_interval
+            self._declare_again()
         if reconciles:
             self._reconcile_at = at + RECONCILE_EVERY
 
@@ -161,6 +186,13 @@ class Upkeep:
             return store.orchestrators.look(id, known_wish, reconciles, is_poll)
 
         self._ledger.ask(urgency.LOOK, look, lambda answer: self._looked(answer, by_time))
+
+    def _declare_again(self) -> None:
+        """Make known again what somebody has forgotten while a worker that declares it lives: nothing else would."""
+        known = {each.name: each for sources in self._declared_by.values() for each in sources}
+        if known:
+            told = partial(self._declared, "sources")
+            self._ledger.ask(urgency.WORK, lambda store: store.sources.declare_missing(list(known.values())), told)
 
     def _looked(self, answer: Outlook | RotaError, by_time: bool) -> None:
         self._asking = False
@@ -170,6 +202,28 @@ class Upkeep:
         if answer.due is not None:
             self._ask_at = min(self._ask_at, now() + max(SOONEST, answer.due))
         self._found(answer, by_time)
+
+    def _prune(self, store: Store) -> Duration | None:
+        """Take a step of forgetting, in the store's thread: how long it took, None after the last."""
+        if self._pruning is None:
+            self._pruning = store.history.steps(stride=self._stride)
+        began = now()
+        try:
+            is_over = next(self._pruning, None) is None
+        except NotAllowed:  # a role that may work and not forget
+            is_over = True
+        if is_over:
+            self._pruning = None
+        return None if is_over else now() - began
+
+    def _pruned(self, took: Duration | RotaError | None) -> None:
+        if isinstance(took, RotaError):
+            self._say(str(took))
+        if took is None or isinstance(took, RotaError):
+            self._prune_at = now() + PRUNE_EVERY
+            return
+        self._stride.size = stride.stride_after(self._stride.size, took)
+        self._prune_at = now() + stride.pause_after(took)
 
     def _declared(self, what: str, answer: RotaError | None) -> None:
         if isinstance(answer, RotaError):
@@ -188,4 +242,10 @@ class Upkeep:
             if facts:
                 store.orchestrators.note(facts)
 
-        self._ledger.tell(urgency.WORK, mirror)
+        self._mirroring = True
+        self._ledger.ask(urgency.WORK, mirror, self._mirrored)
+
+    def _mirrored(self, answer: RotaError | None) -> None:
+        self._mirroring = False
+        if isinstance(answer, RotaError):
+            self._say(str(answer))

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 def is_alive(process: Process) -> bool:
-    """Whether this is still the very process: its number may be another's by now."""
+    """Whether this is still the very process: its number may be another's by now. What cannot be read is no match."""
     if process.pid_start is None or process_start(process.pid) != process.pid_start:
         return False
-    return process.slot is None or system.told(process.pid, "ROTA_WORKER_ID") in (process.worker_id, None)
+    if process.slot is None or not os.path.isdir("/proc/self"):  # elsewhere no environment can be read
+        return True
+    return system.told(process.pid, "ROTA_WORKER_ID") == process.worker_id
 
 
 def is_alive_or_all_gone(process: Process) -> bool:

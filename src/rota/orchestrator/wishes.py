@@ -47,6 +47,8 @@ class Wishes:
         for place in self._places.values():
             if place.child is not None:
                 self._tell(place.child, wish)
+                if place.child.worker_id in wish.to_stop:
+                    place.state = slot.STOPPING
         if wish.desired == DRAIN:
             self._drain()
         if not self._recalled:

@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import RotaError, Stale
 from rota.core.queue import DEFAULT
+from rota.core.times import MILLISECOND
 from rota.orchestrator import ledger as urgency
+from rota.orchestrator.upkeep import NEVER, now
 from rota.store.exchange import Exchange, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from rota.core.times import Duration, Instant
     from rota.orchestrator.ledger import Ledger
+    from rota.orchestrator.streaks import Streaks
     from rota.store.exchange import Checkpoint, Idle, Settled
     from rota.store.store import Store
+
+SOONEST_CLAIM: Duration = 10 * MILLISECOND  # well within the burst of a rate, so that faster rates come in batches
 
 
 class Holdings:
@@ -91,11 +97,13 @@ class Work:
         deliver: Callable[[Exchange, Sequence[tuple[str, Settled]]], None],
         lost: Callable[[RotaError], None],
         starved: Callable[[], None],
+        streaks: Streaks,
     ) -> None:
         self._ledger = ledger
         self._deliver = deliver
         self._lost = lost
         self._starved = starved
+        self.streaks = streaks
         self._outcomes: deque[tuple[str, Settled]] = deque()
         self._carried: deque[tuple[str, Settled]] = deque()
         self._unheard: list[tuple[str, Settled]] = []
@@ -104,6 +112,8 @@ class Work:
         self._carried_checkpoints: list[Checkpoint] = []
         self._under_way = False
         self._hungry = True
+        self._rate_free_at: Instant = NEVER
+        self._try_at: Instant = NEVER
         self.fills = False
         self.holdings = Holdings(0)
 
@@ -160,8 +170,19 @@ class Work:
         """Whether nothing is left to settle."""
         return not self._outcomes and not self._under_way
 
-    def turn(self, idle: Sequence[Idle]) -> None:
+    @property
+    def due(self) -> Instant:
+        """When a rate allows the next claim to a worker that was left without one, or a pool may try a job again."""
+        return NEVER if self._under_way else min(self._rate_free_at, self._try_at)
+
+    def turn(self, idle: Sequence[Idle], at: Instant) -> None:
         """Begin an exchange if there is something to settle, or perhaps something to claim."""
+        if at >= self._rate_free_at:
+            self._rate_free_at, self._hungry = NEVER, True
+        if at >= self._try_at:
+            self._hungry = True
+        self._try_at = self.streaks.due(at)
+        idle = self.streaks.admit(idle, at)
         if self._under_way or not (self._outcomes or self._checkpoints or (self._hungry and idle)):
             return
         brought = self._carried = self._outcomes
@@ -186,6 +207,8 @@ class Work:
             self._lost(answer)
             return
         self._hungry = self._hungry or len(answer.claims) >= max(1, room)
+        wait = answer.rate_free_in
+        self._rate_free_at = NEVER if wait is None else now() + max(SOONEST_CLAIM, wait)
         self._deliver(answer, brought)
         if len(answer.claims) < room and (answer.claims or brought):
             self._starved()  # someone stays idle: when will there be more? If nothing changed, the last look told

@@ -45,12 +45,16 @@ class Source:
 
     def fill(self, ctx: Context) -> None:
         """One pass, as the handler of the source's internal job; it comes again after `every`."""
+        from rota.store.sources import Found
+
         with self._app.connect() as store:
             if isinstance(self.find, SqlSource):
                 self.find.keep_off(store.database.path)
             began = self._began(store, ctx.job_id)
-            held = store.sources.held(self.declared.name)  # before anything is read: see there
-            found, exhausted = self._read(store, began, held, ctx)
+            found, exhausted = list[Found](), False
+            if not store.sources.has_enough(self.declared.name):
+                held = store.sources.held(self.declared.name)  # before anything is read: see there
+                found, exhausted = self._read(store, began, held, ctx)
             filler = (ctx.job_id, ctx.token)
             filled = store.sources.fill(self.declared.name, filler, found, self.like, exhausted)
         if filled.repeated:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rota.core.record import Record
-from rota.source.sql import APSW, PSYCOPG, SQLITE3, kind_of
+from rota.source.sql import APSW, SQLITE3, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +18,9 @@ _WORD = re.compile(r"'(?:[^']|'')*'|\"([^\"]+)\"|([A-Za-z_][A-Za-z0-9_]*)")
 _WHERE = re.compile(r"\bWHERE\b(.*?)(?:\bGROUP\s+BY\b|\bORDER\s+BY\b|\bLIMIT\b|$)", re.IGNORECASE | re.DOTALL)
 _ORDER = re.compile(r"\bORDER\s+BY\b(.*?)(?:\bLIMIT\b|$)", re.IGNORECASE | re.DOTALL)
 _SCAN = re.compile(r"^SCAN (?:TABLE )?(\S+)")
+# Conditions of PostgreSQL that no index on their columns serves; and texts, whose words are none of the query's.
+_UNSERVED = re.compile(r"IS (?:NOT )?DISTINCT FROM|<>|!?~~?\*?|\bSubPlan\b")
+_TEXT = re.compile(r"'(?:[^']|'')*'")
 DENIED = "42501"
 
 
@@ -135,16 +138,15 @@ def _explain_postgres(source: SqlSource, connection: Any) -> Plan:
     """The plan, then the plan with whole scans forbidden: what is still read whole has no index that fits."""
     cursor = connection.cursor()
     try:
-        lines = [str(row[0]) for row in cursor.execute(f"EXPLAIN {source.query}", source.params or None)]
-        cursor.execute("SELECT set_config('enable_seqscan', 'off', false)")
-        ((document,),) = cursor.execute(f"EXPLAIN (FORMAT JSON, VERBOSE) {source.query}", source.params or None)
+        with connection.transaction(force_rollback=True):
+            lines = [str(row[0]) for row in cursor.execute(f"EXPLAIN {source.query}", source.params or None)]
+            # For this one question alone: no query ever runs like that, also on a connection that commits by itself.
+            cursor.execute("SELECT set_config('enable_seqscan', 'off', true)")
+            ((document,),) = cursor.execute(f"EXPLAIN (FORMAT JSON, VERBOSE) {source.query}", source.params or None)
     except Exception as problem:
         if getattr(problem, "sqlstate", None) == DENIED:
             return Plan([], [], None, str(problem).splitlines()[0])
         raise
-    finally:
-        if kind_of(connection) == PSYCOPG:
-            connection.rollback()
     plan = json.loads(document) if isinstance(document, str) else document
     nodes = [node for node in _nodes(plan[0]["Plan"]) if _reads_all(node)]
     index = next((found for found in map(_index_of, ((connection, node) for node in nodes)) if found), None)
@@ -157,8 +159,16 @@ def _index_of(known: tuple[Any, dict[str, Any]]) -> str | None:
         "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s",
         (node.get("Schema"), node["Relation Name"]),
     )
-    columns = _columns_in(str(node.get("Filter", "")), [str(name) for (name,) in rows])
+    columns = _columns_in(_served(str(node.get("Filter", ""))), [str(name) for (name,) in rows])
     return statement(_relation(node), columns) if columns else None
+
+
+def _served(filter: str) -> str:
+    """The conditions of a filter that an index would serve; of alternatives all, or none."""
+    conditions = _TEXT.sub("''", filter).split(" AND ")
+    served = [each for each in conditions if not _UNSERVED.search(each)]
+    is_whole = len(served) == len(conditions) or " OR " not in filter
+    return " AND ".join(served) if is_whole else ""
 
 
 def _reads_all(node: dict[str, Any]) -> bool:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def temporary(app: App, url: str, clock: Clock | None = None) -> Iterator[Clock]:
     """Let an app use this database, made where there is none, by a clock of the test's own; then its own again.
 
-    The schedules that the app declares are known in it from the start.
+    What is in the database stays there, before and after: name a new one where a test should begin empty. The schedules
+    that the app declares are known in it from the start.
     """
     clock = clock or Clock()
     before = app._url, app._clock

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from rota.core.claim import Done, verb_of
 from rota.core.ids import run_id
-from rota.core.jsontext import encode
 from rota.core.record import Record
+from rota.store.payload import encode
 from rota.testing.hand import Hand
 from rota.testing.work import outcome_of
 from rota.worker.capture import Folder
@@ -42,7 +42,7 @@ def run(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Ran:
         "queue": new.queue,
         "kind": new.kind,
         "title": new.title,
-        "payload": None if new.payload is None else encode(new.payload),
+        "payload": encode(new.payload, "payload"),
         "priority": new.priority,
         "attempt": 1,
         "max_attempts": new.max_attempts or task.app.settings.max_attempts,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from rota.core.capture import ERR, OUT
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.errors import BadInput
 from rota.core.ids import printable, run_id
-from rota.core.jsontext import Raw, encode
+from rota.core.jsontext import Raw, encode, sound
 from rota.core.report import LARGEST_RESULT
 from rota.core.template import fill
 from rota.core.times import MINUTE, SECOND
@@ -48,6 +47,10 @@ LATER: Duration = MINUTE
 TERM_TO_KILL = 5.0
 TAIL = 2048
 LONGEST_DRAIN = 1.0
+LOST = (
+    "the command has ended, but its exit code is unknown: something in this worker reaped it, or ignores SIGCHLD;"
+    " remove signal.signal(SIGCHLD, SIG_IGN) or os.wait() from the application"
+)
 _LOOK = 0.05
 _OURS = ("ROTA_FRAME_FD", "ROTA_SLOT", "ROTA_QUEUE", "ROTA_APP", "ROTA_EXEC", "ROTA_RUNS", *mark.PIECES)
 _PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
@@ -66,6 +69,7 @@ class Commands:
         run = run_id(job["token"])
         try:
             words = [os.fsencode(word) for word in fill(command.arguments, {**job, "payload": _payload(job)})]
+            _sound(job.get("checkpoint"), "checkpoint")
         except BadInput as problem:
             return Failed(str(problem), again=False)
         except UnicodeEncodeError:
@@ -90,8 +94,9 @@ class Commands:
                     return Failed(text, again=problem.errno in _PASSING)
                 limit = None if command.timeout is None else time.monotonic() + command.timeout / SECOND
                 self._life.sessions.add(process.pid)
+                pump = _Pump(process, sinks, wakeup)
                 try:
-                    ended_for = _Pump(process, sinks, wakeup).until_ended(job, limit)
+                    ended_for = pump.until_ended(job, limit)
                 finally:
                     self._life.sessions.discard(process.pid)
                     code = process.wait()
@@ -101,7 +106,7 @@ class Commands:
             if sink.dropped:
                 text = f"{name} was kept up to its limit: {sink.dropped:,} of {sink.total:,} bytes were dropped"
                 self._life.log(job, text)
-        outcome = _outcome(code, out, err.tail)
+        outcome = Failed(LOST) if pump.is_lost else _outcome(code, out, err.tail)
         return outcome if ended_for is None else after_cancel(ended_for, outcome)
 
     def _start(self, words: list[bytes], job: Handed) -> subprocess.Popen[bytes]:
@@ -160,7 +165,8 @@ class _Pump:
         for descriptor in self._streams:
             os.set_blocking(descriptor, False)
         self._wakeup = wakeup.descriptor
-        self._pidfd = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None
+        self.is_lost = False  # somebody else reaped it
+        self._pidfd = _pidfd(process.pid)
 
     def until_ended(self, job: Handed, limit: float | None) -> str | None:
         """Why it was ended, or None when it ended by itself."""
@@ -177,7 +183,8 @@ class _Pump:
                     kill_at = now + 1.0
                 self._turn(kill_at if ended_for is not None else limit, wakeable=ended_for is None)
         finally:
-            session.end(self._pid, signal.SIGKILL)
+            if not self.is_lost:
+                session.end(self._pid, signal.SIGKILL)
             self._drain()
             if self._pidfd is not None:
                 os.close(self._pidfd)
@@ -215,7 +222,19 @@ class _Pump:
                 pass
 
     def _has_ended(self) -> bool:
-        return os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        try:
+            return os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            self.is_lost = True
+            return True
+
+
+def _pidfd(pid: int) -> int | None:
+    """A descriptor that can be read once the process has ended; None where that is not to be had, or it was reaped."""
+    try:
+        return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    except ProcessLookupError:
+        return None
 
 
 def _outcome(code: int, out: Sink, errors: bytes) -> Outcome:
@@ -237,19 +256,22 @@ def _result(out: Sink) -> str | None:
         return None
     try:
         text = line.decode().strip()
-        json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        sound(text)
+    except ValueError:
         return None
     return text
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
-
-
 def _payload(job: Handed) -> Any:
-    payload = job.get("payload")
-    return None if payload is None else json.loads(payload)
+    return _sound(job.get("payload"), "payload")
+
+
+def _sound(text: str | None, what: str) -> Any:
+    """The value of JSON that the job has, which the command must be able to read too."""
+    try:
+        return None if text is None else sound(text)
+    except ValueError as problem:
+        raise BadInput(f"the {what} cannot be read: {problem}") from None
 
 
 def _document(job: Handed) -> bytes:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, overload
 from rota.core.errors import BadInput, TooLarge
 from rota.core.health import LONGEST_RECOVERY
 from rota.core.ids import run_id
-from rota.core.jsontext import encoder
+from rota.core.jsontext import encoder, sound
 from rota.core.record import Record
 from rota.core.times import SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable, Iterator, Mapping
     from datetime import datetime
     from typing import Protocol
 
@@ -181,9 +181,13 @@ class Context:
         """Whether the claim may be lost: it was taken, or nobody renewed it in time, so another may run the job."""
         return self._link.lost
 
-    def renew_lease(self) -> None:
-        """Make sure that the claim still holds, which is renewed without asking; `Stale` when it may be lost."""
+    def renew_lease(self) -> Renewed:
+        """Make sure that the claim still holds, which is renewed without asking; `Stale` when it may be lost.
+
+        A coroutine may await it or not: it is done when it returns.
+        """
         self._link.renew(self._job)
+        return Renewed()
 
     @overload
     def settle_in(self, connection: Sync, result: object = None) -> None: ...
@@ -236,6 +240,13 @@ class Context:
             raise AttributeError(f"ctx has no {name!r}; of your own context it has: {known}") from None
 
 
+class Renewed:
+    """What `renew_lease` returns: nothing to wait for."""
+
+    def __await__(self) -> Iterator[None]:
+        return iter(())
+
+
 class Recovering:
     """While it lasts, the worker says that it recovers."""
 
@@ -279,6 +290,7 @@ def _is_number(value: object) -> bool:
 def _as_checkpoint(value: Any) -> str:
     try:
         text = _encode(value)
+        sound(text, value)
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as problem:
         raise BadInput(f"the checkpoint cannot be written as JSON: {problem}") from None

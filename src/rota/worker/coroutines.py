@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from rota.core.claim import Failed
+from rota.core.claim import Failed, Released
 from rota.core.errors import BadInput
 from rota.core.times import SECOND
 from rota.worker.context import Context
@@ -54,13 +54,15 @@ class Coroutines:
         finally:
             self._unmark()
 
-    def serve(self, task_of: Callable[[Handed], Task[..., Any] | Failed], ended: Callable[[Outcome], None]) -> None:
+    def serve(
+        self, task_of: Callable[[Handed], Task[..., Any] | Failed | Released], ended: Callable[[Outcome], None]
+    ) -> None:
         """Run jobs as they come, all at once, until there will be none; `ended` hears what came of each."""
         self._life.on_wake = self._from_elsewhere(self._woken.set)
         self._runner.run(self._serve(task_of, ended))
 
     async def _serve(
-        self, task_of: Callable[[Handed], Task[..., Any] | Failed], ended: Callable[[Outcome], None]
+        self, task_of: Callable[[Handed], Task[..., Any] | Failed | Released], ended: Callable[[Outcome], None]
     ) -> None:
         while True:
             self._woken.clear()
@@ -74,9 +76,11 @@ class Coroutines:
                 return
             await self._woken.wait()
 
-    async def _one(self, task: Task[..., Any] | Failed, job: Handed, ended: Callable[[Outcome], None]) -> None:
+    async def _one(
+        self, task: Task[..., Any] | Failed | Released, job: Handed, ended: Callable[[Outcome], None]
+    ) -> None:
         with self._tracing.run(job, job.get("queue") or "", self._life.worker_id) as traced:
-            outcome = traced.outcome = task if isinstance(task, Failed) else await self._attempt(task, job)
+            outcome = traced.outcome = task if isinstance(task, Failed | Released) else await self._attempt(task, job)
         self._life.end(job, outcome)
         ended(outcome)
 

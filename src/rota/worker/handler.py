@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from rota.core.claim import TIMEOUT, Done, Failed, Released, Snoozed
-from rota.core.errors import RotaError
-from rota.core.jsontext import encoder
+from rota.core.errors import BadInput, RotaError
+from rota.core.jsontext import encoder, sound
 from rota.core.report import LARGEST_RESULT
 from rota.core.times import parse_duration
 
@@ -27,7 +26,6 @@ CUT_SHORT = "the worker stopped before this was finished"
 CALLED_OFF = "called off"
 _NOTHING = Done()
 _encode = encoder()
-_scan = json.JSONDecoder().raw_decode
 
 
 class Snooze(Exception):
@@ -43,6 +41,10 @@ class GiveUp(Exception):
     """Raised by a handler to fail its job for good: no further attempt would help."""
 
 
+class Unreadable(GiveUp, BadInput):
+    """The payload is no JSON that every reader takes: it was not added as jobs are."""
+
+
 class Interrupted(BaseException):
     """Raised into a handler whose time to finish is over: its `finally` blocks run, its `except Exception` do not."""
 
@@ -51,7 +53,7 @@ def run(function: Callable[..., Any], payload_json: str | None, context: object 
     """Call the handler with the payload's members as keyword arguments; whatever it raises is an outcome too."""
     try:
         result = _begin(function, payload_json, context)
-        return _NOTHING if result is None else _done(_encode(result))
+        return _NOTHING if result is None else _done(result)
     except Interrupted:
         raise
     except BaseException as problem:  # SystemExit, KeyboardInterrupt and a cancelled coroutine are failures too
@@ -62,7 +64,7 @@ async def run_coroutine(function: Callable[..., Any], payload_json: str | None, 
     """The same for a coroutine, in the loop that runs this one."""
     try:
         result = await _begin(function, payload_json, context)
-        return _NOTHING if result is None else _done(_encode(result))
+        return _NOTHING if result is None else _done(result)
     except BaseException as problem:
         return _raised(problem)
 
@@ -97,15 +99,19 @@ def _begin(function: Callable[..., Any], payload_json: str | None, context: obje
 
 
 def _decode(text: str) -> Any:
-    """The payload as a value. Most are one compact document, which needs no look for blanks around it."""
+    """The payload as a value."""
     try:
-        value, end = _scan(text)
-    except ValueError:
-        return json.loads(text)
-    return value if end == len(text) else json.loads(text)
+        return sound(text)
+    except ValueError as problem:
+        raise Unreadable(f"the payload cannot be read: {problem}") from None
 
 
-def _done(text: str) -> Outcome:
+def _done(result: Any) -> Outcome:
+    text = _encode(result)
+    try:
+        sound(text, result)
+    except ValueError as problem:
+        return Failed(f"the result cannot be written as JSON: {problem}")
     size = len(text) if text.isascii() else len(text.encode())
     if size > LARGEST_RESULT:
         return Failed(f"the result is too large: {size:,} bytes, at most {LARGEST_RESULT:,}", again=False)

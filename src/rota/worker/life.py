@@ -174,6 +174,8 @@ class Life:
         job, asked = next(iter(tuple(self.in_hand.values())), None), self.recovering
         status = "recovering" if asked is not None else "stopping" if self.stopping else "healthy"
         body = {"component_id": self.slot, "status": status, "current_job": job["id"] if job else None}
+        if self.has_loop:
+            body["in_hand"] = list(self.in_hand)
         if asked is not None:
             body["recover_for_s"] = asked
         return self.reporter.report(frames.HEALTH, body)

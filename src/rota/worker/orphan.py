@@ -18,7 +18,7 @@ from rota.core.claim import TIMEOUT, Failed, Returned
 from rota.core.death import DEADLINE, EXIT_ORPHANED, EXITED, HEARTBEAT_TIMEOUT, LOST
 from rota.core.errors import RotaError
 from rota.core.orchestrator import RENEW_EVERY
-from rota.core.report import outcome, tokens
+from rota.core.report import LOST_OUTCOME, checkpoint, named, outcome, tokens
 from rota.core.times import SECOND
 from rota.settings import load
 from rota.store.deaths import Death
@@ -80,6 +80,7 @@ class Orphan:
         self._begun = False
         self._owed: deque[Callable[[Store], None]] = deque()
         self._held: dict[int, Claimed] = {}
+        self._missing: set[int] = set()
         self._overdue: list[Claimed] = []
         self._death: tuple[str, str] | None = None
         self._dismissed = False
@@ -148,7 +149,7 @@ class Orphan:
         """One message. The first are a hello and as many reports as it announces: those the store takes together."""
         if not self._begun:
             self._first.append(frame)
-            if len(self._first) > self._first[0].body.get("told", 0):
+            if len(self._first) > _number(self._first[0].body.get("told")):
                 self._begin()
             return
         body, token = frame.body, _number(frame.body.get("token"))
@@ -156,19 +157,30 @@ class Orphan:
             case frames.DONE:
                 self._settle(token, outcome(body))
             case frames.CHECKPOINT if token in self._held:
-                kept = _kept(body)
-                self._owed.append(lambda store: store.orphans.keep_checkpoint(self._worker, kept))
+                self._owed.extend(self._keep(kept) for kept in _kept(body))
             case frames.RETURNED:
                 for returned in tokens(body):
                     self._settle(returned, Returned())
+            case frames.HEALTH:
+                self._compare(named(body))
             case _:
                 pass
+
+    def _keep(self, kept: tuple[int, int, str]) -> Callable[[Store], None]:
+        return lambda store: store.orphans.keep_checkpoint(self._worker, kept)
+
+    def _compare(self, in_hand: set[int] | None) -> None:
+        """Fail a job that two frames in a row do not name: its outcome was lost with a spoiled line."""
+        missing = set() if in_hand is None else self._held.keys() - in_hand
+        for token in missing & self._missing:
+            self._settle(token, Failed(LOST_OUTCOME))
+        self._missing = missing
 
     def _begin(self) -> None:
         self._begun = True
         hello, told = self._first[0].body, self._first[1:]
         settled = [_settled(frame.body) for frame in told if frame.kind == frames.DONE]
-        kept = [_kept(frame.body) for frame in told if frame.kind == frames.CHECKPOINT]
+        kept = [each for frame in told if frame.kind == frames.CHECKPOINT for each in _kept(frame.body)]
         for claimed in _in_hand(hello, time.monotonic()):
             if claimed.token not in (each[1] for each in settled):
                 self._held[claimed.token] = claimed
@@ -318,7 +330,7 @@ def _in_hand(hello: dict[str, Any], now: float) -> list[Claimed]:
     told, found = hello.get("in_hand"), []
     for each in told if isinstance(told, list) else ():
         match each:
-            case {"job": int(job), "token": int(token)}:
+            case {"job": int(job), "token": int(token)} if job == _number(job) and token == _number(token):
                 left = each.get("seconds_left")
                 deadline = now + left if isinstance(left, int | float) else None
                 found.append(Claimed(job, token, deadline, each.get("cancels") is True))
@@ -331,13 +343,14 @@ def _settled(body: dict[str, Any]) -> Settled:
     return (_number(body.get("job")), _number(body.get("token")), outcome(body))
 
 
-def _kept(body: dict[str, Any]) -> tuple[int, int, str]:
-    checkpoint = body.get("checkpoint")
-    return (_number(body.get("job")), _number(body.get("token")), checkpoint if isinstance(checkpoint, str) else "null")
+def _kept(body: dict[str, Any]) -> list[tuple[int, int, str]]:
+    """The checkpoint that a frame tells, if it is one."""
+    text = checkpoint(body)
+    return [] if text is None else [(_number(body.get("job")), _number(body.get("token")), text)]
 
 
 def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) and 0 <= value < 1 << 63 else 0
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ from rota.core.claim import Failed, Released
 from rota.core.death import EXIT_ORPHANED, EXIT_RECYCLED, EXIT_SETUP_FAILED, EXIT_TOO_MANY_ERRORS
 from rota.core.errors import RotaError
 from rota.core.ids import run_id
+from rota.core.job import UNKNOWN_KIND
 from rota.core.source import KIND
 from rota.core.times import SECOND
 from rota.settings import load
@@ -112,7 +113,7 @@ class Runtime:
         self._coroutines.serve(self._coroutine_of, ended)
         return max(codes)
 
-    def _coroutine_of(self, job: Handed) -> Task[..., object] | Failed:
+    def _coroutine_of(self, job: Handed) -> Task[..., object] | Failed | Released:
         kind = job["kind"]
         task = self._app.tasks.get(kind)
         if task is None:
@@ -127,7 +128,8 @@ class Runtime:
 
     def _count(self, outcome: Outcome) -> int:
         """After each job: the exit code with which this worker has had enough, or 0."""
-        self._errors = self._errors + 1 if isinstance(outcome, Failed) else 0
+        if not isinstance(outcome, Released):  # it says nothing of how this worker is
+            self._errors = self._errors + 1 if isinstance(outcome, Failed) else 0
         if self._errors >= ERRORS_IN_A_ROW:
             return EXIT_TOO_MANY_ERRORS
         return EXIT_RECYCLED if self._recycling.is_on and self._recycling.is_due() else 0
@@ -193,11 +195,12 @@ class Runtime:
     def _finish(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._coroutines.finish(coroutine)
 
-    def _unknown(self, kind: str) -> Failed:
+    def _unknown(self, kind: str) -> Failed | Released:
+        """A kind that nobody will ever know has failed; another waits for a worker that knows it."""
         known = ", ".join(self._app.declarations(self._queue)["tasks"]) or "none"
         if not kind:
             return Failed(f"the job says no task: add it with --kind, one of: {known}", again=False)
-        return Failed(f"there is no task {kind!r} in this app; known: {known}", again=False)
+        return Released(f"there is no task {kind!r} in this app; known: {known}", UNKNOWN_KIND)
 
 
 def main() -> None:
