@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core.claim import is_overlong
 from rota.core.queue import BREAKER
 from rota.core.record import Record
+from rota.core.source import is_internal
 from rota.core.times import MINUTE, format_duration, instant_of
+from rota.store.unknown import waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,21 +23,36 @@ if TYPE_CHECKING:
     from rota.store.crews import Live
     from rota.store.slots import Slot
     from rota.store.store import Store
+    from rota.store.unknown import Waiting
 
-HOST, SLOT, QUEUE, SCHEDULE, JOB, RUN = "host", "slot", "queue", "schedule", "job", "run"
-NOUNS = (HOST, SLOT, QUEUE, SCHEDULE, JOB, RUN)
+HOST, SLOT, QUEUE, FAILURES, SCHEDULE, JOB, RUN = "host", "slot", "queue", "failures", "schedule", "job", "run"
+NOUNS = (HOST, SLOT, QUEUE, FAILURES, SCHEDULE, JOB, RUN)
 MOST = 50  # of one noun: beyond, somebody has noticed
+MOST_ERRORS = 10
 _FAILED_LOOKED_AT, _HELD_LOOKED_AT, _RUNS_COMPARED = 1000, 1000, 1000
+_OWN = re.compile(r"""'[^']*'|"[^"]*"|\S*[\d/]\S*""")
 _LEFT_STANDING = (slots.STARTING, slots.UP, slots.BACKOFF, slots.STOPPING)
 
 
 class Notice(Record):
-    """One thing that needs attention. `which` names it as `rota why` and the API do; a run by its job's id."""
+    """One thing that needs attention. `which` names it as `rota why` and the API do; a run by its job's id, and
+    failures by their queue.
+    """
 
     noun: str
     which: str
     text: str
     since: Instant | None
+
+
+class FailedJob(Record):
+    """A failed job, with the beginning of its error."""
+
+    id: int
+    title: str
+    queue: str
+    error: str | None
+    at: Instant
 
 
 class Held(Record):
@@ -48,22 +67,33 @@ class Held(Record):
 
 
 def notices(store: Store) -> list[Notice]:
-    """All that needs attention now: hosts, then slots, queues, schedules, quarantined jobs and overlong runs."""
+    """All that needs attention now: hosts, slots, queues, failed jobs, schedules, quarantined jobs, overlong runs."""
     if store.link is not None:
         return [
             Notice(each["noun"], each["which"], each["text"], instant_of(each["since"]) if each["since"] else None)
             for each in store.link.get("/attention")
         ]
     execute, now, every = store.database.execute, store.now(), store.slots.all()
-    failed = execute("job.quarantined", {"mark": jobs.QUARANTINED, "window": _FAILED_LOOKED_AT, "most": MOST})
+    found, failed = (
+        store.queues.list(),
+        [FailedJob(*row) for row in execute("job.failed_newest", {"most": _FAILED_LOOKED_AT})],
+    )
+    poison = [job for job in failed if (job.error or "").startswith(jobs.QUARANTINED)][:MOST]
+    quarantined = {job.id for job in poison}
     held = execute("job.held_since", {"before": now - MINUTE, "most": _HELD_LOOKED_AT})
     longest: dict[str, Duration] = dict(execute("claim.longest", {"most": _RUNS_COMPARED})) if held else {}
     return [
         *unreachable_hosts(every, store.orchestrators.live(), store.orchestrators.hosts(), now)[:MOST],
         *failed_slots(every)[:MOST],
-        *open_breakers(status.queue for status in store.queues.list())[:MOST],
+        *open_breakers(status.queue for status in found)[:MOST],
+        *unknown_kinds(waiting(store, MOST), store.settings.unknown_kind_timeout),
+        *failures(
+            [job for job in failed if job.id not in quarantined],
+            {each.queue.name: each.counts[jobs.FAILED] for each in found if not is_internal(each.queue.name)},
+            poison,
+        )[:MOST],
         *idle_schedules(store.schedules.list())[:MOST],
-        *(Notice(JOB, str(id), f"{title}: {error}", at) for id, title, _, error, at in failed),
+        *(Notice(JOB, str(job.id), f"{job.title}: {job.error}", job.at) for job in poison),
         *overlong_runs((Held(*row) for row in held), longest, now)[:MOST],
     ]
 
@@ -106,6 +136,48 @@ def open_breakers(queues: Iterable[Queue]) -> list[Notice]:
         for queue in queues
         if queue.paused_at is not None and queue.paused_by == BREAKER
     ]
+
+
+def unknown_kinds(every: Iterable[Waiting], timeout: Duration) -> list[Notice]:
+    """Queues with jobs of a kind that no worker which had them knows; they fail in the end."""
+    return [Notice(QUEUE, each.queue, each.text, each.until - timeout) for each in every]
+
+
+def failures(failed: Iterable[FailedJob], counts: Mapping[str, int], apart: Iterable[FailedJob] = ()) -> list[Notice]:
+    """Failed jobs, counted by queue and error, most first: `failed` are the newest, and `counts` is how many there are.
+
+    What is not among the commonest errors of the newest is counted by queue alone; what is told `apart` is not.
+    """
+    alike: dict[tuple[str, str], list[FailedJob]] = {}
+    for job in failed:
+        alike.setdefault((job.queue, _gist(job.error)), []).append(job)
+    groups = sorted(alike.values(), key=len, reverse=True)[:MOST_ERRORS]
+    left = dict(counts)
+    for job in (*apart, *(job for group in groups for job in group)):
+        left[job.queue] = left.get(job.queue, 0) - 1
+    found = [
+        Notice(FAILURES, group[0].queue, f"{_jobs(len(group))} failed: {_line(group[0].error)}", group[-1].at)
+        for group in groups
+    ]
+    rest = sorted(((n, queue) for queue, n in left.items() if n > 0), reverse=True)
+    word = "more " if found else ""
+    return [
+        *found,
+        *(Notice(FAILURES, queue, f"{_jobs(n, word)} failed, in other ways or before", None) for n, queue in rest),
+    ]
+
+
+def _jobs(n: int, more: str = "") -> str:
+    return f"{n:,} {more}{'job' if n == 1 else 'jobs'}"
+
+
+def _line(error: str | None) -> str:
+    return (error or "no reason given").strip().partition("\n")[0]
+
+
+def _gist(error: str | None) -> str:
+    """An error without what differs from job to job: what is quoted, and words with a digit or a slash in them."""
+    return _OWN.sub("…", _line(error))
 
 
 def idle_schedules(every: Iterable[Schedule]) -> list[Notice]:

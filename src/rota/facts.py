@@ -17,23 +17,32 @@ if TYPE_CHECKING:
 _WINDOW = 500
 
 
-def after(store: Store, patterns: Sequence[str], cursor: str, limit: int | None) -> list[Told]:
-    """The facts after a cursor, oldest first."""
+def after(
+    store: Store, patterns: Sequence[str], cursor: str, limit: int | None, most: int | None = None
+) -> tuple[list[Told], str | None]:
+    """The facts after a cursor, oldest first; and the cursor to look on after, where `most` events were looked at."""
     found: list[Told] = []
+    looked = 0
     while (limit is None or len(found) < limit) and (page := store.events.after(cursor, _WINDOW)):
+        if most is not None and looked >= most:
+            return found, cursor
         found += _wanted(page, patterns)
-        cursor = page[-1].cursor
-    return found[:limit]
+        cursor, looked = page[-1].cursor, looked + len(page)
+    return found[:limit], None
 
 
-def newest(store: Store, patterns: Sequence[str], limit: int) -> list[Told]:
-    """The last facts, looked for from the end a window at a time."""
+def newest(
+    store: Store, patterns: Sequence[str], limit: int, before: str | None = None, most: int | None = None
+) -> tuple[list[Told], str | None]:
+    """The last facts, or the last before a cursor; and the cursor to look on before, where `most` were looked at."""
     found: list[Told] = []
-    page = store.events.newest(limit=_WINDOW)
-    while page and len(found) < limit:
+    looked = 0
+    while len(found) < limit and (page := store.events.newest(before, _WINDOW)):
+        if most is not None and looked >= most:
+            return found, before
         found = _wanted(page, patterns) + found
-        page = store.events.newest(page[0].cursor, _WINDOW)
-    return found[-limit:]
+        before, looked = page[0].cursor, looked + len(page)
+    return found[-limit:], None
 
 
 def documents(found: Iterable[Told]) -> list[Document]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rota.core import job as jobs
 from rota.core.errors import BadInput
+from rota.core.jsontext import sound
 from rota.core.record import Record
 from rota.core.system import ERROR
 from rota.core.times import MILLISECOND, SECOND, format_instant
@@ -17,6 +18,7 @@ from rota.states import HEALTH, States
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
+    from typing import Any
 
     from rota.core.job import Job
     from rota.core.times import Instant
@@ -243,14 +245,22 @@ def _body(job: Job, status: str | None) -> Document:
         "path": _path(job),
         "status": status,
         "error": job.error if same else None,
-        "results": job.result if told else None,
+        "results": _read(job.result_json) if told and job.result_json else None,
         "queue": job.queue,
     }
 
 
+def _read(text: str) -> Any:
+    """The value of JSON text; what is in the store and no reader of JSON takes, as the text that it is."""
+    try:
+        return sound(text)
+    except ValueError:
+        return text
+
+
 def _path(job: Job) -> str:
     if job.payload_json and '"path"' in job.payload_json:
-        payload = job.payload
+        payload = _read(job.payload_json)
         if isinstance(payload, dict) and isinstance(payload.get("path"), str):
             return str(payload["path"])
     return job.title

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rota.core import job as jobs
 from rota.core.ids import run_id
-from rota.core.jsontext import Raw
+from rota.core.jsontext import Raw, is_sound
 from rota.core.queue import ALL
 from rota.core.times import MILLISECOND, SECOND, format_instant
 from rota.core.topic import matches
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rota.core.access import AccessToken
     from rota.core.claim import Claim, Run
     from rota.core.job import Job, Needed
+    from rota.core.restart import RestartPolicy
     from rota.core.schedule import Schedule
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
@@ -47,7 +48,7 @@ def job(job: Job) -> Document:
         "kind": job.kind or None,
         "status": job.status,
         "priority": job.priority,
-        "payload": _json(job.payload_json),
+        "payload": json_text(job.payload_json),
         "parent": job.parent,
         "children": job.children,
         "after": job.after,
@@ -57,7 +58,7 @@ def job(job: Job) -> Document:
         "created_at": _at(job.created_at),
         "started_at": _at(job.claimed_at) if held else None,
         "finished_at": _at(job.finished_at),
-        "result": _json(job.result_json),
+        "result": json_text(job.result_json),
         "error": job.error,
         "worker_id": job.worker_id if held else None,
         "run_id": run_id(job.token) if held and job.token is not None else None,
@@ -83,7 +84,7 @@ def job_details(job: Job) -> Document:
         "lease": _seconds(job.lease),
         "lease_expires_at": _at(job.lease_expires_at),
         "renewed_count": job.renewed_count,
-        "checkpoint": _json(job.checkpoint_json),
+        "checkpoint": json_text(job.checkpoint_json),
         "source": job.source,
         "transcript_path": job.transcript_path,
         "stderr_path": job.stderr_path,
@@ -97,7 +98,7 @@ def needed(job: Needed) -> Document:
         "id": job.id,
         "title": job.title,
         "status": job.status,
-        "result": _json(job.result_json),
+        "result": json_text(job.result_json),
         "error": job.error,
     }
 
@@ -157,7 +158,7 @@ def worker(worker: Worker, status: str) -> Document:
         "error_count": worker.error_count,
         "last_error_at": _at(worker.last_error_at),
         "last_error_message": worker.last_error_message,
-        "metadata": Raw(worker.metadata_json or "{}"),
+        "metadata": json_text(worker.metadata_json or "{}"),
     }
 
 
@@ -192,7 +193,7 @@ def death(id: str, found: Certificate) -> Document:
         "worker_id": id,
         "slot": found.slot,
         "began_at": _at(found.began_at),
-        "usage": _json(found.usage_json),
+        "usage": json_text(found.usage_json),
         "last_frame": found.last_frame,
         "stderr_tail": found.stderr_tail,
     }
@@ -259,7 +260,7 @@ def schedule(found: Schedule) -> Document:
         "missed": found.missed,
         "queue": found.queue,
         "kind": found.kind or None,
-        "payload": _json(found.payload_json),
+        "payload": json_text(found.payload_json),
         "priority": found.priority,
         "max_attempts": found.max_attempts,
         "timeout": _seconds(found.timeout),
@@ -282,8 +283,8 @@ def reconciled(found: Reconciled) -> Document:
     return {name: getattr(found, name) for name in found._fields}
 
 
-def slot(slot: Slot, now: Instant, hosts: Mapping[str, str]) -> Document:
-    """A slot with the history of its restarts; `hosts` are the names of hosts by their ids."""
+def slot(slot: Slot, now: Instant, hosts: Mapping[str, str], policy: RestartPolicy) -> Document:
+    """A slot with its restarts, those that still count and all; `hosts` are the names of hosts by their ids."""
     from rota.core.slot import HTTP
 
     history = slot.history
@@ -297,7 +298,7 @@ def slot(slot: Slot, now: Instant, hosts: Mapping[str, str]) -> Document:
         "status": slot.status,
         "health": slot.health,
         "worker_id": slot.worker,
-        "restarts": len(history.restarts),
+        "restarts": len(policy.within(history.restarts, now)),
         "lifetime_restarts": history.lifetime,
         "starts_in": None if slot.start_at is None else max(0.0, (slot.start_at - now) / SECOND),
         "failure_reason": history.failure_reason,
@@ -323,7 +324,7 @@ def crew(store: Store, pid: int | None) -> Document:
         "started_at": _at(here.started_at) if here else None,
         "last_reconcile_at": _at(here.last_reconcile_at) if here else None,
         "pools": pools,
-        "slots": [slot(each, now, hosts) for each in slots],
+        "slots": [slot(each, now, hosts, store.settings.restarts) for each in slots],
         "orchestrators": [orchestrator(each, now) for each in live],
         "settings": settings(store.settings),
     }
@@ -336,16 +337,20 @@ def settings(settings: Settings) -> Document:
     shown = {name: getattr(settings, name) for name in settings._fields}
     shown["db"], shown["tracking"] = _without_password(settings.db), _without_password(settings.tracking)
     shown["pools"] = dict(settings.pools)
+    # Arguments may hold a secret.
+    shown["programs"] = {queue: text.split()[0] for queue, text in settings.programs}
     return {name: value / SECOND if is_duration(name) else value for name, value in shown.items()}
 
 
 def orchestrator(live: Live, now: Instant) -> Document:
     """An orchestrator that is not gone."""
-    from rota.core.orchestrator import shown
+    from rota.core.orchestrator import KILLED, shown
+    from rota.store.host import host_id, process_start
 
+    is_gone = live.host == host_id() and process_start(live.pid) is None
     return {
         "id": live.id,
-        "status": shown(live.status, live.lease_expires_at, now),
+        "status": KILLED if is_gone else shown(live.status, live.lease_expires_at, now),
         "crew": live.crew,
         "hostname": live.hostname,
         "host_id": live.host,
@@ -444,5 +449,6 @@ def _seconds(duration: Duration | None) -> float | None:
     return duration / SECOND if duration % SECOND else duration // SECOND
 
 
-def _json(text: str | None) -> Raw | None:
-    return None if text is None else Raw(text)
+def json_text(text: str | None) -> str | None:
+    """JSON text as it stands; what is in the store and no reader of JSON takes, as the text that it is."""
+    return Raw(text) if text is not None and is_sound(text) else text

@@ -17,7 +17,7 @@ from tests.support.shell import Shell, environment
 from tests.support.stores import url_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rota.store.store import Store
@@ -181,5 +181,18 @@ class Events:
                 return document
         raise AssertionError(f"the stream ended before {wanted}")
 
+    def each(self, *topics: str) -> list[dict[str, Any]]:
+        return next_of_each(iter(self), topics)
+
     def line(self) -> str:
         return next(self._lines)
+
+
+def next_of_each(documents: Iterator[dict[str, Any]], topics: Sequence[str]) -> list[dict[str, Any]]:
+    """The next document of each of these topics. A state may overtake the move that changed it."""
+    found: dict[str, dict[str, Any]] = {}
+    while missing := set(topics) - found.keys():
+        document = next(documents)
+        if document["topic"] in missing:
+            found[document["topic"]] = document
+    return [found[topic] for topic in topics]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.store.crews import Process
+from rota.store.host import host_id
 from tests.support.work import Crew, add_many
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ def test_an_exchange_settles_and_claims_in_one_step(server: Server) -> None:
         idle = [{"worker_id": crew.workers[0], "queue": "tag", "room": 2}]
         first = client.post(path, number=0, idle=idle)
         assert [claim["job_id"] for claim in first["claims"]] == [1, 2] and first["number"] == 1
-        assert first["claims"][0]["payload"] == {"path": "a.wav"}
+        assert first["claims"][0]["payload_text"] == '{"path":"a.wav"}'
         one, two = first["claims"]
         outcomes = [
             {"job_id": 1, "token": one["token"], "outcome": "done", "result": [1]},
@@ -27,11 +29,36 @@ def test_an_exchange_settles_and_claims_in_one_step(server: Server) -> None:
         ]
         kept = [{"job_id": 2, "token": two["token"], "value": {"page": 3}}]
         second = client.post(path, number=1, idle=idle[:0], outcomes=outcomes, checkpoints=kept)
-        assert second == {"claims": [], "refused": [two["token"] + 9], "number": 2}
+        assert second == {"claims": [], "refused": [two["token"] + 9], "number": 2, "rate_free_in": None}
         assert store.jobs.get(1).result == [1] and store.jobs.get(2).checkpoint == {"page": 3}
         assert client.refused(412, "POST", path, {"number": 1, "outcomes": outcomes})["code"] == 5, "it came late"
         third = client.post(path, number=2, holdings=[])
         assert third["number"] == 3 and store.jobs.get(2).status == "ready", "what it does not hold goes back"
+
+
+def test_a_kind_that_is_not_known_and_a_failure_that_is_not_charged_arrive_as_such(server: Server) -> None:
+    """Told by a crew on a host elsewhere; a worker there that declares the kind frees the job."""
+    client = server.client()
+    with server.store() as store:
+        store.slots.take("main", host_id(), {"tag": 1})
+        crew = Crew(store, 1, "tag")
+        add_many(store, 2, queue="tag", kind="fresh")
+        path = f"/api/v1/orchestrators/{crew.id}"
+        idle = [{"worker_id": crew.workers[0], "queue": "tag", "room": 2}]
+        one, two = client.post(f"{path}/exchange", number=0, idle=idle)["claims"]
+        outcomes = [
+            {"job_id": 1, "token": one["token"], "outcome": "released", "reason": "kind", "note": "no such task"},
+            {"job_id": 2, "token": two["token"], "outcome": "failed", "error": "no database", "delay": 4.0},
+        ]
+        assert client.post(f"{path}/exchange", number=1, outcomes=outcomes)["refused"] == []
+        aside, failed = store.jobs.get(1), store.jobs.get(2)
+        assert (aside.status, aside.blocked_on, aside.attempts) == ("blocked", "kind", 0)
+        assert (failed.status, failed.error, failed.attempts) == ("scheduled", "no database", 0)
+        process = Process(store.new_worker_id(), 1, 1, "worker:tag:0")
+        store.orchestrators.hire(crew.id, "worker:tag:0", "tag", process)
+        up = {"worker_id": process.worker_id, "slot": "worker:tag:0", "kinds": ["fresh"]}
+        client.post(f"{path}/show", up=[up])
+        assert store.jobs.get(1).status == "ready"
 
 
 def test_a_lease_is_renewed_until_it_is_given_up(server: Server) -> None:
@@ -47,8 +74,6 @@ def test_a_lease_is_renewed_until_it_is_given_up(server: Server) -> None:
 
 
 def test_a_death_is_recorded_with_its_last_words_and_the_slot_is_told_when_to_start(server: Server) -> None:
-    from rota.store.host import host_id
-
     client = server.client()
     with server.store() as store:
         store.slots.scale("main", host_id(), "tag", 1)
@@ -64,7 +89,7 @@ def test_a_death_is_recorded_with_its_last_words_and_the_slot_is_told_when_to_st
             "text": "ended by signal 9",
         }
         other = f"/api/v1/orchestrators/{crew.id + 1}/certificates"
-        assert client.refused(412, "POST", other, {"death": {**death, "signal": 9}})["code"] == 5, "there is none"
+        assert client.refused(409, "POST", other, {"death": {**death, "signal": 9}})["code"] == 4, "another watches it"
         path = f"/api/v1/orchestrators/{crew.id}/certificates"
         answer = client.post(path, death={**death, "signal": 9}, outcomes=last)
         assert answer == {"starts_in": 1.0, "reason": None}

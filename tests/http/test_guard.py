@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
+from rota.core.jsontext import DEEPEST as LEVELS
 from rota.http.guard import DEEPEST, refuse_deep
 from tests.http.servers import Server
 
@@ -71,6 +72,13 @@ def test_a_page_of_another_site_is_refused(shared: Server, origin: str) -> None:
             "may not use this API"
             in shared.client().refused(403, method, JOBS, {"title": "A"}, Origin=origin)["detail"]
         )
+
+
+@pytest.mark.parametrize("more", ["evil", "evil.example@", "evil.example/"])
+def test_a_page_whose_origin_only_ends_as_this_servers_does_is_refused(shared: Server, more: str) -> None:
+    origin = shared.url.replace("://", f"://{more}")
+    refused = shared.client().refused(403, "POST", JOBS, {"title": "A"}, Origin=origin)
+    assert "may not use this API" in refused["detail"]
 
 
 def test_a_page_of_this_server_is_not(shared: Server) -> None:
@@ -157,7 +165,13 @@ def test_a_body_that_is_too_large_is_refused_announced_or_not(shared: Server) ->
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])
 def test_a_body_that_is_nested_too_deeply_is_refused(shared: Server, opening: bytes) -> None:
     closing = b"]" if opening == b"[" else b"}"
-    for depth, expected in ((DEEPEST - 1, 200), (DEEPEST, 400), (5000, 400), (100_000, 400)):
+    for depth, expected in (
+        (LEVELS, 200),
+        (LEVELS + 1, 400),
+        (DEEPEST, 400),
+        (5000, 400),
+        (100_000, 400),
+    ):
         payload = opening * depth + b"1" + closing * depth
         answer = shared.client().http.post(
             JOBS, content=b'{"title": "A", "payload": ' + payload + b"}", headers={"Content-Type": "application/json"}

@@ -18,7 +18,9 @@ ON_BOTH = (
     "test_a_host_works_with_the_scope_work_alone",
     "test_an_unstarted_job_goes_back_without_a_run_and_a_time_out_keeps_its_reason",
     "test_nobody_elses_orchestrator_worker_slot_or_claim",
-    "test_a_crew_on_a_host_belongs_to_the_token_that_began_it_until_that_is_revoked",
+    "test_nobody_is_told_the_errors_of_anothers_claims",
+    "test_a_host_tells_the_log_little_and_of_its_own_alone",
+    "test_a_host_of_one_name_is_another_for_each_token_and_for_this_machine",
     "test_whoever_comes_after_a_dead_one_takes_over_what_it_left",
     "test_the_bell_rings_for_work_and_ends_with_its_token",
 )
@@ -34,7 +36,7 @@ class Host:
         self.join()
         (slot,) = self.ask("slots", pools={"tag": 1})
         self.slot = slot["name"]
-        self.worker = f"worker-{name:a>8.8}"
+        (self.worker,) = self.ask("worker-ids", count=1)["worker_ids"]
         self.ask("workers", worker_id=self.worker, slot=self.slot, queue="tag", pid=8, pid_start=9)
         self.ask("show", up=[{"worker_id": self.worker, "slot": self.slot}])
         self.number = 0
@@ -55,14 +57,13 @@ class Host:
         return answer
 
 
-def test_an_orchestrator_is_told_to_watch_only_processes_whose_end_it_may_record(server: Server) -> None:
+def test_an_orchestrator_over_http_is_told_of_no_process_beside_the_database(server: Server) -> None:
     home = {"host": host_id(), "hostname": "here", "pid": os.getpid(), "version": "1"}
     with server.store() as store:
-        other = store.workers.register("a loop beside", None, os.getpid(), None).id
-    for client, told in ((server.client(server.token("one", "work")), []), (server.client(), [other])):
-        id = client.post("/api/v1/orchestrators", crew="main" if told else "far", home=home)["id"]
-        found = client.post(f"/api/v1/orchestrators/{id}/look", polls=True)["processes"]
-        assert [process["worker_id"] for process in found] == told
+        store.workers.register("a loop beside", None, os.getpid())
+    for client in (server.client(server.token("one", "work")), server.client()):
+        id = client.post("/api/v1/orchestrators", crew="main", home=home)["id"]
+        assert client.post(f"/api/v1/orchestrators/{id}/look", polls=True)["processes"] == []
 
 
 def test_a_host_works_with_the_scope_work_alone(server: Server) -> None:
@@ -70,7 +71,7 @@ def test_a_host_works_with_the_scope_work_alone(server: Server) -> None:
     with server.store() as store:
         add_many(store, 1, queue="tag", payload={"path": "a.wav"}, key="k", timeout=90_000_000)
         (claim,) = one.exchange()["claims"]
-        assert (claim["payload"], claim["key"], claim["timeout"]) == ({"path": "a.wav"}, "k", 90.0)
+        assert (claim["payload_text"], claim["key"], claim["timeout"]) == ('{"path":"a.wav"}', "k", 90.0)
         assert store.workers.get(one.worker).hostname == "one"
         outcome = {"job_id": claim["job_id"], "token": claim["token"], "outcome": "done", "result": [1.50]}
         one.exchange(0, outcomes=[outcome])
@@ -127,23 +128,66 @@ def test_nobody_elses_orchestrator_worker_slot_or_claim(server: Server) -> None:
         assert store.jobs.get(1).status == "done"
 
 
-def test_a_crew_on_a_host_belongs_to_the_token_that_began_it_until_that_is_revoked(server: Server) -> None:
+def test_nobody_is_told_the_errors_of_anothers_claims(server: Server) -> None:
     one, two = Host(server, "one"), Host(server, "two")
-    body = {"crew": "main", "home": one.home}
-    assert "'one'" in two.client.refused(403, "POST", "/api/v1/orchestrators", body)["detail"]
     with server.store() as store:
-        store.slots.scale("main", "boot-here/1", "tag", 1)
-        here = {**one.home, "host": store.orchestrators.home(_join_here(store))[0].host}
-        told = two.client.refused(403, "POST", "/api/v1/orchestrators", {"crew": "main", "home": here})
-        assert "the database itself" in told["detail"]
-        (token,) = [token for token in store.tokens.list() if token.name == "one"]
-        store.tokens.revoke(token.id)
-    assert two.client.post("/api/v1/orchestrators", **body)["id"] > two.id
+        add_many(store, 1, queue="tag")
+    (claim,) = one.exchange()["claims"]
+    outcome = {"job_id": claim["job_id"], "token": claim["token"], "outcome": "failed", "error": "secret"}
+    one.exchange(0, outcomes=[outcome])
+    tokens = [claim["token"]]
+    assert one.ask("ends", tokens=tokens) == [{"token": claim["token"], "verb": "fail", "error": "secret"}]
+    assert two.ask("ends", tokens=tokens) == []
 
 
-def _join_here(store: Any) -> int:
-    id: int = store.orchestrators.join()
-    return id
+def test_a_host_tells_the_log_little_and_of_its_own_alone(server: Server) -> None:
+    one, two = Host(server, "one"), Host(server, "two")
+    leak: dict[str, Any] = {
+        "noun": "worker",
+        "verb": "leak",
+        "which": two.worker,
+        "details": {"pid": 7, "command": "sleep"},
+    }
+    health = {"noun": "slot", "verb": "snapshot", "which": two.slot, "details": {"status": "up"}}
+    before = facts_of(server)
+    for fact in (leak, health):
+        one.client.refused(403, "POST", one.path("show"), {"noted": [fact]})
+    for details in ({"text": "x" * 5000}, {f"f{n}": n for n in range(1000)}):
+        two.client.refused(400, "POST", two.path("show"), {"noted": [{**leak, "details": details}]})
+    said = {"worker_id": two.worker, "metadata": {"text": "x" * 70_000}}
+    two.client.refused(400, "POST", two.path("show"), {"said": [said]})
+    two.ask("show", noted=[{**leak, "which": "worker-nobodys1"}, {**health, "which": "worker:tag:77"}])
+    assert facts_of(server) == before, "nothing of all that was written"
+    spoofed = {**leak, "details": {**leak["details"], "by": "admin", "slot": one.slot, "id": one.worker}}
+    two.ask("show", noted=[spoofed, health])
+    by = {"by": "two@http"}
+    told = [
+        ["worker", "leak", two.worker, {"pid": 7, "command": "sleep", **by}],
+        ["slot", "snapshot", two.slot, {"status": "up", **by}],
+    ]
+    assert facts_of(server) == [*before, ("two@http", told)]
+
+
+def facts_of(server: Server) -> list[tuple[str, Any]]:
+    """What the log says and who said it; an event's cursor may differ with where it was read from."""
+    return [(event["actor"], event["facts"]) for event in server.client().get("/api/v1/events/raw")]
+
+
+def test_a_host_of_one_name_is_another_for_each_token_and_for_this_machine(server: Server) -> None:
+    """Its crews, slots and workers are not taken over by a token that says that it is there too."""
+    one = Host(server, "one")
+    with server.store() as store:
+        id = store.orchestrators.join()
+        home, _ = store.orchestrators.home(id)
+        (slot,) = store.slots.take("main", home.host, {"tag": 1})
+        worker = store.orchestrators.hire(id, slot.name, "tag")
+        two = server.client(server.token("two", "work"))
+        for host in (one.home["host"], home.host):
+            mine = two.post("/api/v1/orchestrators", crew="main", home={**one.home, "host": host})["id"]
+            of = f"/api/v1/orchestrators/{mine}"
+            assert two.get(of)["before"] == two.post(f"{of}/take-over") == two.post(f"{of}/slots") == []
+        assert {each.id for each in store.workers.list()} == {one.worker, worker}
+        assert {one.id, id} <= {each.id for each in store.orchestrators.live()}
 
 
 def test_whoever_comes_after_a_dead_one_takes_over_what_it_left(server: Server) -> None:

@@ -37,6 +37,10 @@ def test_the_fastapi_example_serves_both_applications(tmp_path: Path) -> None:
             assert httpx.get(f"{base}/rota/api/v1/jobs").status_code == 401
             assert httpx.get(f"{base}/rota/nothing").status_code == 404
             assert httpx.get(f"{base}/rota/api/v1/info", headers={"Host": "evil.example"}).status_code == 421
+            link = httpx.post(f"{base}/rota/api/v1/codes", json={}, headers=headers).json()["link"]
+            assert link.startswith(f"{base}/rota/open?code=")
+            opened = httpx.get(link)
+            assert (opened.status_code, opened.headers["location"]) == (303, "/rota/")
             page = httpx.get(f"{base}/rota/api/v1/jobs?limit=1", headers=headers)
             assert page.links["next"]["url"].startswith("/rota/api/v1/jobs?")
             topics = {"topics": "queue:tag:status"}

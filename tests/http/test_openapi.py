@@ -17,6 +17,7 @@ from rota.http.app import ROUTES
 from rota.http.openapi import document
 from tests.docs.pages import ROOT
 from tests.http.servers import Server
+from tests.support.tiers import times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +89,7 @@ schema = schemathesis.openapi.from_dict(without_security(DESCRIBED))
 schema.config.checks.positive_data_acceptance.expected_statuses = ["2xx", "401", "403", "404", "409", "412", "429"]
 # Of what breaks a rule by its length, much is refused before anyone reads it.
 _refused = schema.config.checks.negative_data_rejection.expected_statuses
-schema.config.checks.negative_data_rejection.expected_statuses = [*_refused, "413"]
+schema.config.checks.negative_data_rejection.expected_statuses = [*_refused, "413", "431"]
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +124,7 @@ def has_something_to_get_wrong(route: Route) -> bool:
 def test_no_request_gets_an_answer_that_is_not_described(route: Route, mode: GenerationMode, target: Server) -> None:
     answered = set()
 
-    @settings(max_examples=20)
+    @settings(max_examples=times(8, 200))
     @given(case=schema[route.path][route.method].as_strategy(generation_mode=mode))
     def ask(case: Any) -> None:
         response = case.call(base_url=target.url, headers={"Authorization": f"Bearer {target.secret}"}, timeout=60)

@@ -44,6 +44,14 @@ def local(server: Server) -> Iterator[Store]:
         yield store
 
 
+def test_a_unique_key_admits_the_next_job_over_http_too(remote: Store) -> None:
+    first = remote.jobs.add(NewJob("Sync ann", key="ann", unique="active"))
+    assert remote.jobs.add(NewJob("Sync ann", key="ann", unique="active")).id == first.id
+    remote.jobs.done(first.id, force=True)
+    assert remote.jobs.add(NewJob("Sync ann", key="ann")).id == first.id
+    assert remote.jobs.add(NewJob("Sync ann", key="ann", unique="active")).id > first.id
+
+
 def test_a_record_is_the_same_as_on_the_database(remote: Store, local: Store) -> None:
     payload = {"path": "ä.wav", "n": [1, 2.5, None, True], "deep": {"big": 1 << 60}}
     told = NewJob("Tag", "tag", "label", payload, 3, key="a", limit_key="k", max_attempts=2, timeout=90 * SECOND)
@@ -140,6 +148,26 @@ def test_a_worker_s_token_is_enough_for_a_worker(server: Server, monkeypatch: py
         claim = store.claims.take(store.workers.register("loop").id)
         store.claims.settle(claim, Done('{"tags": 3}'))
         assert store.jobs.get(id).result == {"tags": 3}
+
+
+def test_a_worker_s_token_settles_without_the_claim_s_token_what_its_worker_holds(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, failed, later, others = (server.shell.add() for _ in range(4))
+    monkeypatch.setenv("ROTA_TOKEN", server.token("stranger", "read", "work"))
+    with open_store(server.url, Settings()) as stranger:
+        stranger.claims.claim(others, stranger.workers.register("theirs").id)
+    loop = server.shell.exporting(ROTA_DB=server.url, ROTA_TOKEN=server.token("loop", "read", "work"))
+    worker = loop.register()
+    for id in (done, failed, later):
+        loop.ask("claim", id, worker)
+    assert loop.ask("done", done, "--result", '{"tags":3}')["result"] == {"tags": 3}
+    assert loop.ask("fail", failed, "--final", "--error", "no such file")["status"] == "failed"
+    assert loop.ask("snooze", later, "--for", "1h")["status"] == "scheduled"
+    assert "may not act for worker" in loop.refuse("done", others, code=6)
+    assert "needs the scope admin" in loop.refuse("done", others, "--force", code=6)
+    assert "needs the scope admin" in loop.refuse("done", server.shell.add(), code=6)
+    assert server.shell.ask("show", others)["status"] == "active"
 
 
 def test_beats_and_outcomes_wait_until_the_api_is_back(server: Server, remote: Store, local: Store) -> None:
@@ -324,3 +352,10 @@ def test_a_change_wakes_who_listens(remote: Store, server: Server) -> None:
     server.shell.say("done", id, "--force")
     thread.join(10)
     eventually(lambda: waiting == ["done"])
+
+
+def test_a_result_that_is_not_kept_is_told_from_one_that_is(remote: Store) -> None:
+    claim = remote.claims.claim(remote.jobs.add(NewJob("a job")).id)
+    assert remote.claims.settle(claim, Done('{"a": 1}'))
+    assert remote.claims.settle(claim, Done('{"a":1}')), "as when the first answer was lost"
+    assert not remote.claims.settle(claim, Done('{"b":2}'))

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.access import SCOPES
+from rota.core.errors import NotFound
 from rota.http.app import ROUTES
+from rota.http.local import local_secret
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rota.http.route import Route
     from tests.http.servers import Client, Server
 
@@ -84,6 +88,7 @@ NEEDS: dict[str, str | None] = {
     "POST /api/v1/orchestrators/{id}/show": "work",
     "POST /api/v1/orchestrators/{id}/slots": "work",
     "POST /api/v1/orchestrators/{id}/take-over": "work",
+    "POST /api/v1/orchestrators/{id}/worker-ids": "work",
     "POST /api/v1/orchestrators/{id}/workers": "work",
     "POST /api/v1/workers": "work",
     "DELETE /api/v1/workers/{id}": "work",
@@ -222,3 +227,8 @@ def test_a_revoked_token_opens_nothing_and_a_used_one_says_when(server: Server) 
     eventually(
         lambda: next(each["last_used_at"] for each in server.shell.ask("token", "list") if each["name"] == "short")
     )
+
+
+def test_the_secret_of_an_api_that_never_ran_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="has never run here"):
+        local_secret(str(tmp_path / "rota.db"))

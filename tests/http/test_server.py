@@ -18,7 +18,7 @@ import pytest
 
 from tests.http.servers import Server
 from tests.support.eventually import eventually
-from tests.support.shell import Shell, environment
+from tests.support.shell import Shell, call_process, environment
 from tests.support.stores import STORES
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ def test_the_token_that_a_server_made_by_itself_opens_no_door_to_other_machines(
 )
 def test_nonsense_is_refused_at_start(shell: Shell, words: list[str], code: int, told: str) -> None:
     shell.make()
-    assert told in shell.call("serve", "--port", "0", *words).stderr
-    assert shell.call("serve", "--port", "0", *words).returncode == code
+    assert told in shell.call("serve", *words).stderr
+    assert shell.call("serve", *words).returncode == code
 
 
 def test_a_port_that_is_taken_is_refused(shell: Shell) -> None:
@@ -204,6 +204,44 @@ def test_a_link_opens_a_session_once(server: Server) -> None:
     browser.close()
 
 
+def test_whoever_may_only_read_takes_no_link_from_an_admin(server: Server) -> None:
+    link, reader = server.shell.say("open"), server.client(server.token("ci", "read"))
+    codes = [reader.post("/api/v1/codes")["link"] for _ in range(1100)]
+    assert httpx.get(codes[0]).status_code == 401, "its own old ones make room"
+    assert httpx.get(codes[-1]).status_code == httpx.get(link).status_code == 303
+
+
+def test_a_look_at_a_link_does_not_use_it_up(server: Server) -> None:
+    link = server.shell.say("open")
+    answer = httpx.head(link)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert httpx.get(link).status_code == 303
+
+
+def test_a_proxy_on_this_host_is_not_this_machine_and_says_what_the_browser_speaks(tmp_path: Path) -> None:
+    server = Server(tmp_path, ROTA_HTTP_PROXIES="10.1.0.0/16, 127.0.0.1")
+    try:
+        for path in ("/metrics", "/api/v1/info"):
+            assert server.stranger().refused(401, "GET", path)["code"] == 6
+            assert server.client().call("GET", path).status_code == 200
+        secure = server.client(**{"X-Forwarded-Proto": "https"})
+        link = secure.post("/api/v1/codes")["link"]
+        assert link.startswith("https://")
+        assert "Secure" in secure.call("GET", f"/open?{link.partition('?')[2]}").headers["set-cookie"]
+        plain = server.client(**{"X-Forwarded-Proto": "https, http"}).post("/api/v1/codes")["link"]
+        assert plain.startswith("http://"), "what the proxy itself saw comes last"
+    finally:
+        server.end()
+
+
+def test_what_a_caller_says_of_a_proxy_is_not_believed(server: Server) -> None:
+    forged = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "127.0.0.1"}
+    link = server.client(**forged).post("/api/v1/codes")["link"]
+    assert link.startswith("http://")
+    assert "Secure" not in httpx.get(link, headers=forged).headers["set-cookie"]
+    server.stranger(**{"X-Forwarded-Proto": "https"}).refused(401, "GET", "/metrics")
+
+
 def test_a_code_is_of_use_for_a_minute() -> None:
     from rota.http.auth import CODE_LASTS, SESSION_LASTS, Sessions
 
@@ -217,7 +255,7 @@ def test_a_code_is_of_use_for_a_minute() -> None:
     assert sessions.token_of("", 0) is None
     for _ in range(3000):
         sessions.new_code("token-1", 0.0)
-    assert len(sessions._codes) <= 1000
+    assert len(sessions._codes) <= 20
 
 
 def test_open_says_when_nothing_runs(server: Server) -> None:
@@ -228,6 +266,12 @@ def test_open_says_when_nothing_runs(server: Server) -> None:
     server.start()
     server.stop()
     assert "is not running here" in server.shell.refuse("open", code=3)
+
+
+def test_open_does_not_wait_where_no_orchestrator_runs(shell: Shell) -> None:
+    shell.make()
+    answer = call_process(["open"], shell.folder, shell.env)
+    assert answer.returncode == 3 and "is not running here" in answer.stderr
 
 
 def test_tokens_are_made_listed_and_revoked(shell: Shell) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from rota.store.slots import Slot
 
+pytestmark = pytest.mark.crew
+
 API = "http:0"
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.crew
+
 TOOLS = ["ready", "claim", "show", "renew", "progress", "finish", "fail", "release", "add", "why"]
 
 
@@ -48,6 +50,8 @@ def test_a_job_is_found_claimed_done_and_followed_by_others(shell: Shell) -> Non
         second = (await rota("add", title="Review", after=[first["id"]], queue="review", key="review-1"))["job"]
         assert (first["parent"], second["after"], second["status"]) == (plan, [first["id"]], "blocked")
         assert (await rota("add", title="Review", queue="review", key="review-1"))["job"]["id"] == second["id"]
+        unique = (await rota("add", title="Review", queue="review", key="review-1", unique="waiting"))["job"]
+        assert unique["id"] == second["id"]
         assert f"waits for job {first['id']}" in (await rota("why", job_id=second["id"]))["why"]
         assert await rota("finish", job_id=plan, result={"parts": 1}) == {"job_id": plan, "status": "done"}
         assert (await rota("show", job_id=plan))["job"]["result"] == {"parts": 1}
@@ -103,20 +107,30 @@ def test_refusals_say_what_would_be_right(shell: Shell) -> None:
     converse(shell, talk, "--most", "2")
 
 
-def test_a_session_for_one_queue_stays_there(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
-    shell.make()
-    shell.add("Elsewhere", "--priority", 9)
+def test_a_session_for_one_queue_stays_there(shell: Shell) -> None:
+    other = shell.add("Elsewhere", "--priority", 9)
     id = shell.add("Here", "--queue", "review")
 
     async def talk(rota: Caller) -> None:
         assert [job["id"] for job in (await rota("ready"))["jobs"]] == [id]
         assert (await rota("claim"))["job"]["id"] == id
         assert (await rota("add", title="Next"))["job"]["queue"] == "review"
-        assert (await rota("add", title="Far", queue="far"))["job"]["queue"] == "far"
+        assert (await rota("add", title="Next", queue="review"))["job"]["queue"] == "review"
+        for tool, words in (
+            ("ready", {"queue": "default"}),
+            ("claim", {"queue": "default"}),
+            ("claim", {"job_id": other}),
+            ("show", {"job_id": other}),
+            ("why", {"job_id": other}),
+            ("add", {"title": "Far", "queue": "far"}),
+        ):
+            assert "works for queue review alone" in await rota.refused(tool, **words)
         await rota("finish", job_id=id)
+        assert (await rota("show", job_id=id))["job"]["status"] == "done"
 
-    converse(shell, talk, "--queue", "review")
+    converse(shell, talk, "--queue", "review", "--most", "2")
+    assert [job["queue"] for job in shell.ask("list")].count("far") == 0
+    assert shell.ask("show", other)["status"] == "ready"
 
 
 def test_what_a_model_reads_of_the_tools(tmp_path: Path) -> None:

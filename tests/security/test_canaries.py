@@ -162,6 +162,7 @@ def work(crew: Crew) -> tuple[int, str]:
     return failed[0], next(each.id for each in workers if crew.app.workers.certificate(each.id))
 
 
+@pytest.mark.crew
 def test_no_secret_is_left_anywhere_nor_told_to_anyone(crew: Crew) -> None:
     """Of the environment, a database's URL, the tracking's, the API's tokens, a session's, or of one who guesses."""
     arguments: set[bytes] = set()

@@ -57,6 +57,7 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
     made.end()
 
 
+@pytest.mark.crew
 def test_whatever_a_job_is_called_its_output_is_kept_under_its_runs_id_alone(crew: Crew) -> None:
     crew.start("tag=1")
     ids = [crew.add("speak", name=name) for name in HOSTILE]
@@ -179,6 +180,7 @@ def reads(runs: Path, name: str) -> bool:
     return True
 
 
+@pytest.mark.crew
 def test_nothing_is_shown_or_removed_through_a_link(crew: Crew) -> None:
     (crew.folder / "target").write_text(SECRET)
     crew.start("tag=1", http=True)

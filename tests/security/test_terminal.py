@@ -58,16 +58,16 @@ PLANTED: dict[str, tuple[str, str]] = {
     "event": ("actor facts", ""),
     "job": (
         "title kind key limit_key payload result checkpoint error note trace",
-        "queue status blocked_on source schedule worker transcript_path stderr_path",
+        "queue status blocked_on source schedule worker transcript_path stderr_path captured_by",
     ),
     "meter": ("", "name queue label"),
     "meter_mark": ("", "open_tokens"),
     "migration": ("", "name"),
     "number": ("", "name"),
-    "orchestrator": ("crew hostname version", "access desired host nonce pools settings status"),
+    "orchestrator": ("crew hostname version", "access desired host nonce pools settings status worker_ids"),
     "queue": ("pause_reason paused_by", "name rate fence"),
-    "run": ("error note", "reason verb worker transcript_path stderr_path"),
-    "schedule": ("kind payload error pause_reason", "name cron timezone missed queue"),
+    "run": ("error note", "reason verb worker transcript_path stderr_path captured_by"),
+    "schedule": ("kind payload error pause_reason", "name cron timezone missed queue access"),
     "slot": ("crew failure_reason health", "name queue host status worker restarts"),
     "source": (
         "task last_error_message last_error_worker last_fill_error last_repeated_key last_success_worker",
@@ -76,7 +76,10 @@ PLANTED: dict[str, tuple[str, str]] = {
     "source_memory": ("", "source"),
     "tally": ("", "queue status"),
     "token": ("name created_by", "id scopes hash"),
-    "worker": ("name hostname version last_error_message metadata", "id status desired slot queue host nonce access"),
+    "worker": (
+        "name hostname version last_error_message metadata",
+        "id status desired slot queue host nonce access kinds",
+    ),
 }
 IN_JSON = {"job.payload", "job.result", "job.checkpoint", "schedule.payload", "worker.metadata"}
 
@@ -121,14 +124,17 @@ SHOWING: dict[str, tuple[str, str]] = {
     "worker list --all": ("worker.name worker.hostname", WORKER),
     "worker status": ("", ""),
     "worker status LIVING": (WORKER, WORKER),
-    "worker status DEAD": (f"{WORKER} certificate.text", WORKER),
+    "worker status DEAD": (
+        f"{WORKER} certificate.text certificate.last_frame certificate.stderr_tail",
+        f"{WORKER} {DEATH}",
+    ),
     "queue list": (QUEUE, QUEUE),
     "source list": (SOURCE, f"{SOURCE} source.last_success_worker"),
     "schedule list": ("schedule.kind schedule.error", SCHEDULE),
     "schedule show nightly": (SCHEDULE, SCHEDULE),
     "token list": ("token.name", "token.name token.created_by"),
     "events": ("event.actor event.facts", "event.actor event.facts"),
-    "doctor": (f"{QUEUE} job.kind slot.failure_reason", f"{QUEUE} job.kind slot.failure_reason"),
+    "doctor": (f"{QUEUE} job.kind job.error slot.failure_reason", f"{QUEUE} job.kind job.error slot.failure_reason"),
     "orchestrator status": (
         "orchestrator.hostname orchestrator.crew slot.failure_reason slot.health",
         "orchestrator.hostname orchestrator.crew orchestrator.version slot.crew slot.failure_reason slot.health",
@@ -176,8 +182,8 @@ SHOWING: dict[str, tuple[str, str]] = {
     "orchestrator stop": ("", ""),
     "help HOSTILE": REFUSED,
     "top": (
-        f"{QUEUE} certificate.text orchestrator.hostname slot.failure_reason worker.name worker.hostname",
-        f"{QUEUE} {DEATH} orchestrator.hostname slot.crew slot.failure_reason slot.health",
+        f"{QUEUE} job.error certificate.text orchestrator.hostname slot.failure_reason worker.name worker.hostname",
+        f"{QUEUE} job.error {DEATH} orchestrator.hostname slot.crew slot.failure_reason slot.health",
     ),
 }
 # Programs that run on; a database that is not this one; texts of our own. `top` that draws is played in tests/top.

@@ -105,6 +105,7 @@ def plant_clockwork(store: Store) -> dict[str, str]:
 def plant_columns(server: Server) -> None:
     """What no caller is let say, should the database hold it all the same."""
     connection = apsw.Connection(str(server.shell.path))
+    connection.set_busy_timeout(10_000)  # the API writes as well
     for table, column in COLUMNS:
         connection.execute(f"UPDATE {table} SET {column} = ?", (EVIL,))
         assert connection.changes() > 0, table

@@ -242,6 +242,10 @@ def test_a_job_that_kills_workers_needs_attention(crew: Crew, look: Look) -> Non
     crew.start("tag=1", http=True)
     screen = look()
     job = crew.app.store.jobs.add(NewJob("poison", "tag", "die", max_attempts=9)).id
+    for n in range(2):
+        crew.app.store.jobs.add(NewJob("broken", "tag", "broken", {"n": n}, max_attempts=1))
+    expect(screen.panel("Needs attention")).to_contain_text("2 jobs failed: ValueError")
+    expect(screen.page.locator(".tile").filter(has_text="failed")).to_contain_text("3")
     notice = screen.panel("Needs attention").get_by_role("listitem").filter(has_text="quarantined")
     expect(notice).to_contain_text(f"job #{job}")
     notice.get_by_role("link").click()

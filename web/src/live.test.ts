@@ -158,3 +158,13 @@ test("a session that is over closes the page", async (t) => {
   await pass(1);
   assert.deepEqual([feed.connection, feed.trouble], ["closed", null]);
 });
+
+test("whether all has been told is known by its last word, anew after each connection", async (t) => {
+  const { feed, streams } = await watched(t);
+  streams[0]?.say("snapshot", "worker:tag:0:status", stateOf("worker:tag:0", "idle"));
+  assert.equal(feed.isWhole, false);
+  streams[0]?.say("snapshot", "system:health", { health: { status: "healthy", errors: [] } });
+  assert.equal(feed.isWhole, true);
+  streams[0]?.say("resync", "*");
+  assert.equal(feed.isWhole, false);
+});

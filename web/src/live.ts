@@ -25,6 +25,7 @@ export class Feed {
   all: QueueState | null = null;
   health: Health | null = null;
   me: Me | null = null;
+  isWhole = false; // whether all has been told since the connection was opened; its health comes last
   connection: Connection = "connecting";
   lostAt: number | null = null;
   skew = 0; // how far this machine's clock is ahead of the server's
@@ -117,7 +118,7 @@ export class Feed {
   private take(message: Message): void {
     this.heardAt = Date.now();
     if (this.isFresh || message.type === "resync") {
-      this.isFresh = false;
+      this.isFresh = this.isWhole = false;
       this.queues.clear();
       this.workers.clear();
       this.touch("job");
@@ -125,7 +126,10 @@ export class Feed {
     if (message.type !== "resync") this.skew = Date.now() - message.timestamp;
     if (message.queue) this.takeQueue(message.queue);
     else if (message.worker) this.takeWorker(message.worker, message);
-    else if (message.health) this.health = message.health;
+    else if (message.health) {
+      this.health = message.health;
+      this.isWhole = true;
+    }
     const noun = message.topic.split(":", 1)[0];
     this.touch(noun === "system" ? "health" : noun === "queue" || noun === "worker" || noun === "source" || noun === "schedule" ? noun : "job");
   }

@@ -125,6 +125,8 @@ function Closed(): JSX.Element {
 
 function Frame({ children, place, theme, turn }: { children: ComponentChildren; place: Place; theme: string; turn: () => void }): JSX.Element {
   const { health, me, connection } = useFeed();
+  // In a narrow window the menu is wider than its place.
+  useEffect(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [place.page]);
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>

@@ -127,7 +127,7 @@ export interface Death {
 }
 
 export interface Notice {
-  noun: "host" | "slot" | "queue" | "schedule" | "job" | "run";
+  noun: "host" | "slot" | "queue" | "failures" | "schedule" | "job" | "run";
   which: string;
   text: string;
   since: string | null;

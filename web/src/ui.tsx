@@ -36,6 +36,7 @@ const STATES: Record<string, [tone: string, shape: string]> = {
   paused: ["fair", "bars"],
   starting: ["fair", "hand"],
   stopping: ["fair", "hand"],
+  killed: ["bad", "cross"],
   released: ["fair", "dash"],
   late: ["fair", "warn"],
   backoff: ["fair", "hand"],
@@ -281,9 +282,13 @@ function Ask({ deed, act, close }: { deed: Deed; act: (said: Record<string, stri
   const [problem, setProblem] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);
   useEffect(() => {
-    const before = document.activeElement;
-    dialog.current?.showModal();
+    const [shown, before] = [dialog.current, document.activeElement];
+    shown?.showModal();
+    shown?.addEventListener("close", close); // the browser closes it by itself at a second Escape
     return () => {
+      // The close event comes later, when the same button may have opened the next dialog.
+      shown?.removeEventListener("close", close);
+      shown?.close(); // while it is open, nothing behind it takes the focus
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);
@@ -298,7 +303,14 @@ function Ask({ deed, act, close }: { deed: Deed; act: (said: Record<string, stri
     if (refused === null) close();
   };
   return (
-    <dialog ref={dialog} onClose={close} aria-labelledby="asked">
+    <dialog
+      ref={dialog}
+      onCancel={(event) => {
+        event.preventDefault();
+        close();
+      }}
+      aria-labelledby="asked"
+    >
       <form onSubmit={(event) => void submit(event)}>
         <h2 id="asked">{deed.title}</h2>
         {deed.about ? <p class="quiet">{deed.about}</p> : null}
@@ -327,7 +339,7 @@ function Ask({ deed, act, close }: { deed: Deed; act: (said: Record<string, stri
           </p>
         ) : null}
         <footer>
-          <button type="button" onClick={() => dialog.current?.close()}>
+          <button type="button" onClick={close}>
             Leave it
           </button>
           <button type="submit" class={deed.danger ? "danger main" : "main"} disabled={isBusy}>

@@ -154,8 +154,9 @@ class _Methods:
     async def _answer(self, request: Request) -> Response | Stream | Ringing:
         method = "GET" if request.method == "HEAD" else request.method
         route = self._table.get(method)
-        if route is None or (request.method == "HEAD" and route.media == SSE):  # a stream has no end to tell of
-            heads = ["HEAD"] if "GET" in self._table and self._table["GET"].media != SSE else []
+        if route is None or (request.method == "HEAD" and (route.once or route.media == SSE)):
+            get = self._table.get("GET")
+            heads = ["HEAD"] if get is not None and not (get.once or get.media == SSE) else []
             allow = ", ".join(sorted([*self._table, *heads]))
             raise WrongMethod(f"{request.method[:20]} cannot be done here: {allow} can", allow)
         if route.body is not None:

@@ -22,6 +22,7 @@ from rota.http.words import (
     Text,
     Title,
     Trace,
+    Unique,
     Until,
     Whole,
     Word,
@@ -53,6 +54,7 @@ class NewJob(Request):
     until: Until = "done"
     debounce: Seconds | None = None
     at_most: Seconds | None = None
+    unique: Annotated[Unique | None, Meta(description="in which states a job of its key stands for a new one")] = None
 
 
 class Details(Request):
@@ -164,11 +166,19 @@ class Settle(Request):
     note: Text | None = None
 
 
+class Heard(Request):
+    """So many seconds ago a worker last spoke."""
+
+    worker_id: WorkerId
+    ago: Annotated[float, Meta(ge=0, le=3_153_600_000)]
+
+
 class RenewLease(Request):
     """An orchestrator lives, and has carried out the wishes up to this one."""
 
     answered_wish: Id = 0
     status: Literal["starting", "running", "stopping"] = "running"
+    heard: Annotated[list[Heard], Meta(max_length=10_000)] = []
 
 
 class NewWorker(Request):
@@ -253,10 +263,14 @@ class Reconcile(Request):
 
 
 class Prune(Request):
-    """Forget what ended more than `older` seconds ago, and per queue all but the newest `keep` final jobs."""
+    """Forget what ended more than `older` seconds ago, and per queue all but the newest `keep` final jobs.
+
+    With `plan` only count what would be forgotten.
+    """
 
     older: Annotated[float, Meta(ge=0, le=3_153_600_000)] | None = None
     keep: Whole | None = None
+    plan: bool = False
 
 
 class Drain(Request):
@@ -313,9 +327,13 @@ class Topics(Request):
 
 
 class LogFilter(Topics):
-    """Which facts of the log to list: the newest, or those after a cursor."""
+    """Which facts of the log to list: the newest, those after a cursor, or the last before one.
+
+    One request looks at a bounded number of events: follow the link to look on.
+    """
 
     after: Cursor | None = None
+    before: Cursor | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 

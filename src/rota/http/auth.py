@@ -8,10 +8,10 @@ import secrets
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from rota.core.access import ADMIN
-from rota.core.errors import NotFound
+from rota.core.errors import Denied, NotFound
 from rota.core.record import Record
-from rota.http.problem import Denied, Unauthenticated
+from rota.http.problem import Unauthenticated
+from rota.settings import networks
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 COOKIE = "rota_session"
 CODE_LASTS, SESSION_LASTS = 60.0, 12 * 3600.0
-_MOST = 1000
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_MOST_CODES = 20  # of one token
+_FORWARDED = ("forwarded", "x-real-ip", "via")
 _LOOPBACK_NAMES = ("localhost",)
 
 
@@ -68,11 +68,12 @@ class Sessions:
 
 
 def _keep(grants: dict[str, Grant], grant: Grant, now: float) -> str:
-    """Keep a grant under a new secret, of which only the digest is known; old ones make room."""
+    """Keep a grant under a new secret, of which only the digest is known; old ones of the same token make room."""
     for old in [digest for digest, known in grants.items() if known.until < now]:
         del grants[old]
-    while len(grants) >= _MOST:
-        del grants[next(iter(grants))]
+    mine = [digest for digest, known in grants.items() if known.token_id == grant.token_id]
+    for old in mine[: max(0, len(mine) + 1 - _MOST_CODES)]:
+        del grants[old]
     secret = secrets.token_urlsafe(32)
     grants[_digest(secret)] = grant
     return secret
@@ -114,9 +115,32 @@ def _of_session(store: Store, sessions: Sessions, request: Request, now: float) 
     return token if token.revoked_at is None else None
 
 
-def is_local(request: Request) -> bool:
-    """Whether somebody on this machine asks, and not a proxy for somebody else."""
-    if request.client is None or any(name in request.headers for name in _FORWARDED):
+class Proxies:
+    """The proxies in front of this server, as the setting `http_proxies` names them: addresses or networks."""
+
+    def __init__(self, named: str) -> None:
+        self._networks = networks(named)
+
+    def forwarded(self, request: Request) -> bool:
+        """Whether one of them sent this request."""
+        try:
+            peer = ip_address(request.client.host if request.client else "")
+        except ValueError:
+            return False
+        return any(peer in network for network in self._networks)
+
+    def scheme(self, request: Request) -> str:
+        """What the browser speaks: believed of a proxy that was named, and of nobody else."""
+        told = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+        return told if told in ("http", "https") and self.forwarded(request) else request.url.scheme
+
+    def is_local(self, request: Request) -> bool:
+        """Whether somebody on this machine asks, and not a proxy for somebody else."""
+        return _is_local(request) and not self.forwarded(request)
+
+
+def _is_local(request: Request) -> bool:
+    if request.client is None or any(name in _FORWARDED or name.startswith("x-forwarded") for name in request.headers):
         return False
     return is_loopback(request.client.host) and is_loopback(host_name(request.headers.get("host", "")))
 
@@ -135,11 +159,3 @@ def host_name(host: str) -> str:
     if port and not (port[0] == ":" and (port[1:] or "0").isdigit()):
         return ""
     return name.removeprefix("[").lower()
-
-
-def refuse_strangers(store: Store, token: AccessToken | None, worker: str | None) -> None:
-    """A worker's token speaks for the workers that it registered, and for no other."""
-    if worker is None or token is None or token.allows(ADMIN):
-        return
-    if not store.tokens.speaks_for(token, worker):
-        raise Denied(f"token {token.name!r} may not act for {worker}: another registered it")

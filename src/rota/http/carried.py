@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from rota.core.claim import Done, Failed, Released, Returned, Snoozed
+from rota.core.errors import BadInput
 from rota.core.jsontext import Raw as Json
 from rota.core.times import SECOND
 from rota.http import shapes
@@ -27,7 +28,10 @@ from rota.http.derived import (
 )
 from rota.http.shapes import Answer
 from rota.http.words import Id, QueueName, Seconds, Text, Word, WorkerId
+from rota.store.exchange import Report
 from rota.store.payload import encode as encode_payload
+
+LARGEST_FACT = 4096
 
 
 class SlotWithDetails(shapes.Slot):
@@ -75,11 +79,15 @@ class Exchange(Reported):
 
 
 class Exchanged(Answer):
-    """The claims made, the tokens whose outcome was refused, and the number of this exchange."""
+    """The claims made, the tokens whose outcome was refused, and the number of this exchange.
+
+    `rate_free_in`: after how many seconds a rate allows the next claim, where one left a worker without.
+    """
 
     claims: list[HandoutTold]
     refused: list[int]
     number: int
+    rate_free_in: float | None = None
 
 
 class Certify(Reported, kw_only=True):
@@ -118,11 +126,23 @@ class TakeOver(Request):
 class Pools(Request):
     """How many slots of each queue it wants; without them, those it has."""
 
-    pools: dict[QueueName, Annotated[int, Meta(ge=0, le=1000)]] | None = None
+    pools: Annotated[dict[QueueName, Annotated[int, Meta(ge=0, le=1000)]], Meta(max_length=1000)] | None = None
+
+
+class IdsWanted(Request):
+    """So many ids for workers that will be started."""
+
+    count: Annotated[int, Meta(ge=1, le=1000)]
+
+
+class WorkerIds(Answer):
+    """Ids that nobody else gets."""
+
+    worker_ids: list[str]
 
 
 class Hire(Request):
-    """A worker's process was started in a slot."""
+    """A worker's process was started in a slot, under an id that was asked for."""
 
     worker_id: Annotated[str, Meta(pattern="^worker-[a-z0-9]{8}$")]
     slot: SlotName
@@ -132,11 +152,13 @@ class Hire(Request):
 
 
 class Up(Request):
-    """A worker is ready for its first job, and has so many in hand at a time."""
+    """A worker is ready for its first job, has so many in hand at a time, and knows these kinds, or `every` one."""
 
     worker_id: WorkerId
     slot: SlotName
     concurrency: Annotated[int, Meta(ge=1, le=1000)] = 1
+    kinds: Annotated[list[Word], Meta(max_length=10_000)] = []
+    every: bool = False
 
 
 class Said(Request):
@@ -168,7 +190,7 @@ class Show(Request):
     up: Annotated[list[Up], Meta(max_length=1000)] = []
     said: Annotated[list[Said], Meta(max_length=1000)] = []
     felt: Annotated[list[Felt], Meta(max_length=1000)] = []
-    noted: Annotated[list[Noted], Meta(max_length=10_000)] = []
+    noted: Annotated[list[Noted], Meta(max_length=2000)] = []
 
 
 class Look(Request):
@@ -243,12 +265,22 @@ def settled_of(told: Outcome) -> tuple[int, int, Any]:
     return told.job_id, told.token, _outcome(told)
 
 
+def report_of(told: Reported) -> Report:
+    """What workers reported, as the store takes it."""
+    kept = [(json_of(each.value, "checkpoint") or "null", each.job_id, each.token) for each in told.checkpoints]
+    return Report([settled_of(each) for each in told.outcomes], checkpoints=kept)
+
+
 def _outcome(told: Outcome) -> Any:
     match told.outcome:
         case "done":
-            return Done(json_of(told.result, "result"))
+            try:
+                return Done(json_of(told.result, "result"))
+            except BadInput as problem:  # what else is in the exchange must not wait for it
+                return Failed(str(problem), again=False)
         case "failed":
-            return Failed(told.error or "failed, and did not say why", not told.final, told.reason)
+            error = told.error or "failed, and did not say why"
+            return Failed(error, not told.final, told.reason, round((told.delay or 0) * SECOND))
         case "snoozed":
             return Snoozed(max(1, round((told.delay or 0) * SECOND)), told.note)
         case "released":

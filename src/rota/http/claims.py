@@ -6,15 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 from rota import wire
-from rota.core.access import ADMIN, WORK
+from rota.core.access import WORK
 from rota.core.claim import Claim, Done, Failed, Released, Snoozed
-from rota.core.errors import BadInput, NotFound, NothingReady, Stale
+from rota.core.errors import BadInput, NotFound, NothingReady
 from rota.core.ids import job_id
 from rota.core.job import DONE
 from rota.core.times import SECOND
 from rota.http import asked, replies, shapes
 from rota.http.jobs import job_document
-from rota.http.problem import Denied
 from rota.http.route import Route
 from rota.store.payload import encode as encode_payload
 
@@ -28,6 +27,13 @@ if TYPE_CHECKING:
 
 async def take(visit: Visit) -> list[Document]:
     """The best ready job with its claim; an empty list when there was none for as long as the caller wished to wait."""
+    if not visit.body.wait:
+        return await visit.ask(lambda store: _take(store, visit))
+    with visit.site.waiting.one(visit.token):
+        return await _wait(visit)
+
+
+async def _wait(visit: Visit) -> list[Document]:
     await visit.site.work.open()
     deadline = time.monotonic() + visit.body.wait
     taken = await visit.ask(lambda store: _take(store, visit))
@@ -38,11 +44,12 @@ async def take(visit: Visit) -> list[Document]:
         if not taken:
             poll = visit.site.settings.poll_interval / SECOND
             await visit.site.work.wait(seen, min(poll, deadline - time.monotonic()))
+            await visit.prove()
     return taken
 
 
 def _take(store: Store, visit: Visit) -> list[Document]:
-    _refuse_to_act(store, visit)
+    _check(visit.body)
     lease = _duration(visit.body.lease)
     try:
         claim = store.claims.take(visit.body.worker_id, visit.body.queue, lease, visit.body.person)
@@ -59,53 +66,46 @@ def _is_anything_ready(store: Store, visit: Visit) -> bool:
 
 
 def claim(store: Store, visit: Visit) -> Document:
-    _refuse_to_act(store, visit)
     wanted = visit.body
+    _check(wanted)
     return wire.claim(store.claims.claim(_id(visit), wanted.worker_id, _duration(wanted.lease), wanted.person))
 
 
-def _refuse_to_act(store: Store, visit: Visit) -> None:
-    """A worker's token claims for its own workers; for a person by hand only an admin's does."""
-    wanted = visit.body
+def _check(wanted: asked.Take | asked.ClaimJob) -> None:
+    """A claim is made for a worker, or by hand for a person."""
     if (wanted.worker_id is None) == (wanted.person is None):
         raise BadInput("say for whom to claim: a worker_id, or a person such as ada@laptop; not both")
     if wanted.person is not None and not (wanted.person.isprintable() and wanted.person.strip()):
         raise BadInput(f"{wanted.person!r} is nobody's name: write for example ada@laptop")
-    if wanted.person is not None and visit.token is not None and not visit.token.allows(ADMIN):
-        raise Denied(f"token {visit.token.name!r} may not claim for a person: register a worker and claim for that")
-    visit.speak_for(store, wanted.worker_id)
 
 
 def checkpoint(store: Store, visit: Visit) -> Document:
-    store.claims.checkpoint(_held(store, visit), visit.body.value)
+    store.claims.checkpoint(_held(visit), visit.body.value)
     return {"id": _id(visit)}
 
 
 def capture(store: Store, visit: Visit) -> Document:
-    store.claims.capture(_held(store, visit), visit.body.transcript_path, visit.body.stderr_path)
+    store.claims.capture(_held(visit), visit.body.transcript_path, visit.body.stderr_path)
     return {"id": _id(visit)}
 
 
 def renew(store: Store, visit: Visit) -> Document:
-    return wire.claim(store.claims.renew(_held(store, visit), _duration(visit.body.lease)))
+    return wire.claim(store.claims.renew(_held(visit), _duration(visit.body.lease)))
 
 
 def release(store: Store, visit: Visit) -> Document:
-    store.claims.release(_held(store, visit), visit.body.note)
+    store.claims.release(_held(visit), visit.body.note)
     return job_document(visit, store.jobs.get(_id(visit)))
 
 
 def results(store: Store, visit: Visit) -> list[Document]:
     """For who may only work: of a job that it holds, or held."""
-    held = _held(store, visit)
-    if store.claims.holder(held.job_id, held.token) is None:
-        raise Stale(f"token {held.token} stands for no claim on job {held.job_id}")
-    return [wire.needed(job) for job in store.jobs.results(held.job_id)]
+    return [wire.needed(job) for job in store.claims.results(_id(visit), visit.body.token)]
 
 
 def settle(store: Store, visit: Visit) -> Document:
     """The job as it stands; of one that came from a source and was gone before, only that it is done."""
-    held, outcome = _held(store, visit), outcome_of(visit.body)
+    held, outcome = _held(visit), outcome_of(visit.body)
     try:
         job = store.jobs.get(held.job_id)
     except NotFound:
@@ -115,12 +115,9 @@ def settle(store: Store, visit: Visit) -> Document:
     return job_document(visit, store.jobs.get_or(job.but(status=DONE)))
 
 
-def _held(store: Store, visit: Visit) -> Claim:
-    """The claim that the token stands for, if the caller may act for its holder; whether it lives, the store says."""
-    id, token = _id(visit), visit.body.token
-    holder = store.claims.holder(id, token)
-    visit.speak_for(store, holder)
-    return Claim(id, token, holder or "you", 0, None)
+def _held(visit: Visit) -> Claim:
+    """The claim that the token stands for; whose it is and whether it lives, the store says."""
+    return Claim(_id(visit), visit.body.token, "you", 0, None)
 
 
 def outcome_of(told: asked.Settle) -> Outcome:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from starlette.responses import Response
+
 from rota import facts
 from rota.core.access import READ
 from rota.core.errors import BadInput
 from rota.core.times import format_instant
 from rota.core.topic import checked
 from rota.http import asked, shapes
-from rota.http.route import SSE, Route
+from rota.http.dump import dump
+from rota.http.jobs import next_page
+from rota.http.route import JSON, SSE, Route
 from rota.http.sse import Stream
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from rota.wire import Document
 
 LONGEST_ID = 2000
+LOOKED_AT = 10_000
 
 
 async def follow(visit: Visit) -> Stream:
@@ -35,23 +40,34 @@ async def follow(visit: Visit) -> Stream:
     return Stream(visit.site.hub, reader, first)
 
 
-def log(store: Store, visit: Visit) -> list[Document]:
+def log(store: Store, visit: Visit) -> Response:
+    """One request looks at a bounded number of events: where there are more, it links to the request that looks on."""
     wanted = visit.query
     patterns = list(checked(wanted.topics))
+    _refuse_both(wanted.after, wanted.before)
     if wanted.after is None:
-        return facts.documents(facts.newest(store, patterns, wanted.limit))
-    return facts.documents(facts.after(store, patterns, wanted.after, wanted.limit))
+        found, rest = facts.newest(store, patterns, wanted.limit, wanted.before, LOOKED_AT)
+        following = {"before": rest}
+    else:
+        found, rest = facts.after(store, patterns, wanted.after, wanted.limit, LOOKED_AT)
+        following = {"after": rest}
+    headers = {} if rest is None else {"Link": next_page(visit, **following)}
+    return Response(dump(facts.documents(found)), 200, headers, JSON)
 
 
 def raw(store: Store, visit: Visit) -> list[Document]:
     wanted = visit.query
-    if wanted.after is not None and wanted.before is not None:
-        raise BadInput("after and before do not go together: leave one out")
+    _refuse_both(wanted.after, wanted.before)
     newest = wanted.after is None
     found = (
         store.events.newest(wanted.before, wanted.limit) if newest else store.events.after(wanted.after, wanted.limit)
     )
     return [{"cursor": e.cursor, "at": format_instant(e.at), "actor": e.actor, "facts": e.facts} for e in found]
+
+
+def _refuse_both(after: str | None, before: str | None) -> None:
+    if after is not None and before is not None:
+        raise BadInput("after and before do not go together: leave one out")
 
 
 ROUTES = (

@@ -8,12 +8,17 @@ import msgspec
 
 from rota import wire
 from rota.core.access import WORK
+from rota.core.errors import BadInput
+from rota.core.frame import LARGEST_REPORT
+from rota.core.ids import job_id
 from rota.core.jsontext import encode
-from rota.core.times import format_instant
+from rota.core.report import Kinds
+from rota.core.times import SECOND, format_instant
 from rota.http import asked, carried, derived, replies
-from rota.http.own import own, refuse_foreign_slots, refuse_foreign_workers, report_of, to_watch
+from rota.http.carried import report_of
 from rota.http.ringing import Ringing
 from rota.http.route import SSE, Route
+from rota.store import owners
 from rota.store.exchange import Idle
 from rota.store.remote.carried import heard, told
 
@@ -25,46 +30,58 @@ if TYPE_CHECKING:
 
 
 def renew(store: Store, visit: Visit) -> Document:
-    until = store.orchestrators.renew(own(store, visit).id, visit.body.answered_wish, visit.body.status)
+    body = visit.body
+    spoke = sorted((each.worker_id, round(each.ago * SECOND)) for each in body.heard)
+    until = store.orchestrators.renew(_id(visit), body.answered_wish, body.status, spoke)
     return {"lease_expires_at": format_instant(until), "wish": store.orchestrators.last_wish()}
 
 
 def exchange(store: Store, visit: Visit) -> Document:
-    found, body = own(store, visit), visit.body
+    body = visit.body
     idle = [heard(Idle, msgspec.to_builtins(each)) for each in body.idle]
-    report = report_of(store, visit, body).but(
-        idle=idle, holdings=body.holdings, served=body.served, fills=found.home.access is None
-    )
-    answer = store.orchestrators.exchange(found.id, body.number, report)
+    report = report_of(body).but(idle=idle, holdings=body.holdings, served=body.served)
+    answer = store.orchestrators.exchange(_id(visit), body.number, report)
     return told(answer, {"Run": wire.run, "Job": _whole})
 
 
 def look(store: Store, visit: Visit) -> Document:
     body = visit.body
-    found = store.orchestrators.look(own(store, visit).id, body.known_wish, body.reconciles, body.polls)
-    if found.processes is not None:
-        found = found.but(processes=to_watch(store, visit, found.processes))
-    return told(found)
+    return told(store.orchestrators.look(_id(visit), body.known_wish, body.reconciles, body.polls))
 
 
 def show(store: Store, visit: Visit) -> Document:
-    found, body = own(store, visit), visit.body
-    refuse_foreign_slots(store, found, [each.slot for each in (*body.up, *body.felt)])
-    refuse_foreign_workers(store, visit, [each.worker_id for each in (*body.up, *body.said)])
+    id, body = _id(visit), visit.body
+    owners.orchestrator(store, id)
+    _refuse_large(body)
     for each in body.up:
-        store.orchestrators.came_up(each.worker_id, each.slot, each.concurrency)
+        known = Kinds(frozenset(each.kinds), each.every)
+        store.orchestrators.came_up(each.worker_id, each.slot, each.concurrency, known)
     if body.said or body.felt:
         said = [(None if each.metadata is None else encode(each.metadata), each.worker_id) for each in body.said]
         store.orchestrators.mirror(said, [(each.health, each.slot) for each in body.felt])
     if body.noted:
         store.orchestrators.note((each.noun, each.verb, each.which, each.details) for each in body.noted)
-    return {"id": found.id}
+    return {"id": id}
+
+
+def _refuse_large(body: carried.Show) -> None:
+    """What is kept for readers is as small as what a worker of this host could say."""
+    for said in body.said:
+        if said.metadata is not None and len(encode(said.metadata)) > LARGEST_REPORT:
+            raise BadInput(f"what {said.worker_id} says of itself is too large: at most {LARGEST_REPORT:,} bytes")
+    for noted in body.noted:
+        if len(encode(noted.details)) > carried.LARGEST_FACT:
+            raise BadInput(f"the details of {noted.which} are too large: at most {carried.LARGEST_FACT:,} bytes")
 
 
 async def ring(visit: Visit) -> Ringing:
-    await visit.ask(lambda store: own(store, visit))
+    await visit.ask(lambda store: owners.orchestrator(store, _id(visit)))
     await visit.site.work.open()
     return Ringing(visit)
+
+
+def _id(visit: Visit) -> int:
+    return job_id(visit.path["id"])
 
 
 def _whole(job: Job) -> Document:

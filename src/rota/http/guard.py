@@ -6,10 +6,10 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from rota.core.errors import BadInput, RotaError, TooLarge
+from rota.core.errors import BadInput, Denied, RotaError, TooLarge
 from rota.http import problem
 from rota.http.auth import host_name
-from rota.http.problem import Denied, Misdirected, TooSlow, WrongMedia
+from rota.http.problem import HeadersTooLarge, Misdirected, TooSlow, WrongMedia
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_BODY = 1024 * 1024
+LARGEST_HEADERS, MOST_HEADERS = 32 * 1024, 100
 DEEPEST = 64
 BODY_WITHIN = 10.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -57,13 +58,19 @@ class Guard:
         try:
             _check(scope, self._hosts)
         except RotaError as refusal:
-            await problem.response(refusal)(scope, receive, guarded)
+            response = problem.response(refusal)
+            response.headers["connection"] = "close"  # what follows may be a body that nobody reads
+            await response(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)
 
 
 def _check(scope: Scope, hosts: frozenset[str]) -> None:
+    if scope["http_version"] not in ("1.0", "1.1", "2", "3"):
+        raise BadInput(f"HTTP/{scope['http_version']} is not spoken here: use HTTP/1.1")
+    _refuse_large_headers(scope)
     headers = _headers(scope)
+    _refuse_two_lengths(scope, headers)
     named = headers.get("host", [])
     if len(named) != 1 or host_name(named[0]) not in hosts:
         said = named[0][:100] if named else ""
@@ -76,6 +83,18 @@ def _check(scope: Scope, hosts: frozenset[str]) -> None:
         raise BadInput(f"{length[:20]!r} is not a length")
     if len(length) > 9 or int(length) > LARGEST_BODY:
         raise TooLarge(f"the body is too large: at most {LARGEST_BODY:,} bytes")
+
+
+def _refuse_large_headers(scope: Scope) -> None:
+    size = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope["query_string"])
+    if len(scope["headers"]) > MOST_HEADERS or size + len(scope["path"]) > LARGEST_HEADERS:
+        raise HeadersTooLarge(f"too many headers: at most {MOST_HEADERS}, of {LARGEST_HEADERS:,} bytes with the path")
+
+
+def _refuse_two_lengths(scope: Scope, headers: dict[str, list[str]]) -> None:
+    """Refuse a body whose end a proxy in front of us may see elsewhere (request smuggling)."""
+    if "transfer-encoding" in headers and ("content-length" in headers or scope["http_version"] == "1.0"):
+        raise BadInput("Transfer-Encoding goes neither with Content-Length nor with HTTP/1.0: send one length")
 
 
 def _headers(scope: Scope) -> dict[str, list[str]]:

@@ -8,12 +8,14 @@ import msgspec
 
 from rota.core.access import WORK
 from rota.core.errors import Conflict
+from rota.core.ids import job_id
 from rota.core.restart import RestartPolicy
 from rota.core.times import SECOND
 from rota.core.worker import Dead
 from rota.http import carried, derived, replies
-from rota.http.own import own, refuse_foreign_crew, refuse_foreign_slots, refuse_foreign_workers, report_of
+from rota.http.carried import report_of
 from rota.http.route import Route
+from rota.store import owners
 from rota.store.crews import Home, Process
 from rota.store.deaths import Death
 from rota.store.remote.carried import heard, told
@@ -25,72 +27,78 @@ if TYPE_CHECKING:
 
 
 def join(store: Store, visit: Visit) -> Document:
-    home = heard(Home, msgspec.to_builtins(visit.body.home)).but(access=visit.token.id if visit.token else None)
-    refuse_foreign_crew(store, visit, visit.body.crew, home.host)
+    home = heard(Home, msgspec.to_builtins(visit.body.home))
     return {"id": store.orchestrators.join(visit.body.crew, home)}
 
 
 def standing(store: Store, visit: Visit) -> Document:
-    id = own(store, visit).id
+    id = _id(visit)
     return {"number": store.orchestrators.number(id), "before": [told(each) for each in store.orchestrators.before(id)]}
 
 
 def take_over(store: Store, visit: Visit) -> list[Document]:
-    found, living = own(store, visit), set(visit.body.living)
-    left = store.orchestrators.take_over(found.id, found.crew, lambda process: process.worker_id in living)
+    id, living = _id(visit), set(visit.body.living)
+    _, crew = store.orchestrators.home(id)
+    left = store.orchestrators.take_over(id, crew, lambda process: process.worker_id in living)
     return [told(each) for each in left]
 
 
 def slots(store: Store, visit: Visit) -> list[Document]:
-    found = own(store, visit)
+    home, crew = store.orchestrators.home(_id(visit))
     if visit.body.pools is not None:
-        store.slots.take(found.crew, found.home.host, visit.body.pools)
-    return [told(each) for each in store.slots.of_crew(found.crew, found.home.host)]
+        store.slots.take(crew, home.host, visit.body.pools)
+    return [told(each) for each in store.slots.of_crew(crew, home.host)]
+
+
+def worker_ids(store: Store, visit: Visit) -> Document:
+    return {"worker_ids": store.orchestrators.worker_ids(_id(visit), visit.body.count)}
 
 
 def hire(store: Store, visit: Visit) -> Document:
-    found, body = own(store, visit), visit.body
-    refuse_foreign_slots(store, found, [body.slot])
-    refuse_foreign_workers(store, visit, [body.worker_id])
+    id, body = _id(visit), visit.body
     process = Process(body.worker_id, body.pid, body.pid_start, body.slot)
-    store.orchestrators.hire(found.id, body.slot, body.queue, process)
-    return {"id": found.id}
+    store.orchestrators.hire(id, body.slot, body.queue, process)
+    return {"id": id}
 
 
 def certify(store: Store, visit: Visit) -> Document:
-    found, body = own(store, visit), visit.body
+    body = visit.body
     death = heard(Death, msgspec.to_builtins(body.death))
-    refuse_foreign_slots(store, found, [death.slot])
-    _refuse_watched_elsewhere(store, visit, found.id, death.worker_id)
+    _refuse_watched_elsewhere(store, _id(visit), death.worker_id)
     policy = heard(RestartPolicy, msgspec.to_builtins(body.policy)) if body.policy else store.settings.restarts
-    delay, reason = store.orchestrators.record_death(death, report_of(store, visit, body), policy)
+    delay, reason = store.orchestrators.record_death(death, report_of(body), policy)
     return {"starts_in": None if delay is None else delay / SECOND, "reason": reason}
 
 
 def bury(store: Store, visit: Visit) -> Document:
-    found, body = own(store, visit), visit.body
-    _refuse_watched_elsewhere(store, visit, found.id, body.worker_id)
+    id, body = _id(visit), visit.body
+    _refuse_watched_elsewhere(store, id, body.worker_id)
     if body.reason is None:
         store.orchestrators.end_orphan(body.worker_id)
     else:
         store.orchestrators.bury(body.worker_id, Dead(body.reason, body.text))
-    return {"id": found.id}
+    return {"id": id}
 
 
 def ends(store: Store, visit: Visit) -> list[Document]:
-    own(store, visit)
+    owners.orchestrator(store, _id(visit))
     found = store.orchestrators.ends(visit.body.tokens)
     return [{"token": token, "verb": verb, "error": error} for token, (verb, error) in found.items()]
 
 
 def leave(store: Store, visit: Visit) -> Document:
-    id = own(store, visit).id
+    id = _id(visit)
     store.orchestrators.leave(id)
     return {"id": id}
 
 
-def _refuse_watched_elsewhere(store: Store, visit: Visit, id: int, worker: str) -> None:
-    refuse_foreign_workers(store, visit, [worker])
+def _id(visit: Visit) -> int:
+    return job_id(visit.path["id"])
+
+
+def _refuse_watched_elsewhere(store: Store, id: int, worker: str) -> None:
+    """An orchestrator writes down the ends of its own workers, not of those of another that its token began."""
+    owners.worker(store, worker)
     if store.workers.is_known(worker) and store.workers.get(worker).orchestrator not in (id, None):
         raise Conflict(f"worker {worker} is watched by another orchestrator than {id}, which writes down its end")
 
@@ -111,6 +119,15 @@ ROUTES = (
         carried.TakeOver,
     ),
     Route("POST", f"{_OF}/slots", slots, WORK, "take its slots", list[derived.SlotTold], carried.Pools),
+    Route(
+        "POST",
+        f"{_OF}/worker-ids",
+        worker_ids,
+        WORK,
+        "ids for workers to be started",
+        carried.WorkerIds,
+        carried.IdsWanted,
+    ),
     Route("POST", f"{_OF}/workers", hire, WORK, "a worker's process was started", carried.Joined, carried.Hire),
     Route(
         "POST", f"{_OF}/certificates", certify, WORK, "record a death that it saw", replies.Certified, carried.Certify

@@ -29,7 +29,7 @@ def info(store: Store, _: Visit) -> Document:
         "version": __version__,
         "worker_enabled": store.queues.is_open(),
         "orchestrators": [wire.orchestrator(each, now) for each in store.orchestrators.live()],
-        "slots": [wire.slot(slot, now, hosts) for slot in store.slots.all()],
+        "slots": [wire.slot(slot, now, hosts, store.settings.restarts) for slot in store.slots.all()],
     }
 
 
@@ -62,7 +62,8 @@ def openapi(_: Store, visit: Visit) -> Document:
 def code(_: Store, visit: Visit) -> Document:
     assert visit.token is not None
     code = visit.site.sessions.new_code(visit.token.id, time.time())
-    link = f"{str(visit.request.base_url).rstrip('/')}/open?code={code}"
+    root, host = visit.request.scope.get("root_path", ""), visit.request.headers["host"]
+    link = f"{visit.site.proxies.scheme(visit.request)}://{host}{root}/open?code={code}"
     return {"code": code, "link": link, "expires_in": round(CODE_LASTS)}
 
 
@@ -73,7 +74,7 @@ async def open_link(visit: Visit) -> Response:
         raise Unauthenticated("this link was used already or is too old: `rota open` makes a new one")
     root = visit.request.scope.get("root_path", "")
     response = RedirectResponse(f"{root}/", 303)
-    secure = visit.request.url.scheme == "https"
+    secure = visit.site.proxies.scheme(visit.request) == "https"
     response.set_cookie(
         COOKIE, session, round(SESSION_LASTS), path=f"{root}/", secure=secure, httponly=True, samesite="strict"
     )
@@ -96,6 +97,6 @@ ROUTES = (
     Route("GET", "/metrics", metrics, OPEN, "metrics for Prometheus", str, media=TEXT, is_async=True),
     Route(
         "GET", "/open", open_link, OPEN, "begin a browser's session", str, query=asked.Link, media=HTML,
-        is_async=True, public=True,
+        is_async=True, public=True, once=True,
     ),
 )  # fmt: skip

@@ -53,8 +53,7 @@ def list_jobs(store: Store, visit: Visit) -> Response:
         before = found[-1].id if len(found) == wanted.limit else None
     headers = {}
     if before is not None:
-        following = visit.request.url.include_query_params(before=before)
-        headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
+        headers["Link"] = next_page(visit, before=before)
     return Response(dump([job_document(visit, job) for job in found]), 200, headers, JSON)
 
 
@@ -124,6 +123,12 @@ async def until_heeded(visit: Visit, what: str) -> None:
         await asyncio.sleep(LOOK_AGAIN)
     if late:
         raise not_heeded(what, late)
+
+
+def next_page(visit: Visit, **following: object) -> str:
+    """A `Link` header to the same request with these parameters."""
+    url = visit.request.url.include_query_params(**following)
+    return f'<{url.path}?{url.query}>; rel="next"'
 
 
 def job_document(visit: Visit, job: Job) -> Document:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rota.core.access import ADMIN, LOCAL
 from rota.core.errors import NotFound, StoreError
 from rota.store.open import POSTGRES
+from rota.store.own_files import open_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,7 @@ def address_file(path: str, url: str) -> Iterator[None]:
 
 def _read(path: str) -> str | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = open_own(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
     except OSError as problem:
@@ -79,10 +80,8 @@ def _read(path: str) -> str | None:
 
 def _write(path: str, text: str) -> None:
     """Put a file in place whole, readable by its owner alone."""
-    aside = f"{path}.new-{os.getpid()}"
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:
-        os.fchmod(file.fileno(), 0o600)
+    aside = f"{path}.new-{os.urandom(8).hex()}"
+    with open(open_own(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="ascii") as file:
         file.write(f"{text}\n")
         file.flush()
         os.fsync(file.fileno())

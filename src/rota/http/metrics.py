@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
-from rota.core.meter import BOUNDS
+from rota.core.meter import BOUNDS, PICKUP, RUN
 from rota.core.times import SECOND
 from rota.core.version import __version__
-from rota.store.meters import DEATH, PICKUP, RUN
+from rota.store.meters import DEATH
 from rota.store.refusals import STALE
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def reconcile(store: Store, visit: Visit) -> Document:
 
 def prune(store: Store, visit: Visit) -> Document:
     older = None if visit.body.older is None else round(visit.body.older * SECOND)
-    gone = store.history.prune(older, visit.body.keep)
+    gone = store.history.prune(older, visit.body.keep, plan=visit.body.plan)
     return {name: getattr(gone, name) for name in gone._fields}
 
 
@@ -61,7 +61,7 @@ ROUTES = (
         "/api/v1/prune",
         prune,
         ADMIN,
-        "forget what is old",
+        "forget what is old, or plan it",
         replies.Pruned,
         asked.Prune,
     ),

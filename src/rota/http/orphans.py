@@ -9,7 +9,7 @@ import msgspec
 from rota.core.access import WORK
 from rota.core.errors import BadInput
 from rota.http import carried
-from rota.http.own import report_of
+from rota.http.carried import report_of
 from rota.http.route import Route
 from rota.store.deaths import Death
 from rota.store.remote.carried import heard
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def begin(store: Store, visit: Visit) -> Document:
-    worker, report = _own(store, visit), report_of(store, visit, visit.body)
+    worker, report = _own(store, visit), report_of(visit.body)
     kept: list[Kept] = [(job, token, value) for value, job, token in report.checkpoints]
     held = store.orphans.begin(worker, frozenset(visit.body.in_hand), report.outcomes, kept)
     return {"held": sorted(held)}
@@ -34,7 +34,7 @@ def renew(store: Store, visit: Visit) -> Document:
 
 
 def report(store: Store, visit: Visit) -> Document:
-    worker, found = _own(store, visit), report_of(store, visit, visit.body)
+    worker, found = _own(store, visit), report_of(visit.body)
     for value, job, token in found.checkpoints:
         store.orphans.keep_checkpoint(worker, (job, token, value))
     for settled in found.outcomes:
@@ -46,14 +46,12 @@ def end(store: Store, visit: Visit) -> Document:
     worker, death = _own(store, visit), heard(Death, msgspec.to_builtins(visit.body.death))
     if death.worker_id != worker:
         raise BadInput(f"this is the end of {worker}, and the certificate is of {death.worker_id}")
-    store.orphans.end(death, report_of(store, visit, visit.body).outcomes)
+    store.orphans.end(death, report_of(visit.body).outcomes)
     return {"held": []}
 
 
 def _own(store: Store, visit: Visit) -> str:
-    worker = visit.path["id"]
-    visit.speak_for(store, store.workers.get(worker).id)
-    return worker
+    return store.workers.get(visit.path["id"]).id
 
 
 _OF = "/api/v1/workers/{id}/orphan"

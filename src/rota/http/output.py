@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 from rota.core.access import READ
 from rota.core.ids import job_id
 from rota.http import views
-from rota.http.problem import Denied
 from rota.http.route import Route
-from rota.store.captures import Output, missing, path_of, refuse_elsewhere
+from rota.store.captures import Output, missing, path_so_far, refuse_elsewhere
 
 if TYPE_CHECKING:
-    from rota.core.claim import Captured
     from rota.http.visit import Visit
     from rota.store.store import Store
     from rota.wire import Document
@@ -24,6 +22,11 @@ LOOK_AGAIN = 0.25
 
 async def read(visit: Visit) -> Document:
     """Waits, if asked to, until there is something after the offset or the run is over."""
+    with visit.site.waiting.one(visit.token):
+        return await _wait(visit)
+
+
+async def _wait(visit: Visit) -> Document:
     until = time.monotonic() + visit.query.wait
     while True:
         found = await visit.ask(lambda store: _read(store, visit))
@@ -36,12 +39,11 @@ def _read(store: Store, visit: Visit) -> Document:
     wanted = visit.query
     id = job_id(visit.path["id"])
     captured = store.claims.captured(id, wanted.run)
-    host = _where(store, id, captured)
+    host = refuse_elsewhere(store, id, captured)
     named = {"job_id": id, "run_id": captured.run_id, "stream": wanted.stream, "host": host}
-    path: str | None = getattr(captured, f"{wanted.stream}_path")
-    if path is None and captured.is_live:
+    path = path_so_far(captured, wanted.stream)
+    if path is None:
         return {**named, "is_live": True, "size": 0, "offset": 0, "next": 0, "text": ""}
-    path = path_of(captured, wanted.stream)
     with Output(path, captured.is_own) as output:
         if output.size is None:
             if captured.is_live:
@@ -64,20 +66,6 @@ def whole(data: bytes, last: bool) -> bytes:
         length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
         return data[:-back] if length > back and len(data) > back and not last else data
     return data
-
-
-def _where(store: Store, id: int, captured: Captured) -> str | None:
-    """The name of the host where the run was, if that is this one: files are read nowhere else.
-
-    A worker that speaks over HTTP may name no file here.
-    """
-    place = refuse_elsewhere(store, id, captured)
-    if place is None:
-        return None
-    hostname, access = place
-    if access is not None:
-        raise Denied(f"{captured.run_id} was a worker's that spoke over HTTP: what it wrote is read by nobody here")
-    return hostname
 
 
 ROUTES = (

@@ -15,10 +15,6 @@ class Unauthenticated(Refused):
     """Nobody said who is asking, or with a token that is not, or no longer, known."""
 
 
-class Denied(Refused):
-    """Who is asking may not do this."""
-
-
 class Misdirected(Refused):
     """This server does not answer to that name."""
 
@@ -39,8 +35,16 @@ class WrongMedia(BadInput):
     """Not JSON."""
 
 
+class HeadersTooLarge(BadInput):
+    """Too many headers, or too many bytes of them."""
+
+
 class TooSlow(Refused):
     """The caller did not send its request in time."""
+
+
+class TooMany(Refused):
+    """One token, or all together, have as many of these open as they may."""
 
 
 class NoAnswer(errors.StoreError):
@@ -50,11 +54,13 @@ class NoAnswer(errors.StoreError):
 # The first that an error is an instance of tells its status.
 STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (Unauthenticated, 401),
-    (Denied, 403),
+    (errors.Denied, 403),
     (Misdirected, 421),
     (WrongMethod, 405),
     (WrongMedia, 415),
     (TooSlow, 408),
+    (TooMany, 429),
+    (HeadersTooLarge, 431),
     (errors.TooLarge, 413),
     (BadInput, 400),
     (errors.UnknownWorker, 404),

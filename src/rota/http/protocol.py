@@ -1,4 +1,4 @@
-"""uvicorn's protocol with limits on those who send slowly and those who do not read."""
+"""uvicorn's HTTP/1.1 protocol on h11, with limits on slow senders, large headers and peers that do not read."""
 
 from __future__ import annotations
 
@@ -6,60 +6,60 @@ import asyncio
 import socket
 from typing import Any
 
-HEADERS_WITHIN = 10.0
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HANDSHAKE_WITHIN = HEADERS_WITHIN = 10.0
+LARGEST_INCOMPLETE = 32 * 1024  # of a request's head, a chunk's head or trailers
 UNREAD_FOR_MS = 60_000
 UNREAD_BYTES = 32 * 1024
 
 
-def protocol() -> type[asyncio.Protocol]:
-    """The faster parser where it is installed."""
-    base: Any
-    try:
-        from uvicorn.protocols.http import httptools_impl
+class Careful(H11Protocol):
+    """Closes a connection whose headers take too long, or that leaves a minute's worth unread.
 
-        base = httptools_impl.HttpToolsProtocol
-    except ImportError:
-        from uvicorn.protocols.http import h11_impl
+    h11 is always installed with uvicorn and bounds what it buffers; httptools does not (decision 17).
+    """
 
-        base = h11_impl.H11Protocol
+    _late: asyncio.TimerHandle | None = None
 
-    class Careful(base):  # type: ignore[misc]
-        """Closes a connection whose headers take too long, or that leaves a minute's worth unread."""
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=UNREAD_BYTES)
+        peer = transport.get_extra_info("socket")
+        if peer is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_FOR_MS)
+        if peer is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):  # else the system keeps megabytes for each
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNREAD_BYTES)
+        self._expect_headers()
 
-        _late: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            transport.set_write_buffer_limits(high=UNREAD_BYTES)
-            peer = transport.get_extra_info("socket")
-            if peer is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_FOR_MS)
-            if peer is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):  # else the system keeps megabytes for each
-                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNREAD_BYTES)
-            self._expect_headers()
-
-        def data_received(self, data: bytes) -> None:
-            self._expect_headers()
-            super().data_received(data)
-            if self._has_request() and self._late is not None:
-                self._late.cancel()
-                self._late = None
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self._late is not None:
-                self._late.cancel()
-            super().connection_lost(exc)
-
-        def _expect_headers(self) -> None:
-            if self._late is None and not self._has_request():
-                self._late = self.loop.call_later(HEADERS_WITHIN, self._give_up)
-
-        def _has_request(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
-
-        def _give_up(self) -> None:
+    def data_received(self, data: bytes) -> None:
+        self._expect_headers()
+        super().data_received(data)
+        if self._has_request() and self._late is not None:
+            self._late.cancel()
             self._late = None
-            if not self._has_request():
-                self.transport.close()
 
-    return Careful
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:  # a response is under way already
+            self.transport.close()
+
+    def _expect_headers(self) -> None:
+        if self._late is None and not self._has_request():
+            self._late = self.loop.call_later(HEADERS_WITHIN, self._give_up)
+
+    def _has_request(self) -> bool:
+        # uvicorn sets `cycle` to None before the first request, though its annotation says otherwise.
+        return not getattr(self.cycle, "response_complete", True)
+
+    def _give_up(self) -> None:
+        self._late = None
+        if not self._has_request():
+            self.transport.close()

@@ -20,6 +20,7 @@ class Ringing:
     """An ASGI response that goes on until its reader is gone, its token is revoked or the server ends."""
 
     def __init__(self, visit: Visit) -> None:
+        visit.site.waiting.begin(visit.token)
         self._visit = visit
         self._bell = visit.site.work
 
@@ -35,10 +36,16 @@ class Ringing:
                 await send({"type": "http.response.body", "body": b""})
         finally:
             gone.cancel()
+            self._visit.site.waiting.end(self._visit.token)
 
     async def _may_hear(self) -> bool:
+        """Whether its token still holds. All bells of a token ring at once, so they share the answer to come."""
+        proofs, id = self._visit.site.proofs, self._visit.token.id if self._visit.token else ""
+        if id not in proofs:
+            proofs[id] = asyncio.ensure_future(self._visit.prove())
+            proofs[id].add_done_callback(lambda _: proofs.pop(id))
         try:
-            await self._visit.prove()
+            await asyncio.shield(proofs[id])
         except RotaError:
             return False
         return True

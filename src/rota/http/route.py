@@ -21,6 +21,7 @@ class Route(Record):
     `scope` OPEN: anyone on this machine may ask. `public`: anyone at all; the path itself proves enough.
     `tends`: it looks after what is due before it answers, so it may write though it only reads.
     `quick`: mostly a glance; where the database is a file, a thread is asked only if it takes long.
+    `once`: its GET uses something up, so it has no HEAD; nor has a stream, which never ends.
     `near`: a coroutine function of the visit that answers instead where the database is a file.
     """
 
@@ -37,6 +38,7 @@ class Route(Record):
     public: bool = False
     tends: bool = False
     quick: bool = False
+    once: bool = False
     near: Callable[..., Any] | None = None
 
     @property

@@ -8,11 +8,12 @@ import msgspec
 
 from rota import wire
 from rota.core.access import ADMIN, ENQUEUE, READ, WORK
+from rota.core.ids import job_id
 from rota.core.schedule import NewSchedule
 from rota.http import asked, carried, derived, replies, shapes
 from rota.http.jobs import job_document
-from rota.http.own import own
 from rota.http.route import Route
+from rota.store import owners
 from rota.store.remote.carried import heard
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def remove(store: Store, visit: Visit) -> Document:
 
 
 def declare(store: Store, visit: Visit) -> Document:
-    id = own(store, visit).id
+    id = job_id(visit.path["id"])
+    owners.orchestrator(store, id)
     told = [heard(NewSchedule, msgspec.to_builtins(each)) for each in visit.body.schedules]
     store.schedules.declare(told)
     return {"id": id}

@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -23,7 +24,7 @@ from rota.http.guard import LOOPBACK
 from rota.http.local import address_file, local_token
 from rota.http.pipe import Pipe
 from rota.http.port import holder
-from rota.http.protocol import protocol
+from rota.http.protocol import HANDSHAKE_WITHIN, LARGEST_INCOMPLETE, Careful
 from rota.settings import load
 from rota.store.open import open_store
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE, GRACE = 15, 3
 MOST_AT_ONCE, BACKLOG = 4000, 1024
+SWITCH_EVERY = 0.0005
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # and where this machine finds it  # noqa: S104 - refused without a token
 
 
@@ -132,10 +134,12 @@ def _run(api: Api, settings: Settings, listening: socket.socket, frame_fd: int |
             raise Refused(f"{file} cannot be read: http_cert and http_key name a certificate and its key")
     config = uvicorn.Config(
         api,
-        http=protocol(),
+        http=Careful,
+        h11_max_incomplete_event_size=LARGEST_INCOMPLETE,
         ws="none",
         lifespan="on",
         log_config=None,
+        log_level="error",  # a warning per malformed request would let anybody fill the disk
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -146,6 +150,8 @@ def _run(api: Api, settings: Settings, listening: socket.socket, frame_fd: int |
         ssl_keyfile=settings.http_key,
     )
     _keep_memory_together()
+    # The loop lets go of the interpreter with every system call: threads that compute give it back soon.
+    sys.setswitchinterval(SWITCH_EVERY)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         server = _Server(config, api)
         if frame_fd is not None:
@@ -175,6 +181,9 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: Any = None) -> None:
+        if self.config.ssl is not None:  # uvicorn has no setting for this, and asyncio waits for a minute
+            loop: Any = asyncio.get_running_loop()
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HANDSHAKE_WITHIN)
         await super().startup(sockets)
         if self.pipe is not None:
             self.pipe.begin()

@@ -19,7 +19,7 @@ class Answer(Struct):
 class JobDetails(Answer):
     """What the store knows of a job beyond its document; claim and holder are those of its last claim."""
 
-    blocked_on: Literal["dependency", "limit"] | None
+    blocked_on: Literal["dependency", "limit", "kind"] | None
     key: str | None
     limit_key: str | None
     timeout: float | None
@@ -204,7 +204,7 @@ class Orchestrator(Answer):
     """An orchestrator that is not gone."""
 
     id: int
-    status: Literal["starting", "running", "stopping", "stopped", "late"]
+    status: Literal["starting", "running", "stopping", "stopped", "late", "killed"]
     crew: str
     hostname: str
     host_id: str

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from rota.core.times import SECOND
 from rota.http.adding import Adding
-from rota.http.auth import Sessions
+from rota.http.auth import Proxies, Sessions
 from rota.http.bells import Bell
 from rota.http.feed import Hub
 from rota.http.metrics import Own
 from rota.http.stores import Stores
+from rota.http.waiting import Waiting
 from rota.store.open import POSTGRES
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ class Site:
         self.adding = Adding(self.writers)
         self._feeder = Stores(url, settings, 1, "feed")
         self.sessions = Sessions(key)
+        self.proxies = Proxies(settings.http_proxies)
         self.work = Bell(self.readers, events=False)
+        self.waiting = Waiting()
+        self.proofs: dict[str, asyncio.Future[None]] = {}
         self.own = Own()
         self.hub = Hub(self._feeder, settings.poll_interval / SECOND, self.own)
         self._noted: dict[str, float] = {}

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def list_slots(store: Store, visit: Visit) -> list[Document]:
     hosts, now, details = store.orchestrators.hosts(), store.now(), visit.query.details
     return [
-        {**wire.slot(slot, now, hosts), **({"details": told(slot)} if details else {})} for slot in store.slots.all()
+        {**wire.slot(slot, now, hosts, store.settings.restarts), **({"details": told(slot)} if details else {})}
+        for slot in store.slots.all()
     ]
 
 
@@ -39,7 +40,7 @@ def reset(store: Store, visit: Visit) -> Document:
 def _find(store: Store, name: str) -> Document:
     for slot in store.slots.all():
         if slot.name == name:
-            return wire.slot(slot, store.now(), store.orchestrators.hosts())
+            return wire.slot(slot, store.now(), store.orchestrators.hosts(), store.settings.restarts)
     raise NotFound(f"there is no slot {name}: `rota orchestrator status` shows those that are")
 
 

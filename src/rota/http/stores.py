@@ -55,7 +55,7 @@ class Stores:
         return function(store)
 
     def _store(self) -> Store:
-        """This thread's."""
+        """This thread's, in nobody's name yet."""
         store: Store | None = getattr(self._own, "store", None)
         if store is None:
             from rota.store.open import open_store
@@ -65,6 +65,7 @@ class Stores:
             except NotFound as problem:  # not that what was asked for is not there: nothing is
                 raise StoreError(str(problem)) from problem
             self._opened.append(store)
+        store.access = None
         return store
 
     def close(self) -> None:

@@ -23,9 +23,9 @@ class Me(Answer):
 
 
 class Notice(Answer):
-    """Something that needs attention; a run is named by its job."""
+    """Something that needs attention; a run is named by its job, and failures by their queue."""
 
-    noun: Literal["host", "slot", "queue", "schedule", "job", "run"]
+    noun: Literal["host", "slot", "queue", "failures", "schedule", "job", "run"]
     which: str
     text: str
     since: Moment | None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
+from starlette.responses import Response
 
 from rota.core.errors import BadInput
-from rota.http.auth import authorise, is_local, refuse_strangers
+from rota.http.auth import authorise
+from rota.http.dump import dump
 from rota.http.guard import LARGEST_BODY, read_body, refuse_deep
+from rota.http.route import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,12 +62,16 @@ class Visit:
         return answer
 
     async def ask(self, function: Callable[[Store], Found]) -> Found:
-        """What a function of the store answers, in the name of whoever asks."""
-        return await self._threads.ask(function, self.actor)
+        """What a function of the store answers, in the name of whoever asks, who proves it again each time.
+
+        A request may have waited since it last asked, and its token may have been revoked meanwhile.
+        """
+        return await self._threads.ask(partial(self._as_proved_caller, function))
 
     async def look(self, function: Callable[[Store], Found]) -> Found:
         """The same for what only looks, and mostly for a moment."""
-        return await (self.site.readers.glance(function) if self.site.is_near else self._threads.ask(function))
+        asked = partial(self._as_caller, function)
+        return await (self.site.readers.glance(asked) if self.site.is_near else self._threads.ask(asked))
 
     async def prove(self) -> None:
         """Refuse whoever may not ask this any more."""
@@ -75,10 +82,6 @@ class Visit:
         """Who the event log says it was."""
         return "http" if self.token is None else f"{self.token.name}@http"
 
-    def speak_for(self, store: Store, worker: str | None) -> None:
-        """Refuse to act for a worker that another token registered."""
-        refuse_strangers(store, self.token, worker)
-
     @property
     def _threads(self) -> Stores:
         return self.site.readers if self.route.method == "GET" else self.site.writers
@@ -86,7 +89,7 @@ class Visit:
     @property
     def _is_open(self) -> bool:
         """Whether nobody need say who they are; the store may be away then."""
-        return self.route.public or (self.route.scope is None and is_local(self.request))
+        return self.route.public or (self.route.scope is None and self.site.proxies.is_local(self.request))
 
     def _authorise(self, store: Store) -> None:
         if not self._is_open:
@@ -111,8 +114,18 @@ class Visit:
 
     def _run(self, store: Store) -> Any:
         self._prepare(store)
-        store.actor = self.actor
-        return self.route.run(store, self)
+        answer = self._as_caller(lambda store: self.route.run(store, self), store)
+        # Encoded here and not in the event loop, which a long list would hold up.
+        return answer if isinstance(answer, Response) else Response(dump(answer), media_type=JSON)
+
+    def _as_proved_caller(self, function: Callable[[Store], Found], store: Store) -> Found:
+        self._authorise(store)
+        return self._as_caller(function, store)
+
+    def _as_caller(self, function: Callable[[Store], Found], store: Store) -> Found:
+        """Changes are told as the caller's, and the store decides by its token what it may touch."""
+        store.actor, store.access = self.actor, self.token
+        return function(store)
 
 
 def read_query(route: Route, request: Request) -> Any:

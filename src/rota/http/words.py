@@ -27,6 +27,7 @@ JobStatus = Literal["blocked", "scheduled", "ready", "active", "done", "failed",
 Scope = Literal["read", "enqueue", "work", "admin"]
 Fence = Literal["tell", "end"]
 Until = Literal["done", "final"]
+Unique = Literal["waiting", "active"]
 Missed = Literal["skip", "once", "all"]
 # Something to see, in the words that every language's patterns know: what is white to one is not to another.
 VISIBLE = r"[^\s\x1c-\x1f\x85\ufeff]"

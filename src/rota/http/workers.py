@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 def register(store: Store, visit: Visit) -> Document:
     every = None if visit.body.every is None else round(visit.body.every * SECOND)
-    access = visit.token.id if visit.token else None
     told = visit.body
-    worker = store.workers.register(told.name, every, told.pid, told.queue, access, told.hostname or "")
+    worker = store.workers.register(told.name, every, told.pid, told.queue, told.hostname or "")
     return _document(visit, worker, worker.status)
 
 
@@ -51,14 +50,12 @@ def certificate(store: Store, visit: Visit) -> Document:
 
 def heartbeat(store: Store, visit: Visit) -> Document:
     id = visit.path["id"]
-    visit.speak_for(store, id if store.workers.is_known(id) else None)
     metrics = _told(visit.body)
     return {"id": id, "advice": store.workers.heartbeat(id, metrics)}
 
 
 def deregister(store: Store, visit: Visit) -> Document:
     id = visit.path["id"]
-    visit.speak_for(store, id if store.workers.is_known(id) else None)
     return {"id": id, "released": store.workers.deregister(id)}
 
 

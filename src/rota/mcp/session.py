@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rota.core.claim import Claim, Outcome
+    from rota.core.job import Job
     from rota.core.times import Duration, Instant
     from rota.store.store import Store
 
@@ -65,6 +66,17 @@ class Session:
         """The queue that it works for; None for all."""
         return self._wanted.queue
 
+    def bound(self, queue: str | None) -> str | None:
+        """The queue that is meant, or that this session is bound to."""
+        if self.queue is not None and queue not in (None, self.queue):
+            raise Refused(f"this session works for queue {self.queue} alone (`rota mcp --queue`), not for {queue}")
+        return self.queue or queue
+
+    def refuse_elsewhere(self, job: Job) -> Job:
+        """The job, if it is of the queue that this session is bound to."""
+        self.bound(job.queue)
+        return job
+
     @property
     def _lease(self) -> Duration:
         return self._wanted.lease or self._store.settings.lease
@@ -85,10 +97,11 @@ class Session:
             if len(mine) >= self._wanted.most:
                 held = ", ".join(map(str, mine))
                 raise Refused(f"you hold job {held}: finish, fail or release it before you claim another")
-            claims, queue = self._store.claims, queue or self._wanted.queue
+            claims, queue = self._store.claims, self.bound(queue)
             if job_id is None:
                 claim = claims.take(self.worker_id, queue, self._wanted.lease)
             else:
+                self.refuse_elsewhere(self._store.jobs.get(job_id))
                 claim = claims.claim(job_id, self.worker_id, self._wanted.lease)
             self._held[claim.job_id] = Held(claim, self._renew_at(self._store, claim))
             return claim

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -49,7 +49,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
     def ready(queue: Queue = None, limit: Annotated[int, Field(ge=1, le=100)] = 10) -> Document:
         """List the jobs that can be claimed now, best first."""
         with session.store() as store:
-            return {"jobs": [wire.job(job) for job in store.jobs.ready(queue or session.queue, limit)]}
+            return {"jobs": [wire.job(job) for job in store.jobs.ready(session.bound(queue), limit)]}
 
     def claim(
         job_id: Annotated[int | None, Field(description="this job; without it the best there is")] = None,
@@ -120,17 +120,23 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
         key: Annotated[
             str | None, Field(description="at most one job per queue has this key: say it to add once")
         ] = None,
+        unique: Annotated[
+            Literal["waiting", "active"] | None,
+            Field(description="with key: only while the job that has it is waiting, or also active; then add another"),
+        ] = None,
         max_attempts: Annotated[int | None, Field(ge=1)] = None,
     ) -> Document:
         """Add a job. With `after` it waits for others. A key that is there already answers with the job that has it."""
-        where = queue or session.queue or DEFAULT
-        new = NewJob(title, where, kind, payload, priority, after or (), parent, key=key, max_attempts=max_attempts)
+        where = session.bound(queue) or DEFAULT
+        seldom = {"key": key, "unique": unique, "max_attempts": max_attempts}
+        new = NewJob(title, where, kind, payload, priority, after or (), parent).but(**seldom)
         with session.store() as store:
             return {"job": wire.job(store.jobs.add(new))}
 
     def why(job_id: JobId) -> Document:
         """Say in one sentence why a job is not running, or who runs it."""
         with session.store() as store:
+            session.refuse_elsewhere(store.jobs.get(job_id))
             return {"job_id": job_id, "why": store.jobs.why(job_id)}
 
     return [ready, claim, show, renew, progress, finish, fail, release, add, why]
@@ -139,11 +145,10 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
 def _whole(session: Session, job_id: int) -> Document:
     """A job with what earlier attempts found."""
     with session.store() as store:
-        job = store.jobs.get(job_id)
+        job = session.refuse_elsewhere(store.jobs.get(job_id))
         runs = [wire.run(run) for run in store.claims.runs(job_id)]
-    checkpoint = None if job.checkpoint_json is None else json.loads(job.checkpoint_json)
     previous = [{name: run[name] for name in _RUN} for run in runs]
-    return {**wire.job(job), "checkpoint": checkpoint, "previous_runs": previous}
+    return {**wire.job(job), "checkpoint": wire.json_text(job.checkpoint_json), "previous_runs": previous}
 
 
 def _taught(tool: Callable[..., Document]) -> Callable[..., Document]:

@@ -113,7 +113,11 @@ export function Jobs({ query }: { query: URLSearchParams }): JSX.Element {
         </Shown>
         <footer class="pager">
           {before ? <a href={to("jobs", null, asked)}>Newest</a> : <span class="quiet">The newest first</span>}
-          {older ? <a href={to("jobs", null, { ...asked, before: older })}>{asked.search ? "Search older ones" : "Older"}</a> : <span class="quiet">No older ones</span>}
+          {older ? (
+            <a href={to("jobs", null, { ...asked, before: older })}>{asked.search ? "Search older ones" : "Older"}</a>
+          ) : (
+            <span class="quiet">{look.data !== null ? "No older ones" : asked.search && look.problem === null ? "Searching…" : ""}</span>
+          )}
         </footer>
       </section>
     </Page>

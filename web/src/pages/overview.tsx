@@ -4,13 +4,13 @@ import { Chart, type Line } from "../charts.tsx";
 import { CrewGrid, inOrder } from "../crew.tsx";
 import { pauseDeed, resumeDeed } from "../deeds.ts";
 import { count, duration, rate, timeLeft } from "../format.ts";
-import { useFeed, useLook } from "../hooks.ts";
+import { useFeed, useLook, type Looked } from "../hooks.ts";
 import { to } from "../route.ts";
 import { agos, begun, bridged, last, perSecond } from "../series.ts";
 import type { Death, Notice, Pace, Queue, Series } from "../types.ts";
 import { Ago, Do, Empty, JobLink, Page, Panel, Shape, Shown, State, Table, useMay } from "../ui.tsx";
 
-const NOUN_STATE: Record<Notice["noun"], string> = { host: "unreachable", slot: "failed", queue: "paused", schedule: "failed", job: "failed", run: "late" };
+const NOUN_STATE: Record<Notice["noun"], string> = { host: "unreachable", slot: "failed", queue: "paused", failures: "failed", schedule: "failed", job: "failed", run: "late" };
 
 const ABOUT: Record<string, string> = { p50: "half of them took no longer", p95: "95 of 100 took no longer", finished: "ended well", failed: "attempts that failed, died or lapsed" };
 
@@ -22,6 +22,8 @@ function placeOf(notice: Notice): string {
       return to("workers", notice.which);
     case "queue":
       return to("queues", notice.which);
+    case "failures":
+      return to("jobs", null, { status: "failed", queue: notice.which });
     case "schedule":
       return to("schedules");
     case "job":
@@ -120,17 +122,17 @@ function Charts({ pace: whole, theme }: { pace: Pace; theme: string }): JSX.Elem
   );
 }
 
-function Tile({ label, value, title }: { label: string; value: string; title?: string }): JSX.Element {
+function Tile({ label, value, title, href }: { label: string; value: string; title?: string; href?: string }): JSX.Element {
   return (
     <div class="tile" title={title}>
       <b class="number">{value}</b>
-      <span>{label}</span>
+      {href ? <a href={href}>{label}</a> : <span>{label}</span>}
     </div>
   );
 }
 
-function Tiles({ pace }: { pace: Pace | null }): JSX.Element {
-  const { all, workers } = useFeed();
+function Tiles({ pace, found }: { pace: Pace | null; found: Queue[] | null }): JSX.Element {
+  const { all, workers, isWhole } = useFeed();
   const crew = [...workers.values()];
   const busy = crew.filter((worker) => worker.current_job !== null).length;
   const together = Object.values(pace?.rates ?? {}).reduce((sum, each) => sum + each, 0);
@@ -138,16 +140,16 @@ function Tiles({ pace }: { pace: Pace | null }): JSX.Element {
     <div class="tiles">
       <Tile label="waiting" value={all ? count(all.pending) : "–"} />
       <Tile label="running" value={all ? count(all.running) : "–"} />
+      <Tile label="failed" value={found ? count(found.reduce((sum, queue) => sum + queue.counts.failed, 0)) : "–"} title="until they are tried again or pruned" href={to("jobs", null, { status: "failed" })} />
       <Tile label="finished lately" value={rate(together)} title="over the last 10 seconds" />
-      <Tile label="workers busy" value={`${count(busy)} of ${count(crew.length)}`} />
+      <Tile label="workers busy" value={isWhole ? `${count(busy)} of ${count(crew.length)}` : "–"} />
       <Tile label="all worked off in" value={all ? timeLeft(all, together) : "–"} title="at the pace of late, or at the usual time per job" />
     </div>
   );
 }
 
-function QueueTable({ pace }: { pace: Pace | null }): JSX.Element {
+function QueueTable({ pace, look }: { pace: Pace | null; look: Looked<Queue[]> }): JSX.Element {
   const { queues } = useFeed();
-  const look = useLook<Queue[]>("queues", ["queue"], 1000);
   return (
     <Panel title="Queues" side={<a href={to("queues")}>All about queues</a>}>
       <Shown look={look}>
@@ -212,8 +214,9 @@ export function Deaths({ deaths }: { deaths: Death[] }): JSX.Element {
 }
 
 export function Overview({ theme }: { theme: string }): JSX.Element {
-  const { workers, changes } = useFeed();
+  const { workers, changes, isWhole } = useFeed();
   const pace = useLook<Pace>("pace", ["queue"], 2000, 10_000);
+  const queues = useLook<Queue[]>("queues", ["queue"], 1000);
   const deaths = useLook<Death[]>("deaths?limit=8", ["worker"], 1500);
   const crew = useMemo(() => inOrder(workers.values()), [changes.worker]);
   const may = useMay();
@@ -229,13 +232,15 @@ export function Overview({ theme }: { theme: string }): JSX.Element {
         ) : null
       }
     >
-      <Tiles pace={pace.data} />
+      <Tiles pace={pace.data} found={queues.data} />
       <Attention />
       <Shown look={pace}>{(data) => <Charts pace={data} theme={theme} />}</Shown>
-      <QueueTable pace={pace.data} />
+      <QueueTable pace={pace.data} look={queues} />
       <>
-        <Panel title="Crew" side={<span class="number">{count(crew.length)}</span>}>
-          {crew.length === 0 ? (
+        <Panel title="Crew" side={<span class="number">{isWhole ? count(crew.length) : "–"}</span>}>
+          {!isWhole && crew.length === 0 ? (
+            <div class="waiting" aria-busy="true" />
+          ) : crew.length === 0 ? (
             <Empty title="No workers.">
               <code>rota orchestrator start</code> starts some; any program may register.
             </Empty>

@@ -15,7 +15,7 @@ function tally(workers: WorkerState[]): [string, number][] {
 }
 
 export function Workers({ query }: { query: URLSearchParams }): JSX.Element {
-  const { workers, changes } = useFeed();
+  const { workers, changes, isWhole } = useFeed();
   const [queue, status] = [query.get("queue"), query.get("status")];
   const deaths = useLook<Death[]>("deaths?limit=50", ["worker"], 1500);
   const every = useMemo(() => inOrder(workers.values()), [changes.worker]);
@@ -48,8 +48,10 @@ export function Workers({ query }: { query: URLSearchParams }): JSX.Element {
           ))}
         </ul>
       </form>
-      <Panel title="Slots" side={<span class="number">{`${count(shown.length)} of ${count(every.length)}`}</span>}>
-        {shown.length === 0 ? (
+      <Panel title="Slots" side={<span class="number">{isWhole ? `${count(shown.length)} of ${count(every.length)}` : "–"}</span>}>
+        {!isWhole && shown.length === 0 ? (
+          <div class="waiting" aria-busy="true" />
+        ) : shown.length === 0 ? (
           <Empty title={every.length === 0 ? "No workers." : "None is like that."}>
             {every.length === 0 ? (
               <>

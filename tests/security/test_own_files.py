@@ -1,0 +1,137 @@
+"""In a folder that others may write, what they put in the place of a file of rota's is neither used nor written."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core.errors import StoreError
+from rota.http.local import address_file, local_address, local_token
+from rota.orchestrator.daemon import start_daemon
+from rota.orchestrator.exclusive import Exclusive, holder, is_holder
+from rota.orchestrator.run import Start
+from rota.settings import Settings
+from rota.store.open import open_store
+from rota.store.sqlite.create import create
+from rota.store.sqlite.lock import blocker
+from tests.support.work import add
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NOBODY = pwd.getpwnam("nobody").pw_uid
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A database that nobody has used yet."""
+    create(str(tmp_path / "rota.db"), str(tmp_path), None)
+    os.unlink(tmp_path / "rota.db.lock")
+    return tmp_path / "rota.db"
+
+
+def link(place: Path, target: Path) -> None:
+    place.symlink_to(target)
+
+
+def hard_link(place: Path, target: Path) -> None:
+    os.link(target, place)
+
+
+def pipe(place: Path, _: Path) -> None:
+    os.mkfifo(place)
+
+
+def foreign(place: Path, _: Path) -> None:
+    assert os.getuid() == 0, "another user can be tried only by root: run the tests as root, in a container for example"
+    place.write_text("1 2\n")
+    os.chown(place, NOBODY, NOBODY)
+
+
+PLANTS = [link, hard_link, pipe, foreign]
+
+
+def use(path: Path, suffix: str) -> None:
+    """What opens this file."""
+    with open_store(str(path), Settings()) as store:
+        match suffix:
+            case "lock":
+                add(store)
+            case "orchestrator":
+                Exclusive(f"{path}.orchestrator").take()
+            case "token":
+                local_token(store)
+            case "http":
+                local_address(str(path))
+            case _:
+                store.database.listen(events=suffix == "events", behind_lock=suffix == "knock")
+
+
+@pytest.mark.parametrize("suffix", ["lock", "bell", "events", "knock", "orchestrator", "token", "http"])
+@pytest.mark.parametrize("plant", PLANTS)
+def test_what_is_planted_in_the_place_of_a_file_is_refused(
+    path: Path, plant: Callable[[Path, Path], None], suffix: str
+) -> None:
+    victim = path.parent / "victim"
+    victim.write_text("untouched")
+    plant(path.parent / f"rota.db.{suffix}", victim)
+    with pytest.raises(StoreError, match=f"rota.db.{suffix} is not a file of rota's but a link, a pipe or another"):
+        use(path, suffix)
+    assert victim.read_text() == "untouched"
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_notification_file_that_was_planted_is_not_written_and_no_change_waits_for_it(
+    path: Path, plant: Callable[[Path, Path], None]
+) -> None:
+    victim = path.parent / "victim"
+    victim.write_text("untouched")
+    for suffix in ("bell", "events", "knock"):
+        plant(path.parent / f"rota.db.{suffix}", victim)
+    with open_store(str(path), Settings()) as store:
+        add(store)
+    assert victim.read_text() == "untouched"
+
+
+def test_a_planted_file_names_no_process_that_would_be_signalled(path: Path) -> None:
+    for suffix in ("orchestrator", "lock"):
+        foreign(path.parent / f"rota.db.{suffix}", path)
+    with pytest.raises(StoreError, match="another user's"):
+        holder(f"{path}.orchestrator")
+    with pytest.raises(StoreError, match="another user's"):
+        is_holder(f"{path}.orchestrator", 1)
+    assert blocker(str(path)) is None
+
+
+def test_files_of_the_databases_owner_are_trusted(path: Path) -> None:
+    os.chown(path, NOBODY, NOBODY)
+    foreign(path.parent / "rota.db.lock", path)
+    with open_store(str(path), Settings()) as store:
+        add(store)
+
+
+def test_a_secret_is_never_written_into_a_file_that_was_there(path: Path) -> None:
+    aside = path.parent / f"rota.db.http.new-{os.getpid()}"
+    foreign(aside, path)
+    with address_file(str(path), "http://127.0.0.1:1"):
+        assert (path.parent / "rota.db.http").stat().st_uid == os.getuid()
+    assert aside.read_text() == "1 2\n"
+
+
+def test_a_database_is_not_made_in_a_file_that_was_put_in_its_place_aside(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    (tmp_path / f"rota.db.new-{os.getpid()}").symlink_to(victim)
+    create(str(tmp_path / "rota.db"), str(tmp_path), None)
+    assert not victim.exists() and (tmp_path / "rota.db").stat().st_size > 0
+
+
+def test_a_daemon_writes_its_log_through_no_link_unless_it_was_named(path: Path) -> None:
+    victim = path.parent / "victim"
+    (path.parent / "orchestrator.log").symlink_to(victim)
+    with pytest.raises(StoreError, match=r"orchestrator\.log is not a file of rota's"):
+        start_daemon(Settings(db=str(path)), Start("shop:app", {"tag": 1}), str(path.parent / "orchestrator.log"))
+    assert not victim.exists()

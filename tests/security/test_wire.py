@@ -1,0 +1,134 @@
+"""Attacks in raw bytes before authentication: endless headers, two lengths, a TLS handshake that stalls."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.http.guard import LARGEST_HEADERS, MOST_HEADERS
+from tests.http.conftest import certificate, server, shared
+from tests.http.servers import Server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["certificate", "server", "shared"]
+MEGABYTE = 1024 * 1024
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+POST = b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def connect(server: Server) -> socket.socket:
+    host, port = server.url.partition("://")[2].split(":")
+    return socket.create_connection((host, int(port)), 30)
+
+
+def answer(peer: socket.socket) -> bytes:
+    """Everything that comes until the server closes the connection."""
+    told = b""
+    try:
+        while piece := peer.recv(65536):
+            told += piece
+    except ConnectionResetError:
+        pass
+    return told
+
+
+def sent_before_it_closed(server: Server, head: bytes, piece: bytes, most: int) -> int:
+    """How much of an endless request the server takes before it closes the connection."""
+    sent = 0
+    with connect(server) as peer:
+        try:
+            peer.sendall(head)
+            while sent < most:
+                peer.sendall(piece)
+                sent += len(piece)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    return sent
+
+
+def memory(server: Server) -> int:
+    """The most that the server's process has ever had resident, in bytes."""
+    assert server.process is not None
+    with open(f"/proc/{server.process.pid}/status") as status:
+        (line,) = [line for line in status if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024
+
+
+ENDLESS = {
+    "many headers": (HEAD, b"".join(b"x-%d: y\r\n" % n for n in range(10_000))),
+    "one long header": (HEAD + b"x: ", b"y" * 100_000),
+    "a long path": (b"GET /", b"y" * 100_000),
+    "folded lines": (HEAD + b"x: y\r\n", b" y\r\n" * 20_000),
+    "a chunk's extension": (POST + b"Transfer-Encoding: chunked\r\n\r\n1;", b"y" * 100_000),
+    "trailers": (POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"x: y\r\n" * 20_000),
+}
+
+
+@pytest.mark.parametrize("attack", ENDLESS)
+def test_a_request_head_without_end_is_cut_off_before_it_takes_memory(shared: Server, attack: str) -> None:
+    before = memory(shared)
+    assert sent_before_it_closed(shared, *ENDLESS[attack], most=64 * MEGABYTE) < 32 * MEGABYTE
+    assert memory(shared) - before < 16 * MEGABYTE
+    assert shared.client().get("/healthz") == {"status": "ok"}
+
+
+def test_headers_that_arrive_whole_are_bounded_in_bytes_and_number(shared: Server) -> None:
+    def status(more: bytes) -> bytes:
+        with connect(shared) as peer:
+            peer.sendall(HEAD + b"Connection: close\r\n" + more + b"\r\n")
+            return answer(peer)[9:12]
+
+    assert status(b"".join(b"x-%d: y\r\n" % n for n in range(MOST_HEADERS - 2))) == b"200"
+    assert status(b"".join(b"x-%d: y\r\n" % n for n in range(MOST_HEADERS - 1))) == b"431"
+    assert status(b"x: " + b"y" * (LARGEST_HEADERS - 200) + b"\r\n") == b"200"
+    assert status(b"x: " + b"y" * LARGEST_HEADERS + b"\r\n") in (b"431", b"400")
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+        b"Content-Length: 4\r\nContent-Length: 5\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Content-Length: +4\r\n",
+        b"Content-Length : 4\r\n",
+    ],
+)
+def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(shared: Server, lengths: bytes) -> None:
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with connect(shared) as peer:
+        peer.sendall(POST + lengths + b"\r\n0\r\n\r\n" + hidden)
+        told = answer(peer)
+    assert told.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501")) and told.count(b"HTTP/1.1") == 1, told
+
+
+def test_malformed_requests_leave_nothing_in_the_log(server: Server) -> None:
+    before = server.log.read_bytes()
+    for request in (
+        b"GET\r\n\r\n",
+        HEAD + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\nrubbish\r\n\r\n",
+        b"\0\r\n\r\n",
+    ):
+        with connect(server) as peer:
+            peer.sendall(request)
+            peer.shutdown(socket.SHUT_WR)
+            answer(peer)
+    assert server.log.read_bytes() == before
+
+
+def test_a_tls_handshake_that_stalls_is_cut_off(tmp_path: Path, certificate: tuple[str, str]) -> None:
+    change = "from rota.http import protocol; protocol.HANDSHAKE_WITHIN = 0.5"
+    server = Server(tmp_path, change=change, ROTA_HTTP_CERT=certificate[0], ROTA_HTTP_KEY=certificate[1])
+    try:
+        with connect(server) as peer:
+            peer.sendall(b"\x16\x03\x01\x02\x00\x01")
+            assert answer(peer) == b"", "the server closes it, well before this side's own 30 seconds"
+        assert server.client().get("/healthz") == {"status": "ok"}
+    finally:
+        server.end()
