@@ -27,7 +27,8 @@ programs, and every server tells its own at `/api/v1/openapi.json`.
 Answers are the documents that the command line prints with `--json`; [their shapes](json.md) are one contract.
 Durations are seconds. A request with a body is JSON, at most 1 MiB and 64 levels deep, with `Content-Type:
 application/json`; an unknown field or parameter is refused. A list of jobs that fills its `limit` has a `Link` to the
-next page."""
+next page. So has a search among jobs, or the log of some topics, that stopped before the end: it may have found
+nothing yet."""
 
 OF_SCOPES = {
     "read": "look at everything but tokens, and follow events",

@@ -15,7 +15,10 @@ UNFILLED = ("batch", "schedule")
 INTRODUCTION = f"""\
 # Schema
 
-The database is yours to read: any SQLite tool can, while workers run. Write to it only through rota, which keeps the
+The database is yours to read: any SQLite tool can, while workers run. In a process that also uses rota, read it through
+`apsw`, not through Python's `sqlite3`: that is a second SQLite library, which ends the locks of the first when it
+closes the file. rota loses nothing by that, but such a reader may see a mixture of two moments
+([durability](../explanation/durability.md#beside-other-programs)). Write only through rota, which keeps the
 counters, the event log and the checks across tables true. Instants are microseconds since 1970 UTC on the store's
 clock, durations are microseconds, JSON is text. Columns of `job` that nothing fills yet
 ({", ".join(map(code, UNFILLED))}) stand ready, so that later versions need not rewrite rows; `trace` is the W3C trace
@@ -32,7 +35,7 @@ MEANINGS = {
     "event": "the log: one row per transaction, telling all it changed",
     "job": "the jobs, each with the columns of its last claim",
     "meter": "what the metrics have counted, by queue and bucket",
-    "meter_mark": "up to which run and which death they have counted",
+    "meter_mark": "up to which death they have counted",
     "migration": "which migrations were applied, and the oldest code that may work beside each",
     "number": "counters that only grow: job ids, tokens, wishes, orchestrators; and one cursor",
     "orchestrator": "orchestrators: their lease, the running number of their exchanges, the wish they last answered",

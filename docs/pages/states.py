@@ -20,12 +20,14 @@ Each kind of thing has one table of moves in the code. The diagrams below are dr
 checks are made from the states, and a move that is not in its table is an error that stops the transaction."""
 
 JOB = {
-    job.BLOCKED: "waits for another job (`dependency`) or for room under its key's limit (`limit`)",
+    job.BLOCKED: "waits for another job (`dependency`), for room under its key's limit (`limit`), or for a worker that"
+    " knows its kind (`kind`)",
     job.SCHEDULED: "its time has not come: added with `--at`, debounced or snoozed, or waiting before its next attempt",
     job.READY: "can be claimed now",
     job.ACTIVE: "claimed: a worker holds it, and its row carries the claim",
     job.DONE: "finished",
-    job.FAILED: "its attempts are used up, its failure was final, or it cost three workers (quarantined)",
+    job.FAILED: "its attempts are used up, its failure was final, it cost three workers (quarantined), or no worker"
+    " knew its kind in time",
     job.CANCELLED: "called off by a person",
 }
 CLAIM = {

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from rota.core.errors import Conflict as Conflict
     from rota.core.errors import Contended as Contended
     from rota.core.errors import Cycle as Cycle
+    from rota.core.errors import Denied as Denied
     from rota.core.errors import InDoubt as InDoubt
     from rota.core.errors import NotAllowed as NotAllowed
     from rota.core.errors import NotFound as NotFound
     from rota.core.errors import NothingReady as NothingReady
     from rota.core.errors import QueueFull as QueueFull
     from rota.core.errors import Refused as Refused
+    from rota.core.errors import Replaced as Replaced
     from rota.core.errors import RotaError as RotaError
     from rota.core.errors import SchemaMismatch as SchemaMismatch
     from rota.core.errors import Stale as Stale
@@ -61,12 +63,14 @@ _HOMES = {
         "Conflict",
         "Contended",
         "Cycle",
+        "Denied",
         "InDoubt",
         "NotAllowed",
         "NotFound",
         "NothingReady",
         "QueueFull",
         "Refused",
+        "Replaced",
         "RotaError",
         "SchemaMismatch",
         "Stale",

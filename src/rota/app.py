@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
@@ -46,6 +47,22 @@ S = TypeVar("S")
 _opening = threading.Lock()  # a database is made by one thread of a process at a time
 
 
+def _warn(text: str) -> None:
+    """Log what a person should know about the database, such as that a new one was made in this folder."""
+    import logging
+
+    logging.getLogger("rota").warning(text)
+
+
+def _open_anew() -> None:
+    """In a forked child: the thread that held the lock is not in this process."""
+    global _opening  # noqa: PLW0603
+    _opening = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_open_anew)
+
+
 class App:
     """One application: a registry of tasks and a database, which is made when first used.
 
@@ -85,7 +102,7 @@ class App:
         from rota.store.open import open_store  # a worker that only runs handlers never needs it
 
         with _opening:
-            return open_store(self._url, self.settings, make=True, clock=self._clock)
+            return open_store(self._url, self.settings, make=True, clock=self._clock, told=_warn)
 
     @property
     def jobs(self) -> Jobs:
@@ -114,17 +131,22 @@ class App:
         cron: str | None = None,
         timezone: str = UTC,
         missed: str = ONCE,
+        title: str | Callable[[dict[str, Any]], str] | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """Declare a handler: jobs of its kind, which is its name, run the decorated function or coroutine.
 
         With `cron` such a job is added whenever that says so, by the clock of `timezone`; `missed` says what becomes of
         times that nobody was there for: `once` is one run for all of them, `all` one for each, `skip` none.
+
+        `title` is what people see of a job: a text, or a function of its payload. Without one it shows the arguments,
+        so give one where these are secret.
         """
         template = NewJob("", queue, "", priority=priority, max_attempts=max_attempts, timeout=_limit(timeout))
 
         def declare(function: Callable[P, R]) -> Task[P, R]:
             kind = name or function.__name__
             task = self._declare(Task(self, function, template.but(title=kind, kind=kind)))
+            task.title = title
             if cron is not None:
                 self._schedule(task, cron, timezone, missed)
             return task
@@ -244,7 +266,7 @@ class App:
         commands = [kind for kind, task in self.tasks.items() if task.command is not None]
         coroutines = [kind for kind, task in self.tasks.items() if task.is_coroutine]
         told: dict[str, Any] = {
-            "tasks": sorted(kind for kind in self.tasks if not kind.startswith(KIND)),
+            "tasks": every or sorted(kind for kind in self.tasks if not kind.startswith(KIND)),
             "concurrency": self.concurrency(queue),
             "cancels": every or sorted(commands + coroutines),
             "whole": every or sorted(commands),
@@ -381,6 +403,7 @@ class Task(Generic[P, R]):
         named = [parameter for name, parameter in whole.parameters.items() if name != CONTEXT]
         self.signature = whole.replace(parameters=named)
         self.template = template
+        self.title: str | Callable[[dict[str, Any]], str] | None = None
         self.function = function
         self.__doc__ = function.__doc__
         self.__name__ = template.kind
@@ -397,6 +420,9 @@ class Task(Generic[P, R]):
         except TypeError as problem:
             raise BadInput(f"task {self.__name__} cannot be called so: {problem}") from None
         payload = _by_name(self.signature, bound)
+        if self.title is not None:
+            title = self.title if isinstance(self.title, str) else self.title(payload)
+            return self.template.but(title=title, payload=payload or None)
         shown = ", ".join(str(value) for value in payload.values())
         title = f"{self.__name__} {shown}"[:120] if shown else self.__name__
         return self.template.but(title=title, payload=payload or None)

@@ -43,6 +43,7 @@ class States:
         self.patterns = patterns
         self._told: dict[str, State] = {}
         self._facts: dict[tuple[str, str], Document] = {}
+        self._slots: list[Slot] = []
 
     def note(self, event: Event) -> None:
         """Remember what an event says of a worker or a queue: it is told along with its state."""
@@ -77,6 +78,8 @@ class States:
         return found
 
     def _look(self) -> Iterator[State]:
+        if self._wants("queue") or self._wants("worker") or self._wants("system"):
+            self._slots = self._store.slots.all()
         if self._wants("queue"):
             yield from self._wanted(self._queues())
         if self._wants("worker"):
@@ -98,6 +101,9 @@ class States:
 
     def _queues(self) -> Iterator[State]:
         counts, took, store = self._store.queues.counts(), self._store.meters.took(), self._store
+        for slot in self._slots:  # a pool may wait for the first job of its queue
+            if slot.wanted and slot.queue != HTTP:
+                counts.setdefault(slot.queue, dict.fromkeys(jobs.STATES, 0))
         serving = [worker.queue for worker in store.workers.list() if worker.queue != HTTP]
         for name, of_queue in counts.items():
             able = sum(queue in (None, name) for queue in serving)
@@ -116,7 +122,7 @@ class States:
                 is_open[worker.queue] = self._store.queues.is_open(worker.queue)
             return worker.shown(now, not is_open[worker.queue])
 
-        for slot in self._store.slots.all():
+        for slot in self._slots:
             worker = living.pop(slot.worker, None) if slot.worker else None
             if (slot.wanted and slot.queue != HTTP) or worker:
                 yield State(
@@ -138,7 +144,7 @@ class States:
         running = {(each.crew, each.host) for each in self._store.orchestrators.live()}
         places = [
             Place(slot.name, slot.queue, slot.status, (slot.crew, slot.host) in running, slot.history.failure_reason)
-            for slot in self._store.slots.all()
+            for slot in self._slots
             if slot.wanted
         ]
         status, errors = health(places)

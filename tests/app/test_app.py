@@ -304,3 +304,30 @@ def test_every_error_that_a_caller_can_meet_is_a_public_name() -> None:
         name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, errors.RotaError)
     }
     assert known - own == known & set(dir(rota))
+
+
+def test_a_database_that_an_app_had_to_make_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        app = App(settings=Settings())
+        assert app.jobs.list() == []
+        app.close()
+    assert [record.getMessage() for record in caplog.records] == [f"made a new database at {tmp_path}/.rota/rota.db"], (
+        "once, when it was made"
+    )
+
+
+def test_a_task_may_say_what_the_title_shows_of_its_arguments(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path}/jobs.db")
+
+    @app.task(title="Reset a password")
+    def reset(secret: str) -> None: ...
+
+    @app.task(title=lambda payload: f"Mail {payload['user']}")
+    def mail(user: str, secret: str) -> None: ...
+
+    assert reset.job("hunter2").title == "Reset a password"
+    assert mail.job("anna", "hunter2").title == "Mail anna"
+    assert mail.job("anna", "hunter2").payload == {"user": "anna", "secret": "hunter2"}

@@ -14,7 +14,7 @@ from rota.core.job import NewJob
 from rota.core.schedule import NewSchedule
 from rota.core.slot import HTTP
 from rota.core.source import Declared
-from rota.core.times import MINUTE
+from rota.core.times import HOUR, MINUTE
 from rota.feed import Feed
 from rota.store.crews import Process
 from rota.store.host import host_id
@@ -49,6 +49,16 @@ def test_a_state_that_did_not_change_is_not_told_again(store: Store) -> None:
     assert (topic, body["status"], body["verb"], body["name"]) == (f"worker:-:{worker}:status", "idle", "register", "w")
     store.workers.heartbeat(worker)
     assert told(feed) == []
+
+
+def test_the_topic_of_a_slot_shows_the_worker_that_fills_it(store: Store) -> None:
+    orchestrator = store.orchestrators.join()
+    (slot,) = store.slots.take("main", host_id(), {"tag": 1})
+    process = Process(store.new_worker_id(), 4711, 12345, slot.name)
+    worker = store.orchestrators.hire(orchestrator, slot.name, "tag", process)
+    (change,) = Feed(store, [f"{slot.name}:status"]).start()
+    shown = {name: change.body[name] for name in ("component", "id", "queue_type", "pid", "worker_id")}
+    assert shown == {"component": slot.name, "id": slot.n, "queue_type": "tag", "pid": 4711, "worker_id": worker}
 
 
 def test_what_changed_often_since_the_last_look_is_told_once_as_it_is_now(store: Store) -> None:
@@ -120,6 +130,15 @@ def test_every_move_of_a_job_is_told_in_order(store: Store) -> None:
         (first, "fail", "active", "failed"), (first, "retry", "failed", "ready"), (first, "claim", "ready", "active"),
         (first, "finish", "active", "done"), (second, "unblock", "blocked", "ready"),
     ]  # fmt: skip
+
+
+def test_the_last_change_has_the_id_at_which_the_feed_stands(store: Store) -> None:
+    feed, job = Feed(store, ["queue:jobs"]), add(store)
+    held = claim(store, job)
+    feed.moves()
+    for change in (lambda: store.claims.renew(held, HOUR), lambda: add_many(store, 2), lambda: store.jobs.cancel(job)):
+        change()
+        assert feed.moves()[-1].id == feed.position
 
 
 def test_a_move_tells_what_the_job_said_then_and_not_later(store: Store) -> None:

@@ -125,6 +125,7 @@ def test_a_debounced_job_runs_once_with_what_came_last(shop: Shop, tmp_path: Pat
     ("words", "message"),
     [
         ({"cron": "often"}, "not a cron expression"),
+        ({"cron": "1 */10 * * * * *"}, "or six with seconds before them"),
         ({"cron": "* * * * *", "timezone": "Mars"}, "not a time zone"),
         ({"cron": "* * * * *", "missed": "never"}, "one of skip, once, all"),
     ],

@@ -12,11 +12,12 @@ from psycopg.rows import dict_row
 
 from rota import App, Context
 from rota.core.claim import Done
-from rota.core.errors import BadInput, NotFound, QueueFull, StoreAway, StoreError
+from rota.core.errors import BadInput, NotFound, QueueFull, RotaError, SchemaMismatch, StoreAway, StoreError
 from rota.core.job import NewJob
 from rota.settings import Settings
 from rota.testing import work_off
 from tests.support.eventually import eventually
+from tests.support.inflight import in_flight
 from tests.support.stores import database_for_tests, rows, url_of
 from tests.support.work import Crew, add, claim
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Connection = psycopg.Connection[tuple[object, ...]]
+
+pytestmark = pytest.mark.postgres
 
 ORDER = "INSERT INTO customer_order DEFAULT VALUES"
 
@@ -83,6 +86,18 @@ def test_the_first_thing_in_a_transaction_may_be_the_job(app: App, mine: Connect
     assert job.get().status == "ready"
 
 
+def test_what_several_callers_added_is_still_counted_when_reconcile_brings_their_counts_together(
+    app: App, mine: Connection
+) -> None:
+    with psycopg.connect(database_for_tests()) as other:
+        for connection in (mine, other, other):
+            app.enqueue(NewJob("a", "tag"), connection=connection)
+            connection.commit()
+    app.store.reconcile()
+    assert app.store.queues.counts()["tag"]["ready"] == 3
+    counted(app)
+
+
 def test_a_connection_that_commits_by_itself_needs_a_transaction(app: App, mine: Connection) -> None:
     mine.autocommit = True
     with pytest.raises(BadInput, match=r"with connection\.transaction\(\)"):
@@ -105,8 +120,10 @@ def test_what_is_refused_leaves_the_transaction_and_its_settings_as_they_were(ap
     with pytest.raises(QueueFull):
         app.enqueue(NewJob("a", "tag"), connection=mine)
     kept = app.enqueue(NewJob("b", "other"), connection=mine)
-    shown = [mine.execute(f"SHOW {name}").fetchone() for name in ("search_path", "lock_timeout", "enable_seqscan")]
-    assert shown == [("pg_catalog, public",), ("7s",), ("on",)]
+    shown = [
+        mine.execute(f"SHOW {name}").fetchone() for name in ("search_path", "lock_timeout", "jit", "seq_page_cost")
+    ]
+    assert shown == [("pg_catalog, public",), ("7s",), ("on",), ("1",)]
     mine.commit()
     assert (orders(mine), kept.get().status) == (1, "ready")
 
@@ -123,6 +140,20 @@ def test_the_callers_rows_and_notices_stay_the_callers(app: App) -> None:
         mine.execute("DO $$ BEGIN RAISE NOTICE 'hello'; END $$")
         assert mine.execute("SELECT 1 AS one").fetchone() == {"one": 1}
     assert heard == ["hello"] and job.get().status == "ready"
+
+
+def test_a_unique_job_of_a_callers_transaction_keeps_no_crew_waiting(app: App, mine: Connection) -> None:
+    first = add(app.store, queue="tag", key="k")
+    claim = app.store.claims.claim(first)
+    assert app.enqueue(NewJob("a", "tag", key="k", unique="active"), connection=mine).id == first
+    app.store.claims.settle(claim, Done())
+    second = app.enqueue(NewJob("a", "tag", key="k", unique="active"), connection=mine)
+    mine.commit()
+    assert second.id != first and second.get().key == "k"
+    with pytest.raises(BadInput, match="unique='waiting' and a connection of yours"):
+        app.enqueue(NewJob("a", "tag", key="k", unique="waiting"), connection=mine)
+    with pytest.raises(BadInput, match="debounce and a connection of yours"):
+        app.enqueue(NewJob("a", "tag", key="k", debounce="5s"), connection=mine)
 
 
 def test_several_jobs_and_a_key_met_again(app: App, mine: Connection) -> None:
@@ -145,6 +176,16 @@ def test_jobs_of_one_transaction_may_wait_for_each_other_and_for_no_others(app: 
     assert second.get().status == "blocked"
     app.claims.settle(claim(app.store, first.id), Done())
     assert second.get().status == "ready"
+
+
+def test_a_caller_who_names_a_job_of_others_is_refused_without_waiting_for_it(app: App, mine: Connection) -> None:
+    job = add(app.store, queue="tag")
+    mine.execute("SET lock_timeout = '500ms'")
+    mine.commit()
+    with in_flight(app.store, lambda own: own.jobs.cancel(job)) as busy:
+        with pytest.raises(BadInput, match="not of this transaction"):
+            app.enqueue(NewJob("b", "tag", after=[job]), connection=mine)
+        assert not isinstance(busy.go_on(), RotaError)
 
 
 def test_a_job_over_its_keys_limit_waits_though_a_caller_added_it(app: App, mine: Connection) -> None:
@@ -296,6 +337,13 @@ def test_a_database_without_rota_is_named(app: App, tmp_path: Path) -> None:
     elsewhere = App(url_of("postgres", tmp_path / "elsewhere"), Settings())
     with psycopg.connect(database_for_tests()) as mine, pytest.raises(NotFound, match="has no database of rota"):
         elsewhere.enqueue(NewJob("a"), connection=mine)
+
+
+def test_a_database_with_an_older_schema_is_refused_and_nothing_is_added(app: App, mine: Connection) -> None:
+    rows(app.store, "DELETE FROM migration WHERE number = (SELECT max(number) FROM migration)")
+    with pytest.raises(SchemaMismatch, match="`rota migrate` brings it there"):
+        app.enqueue(NewJob("a", "tag"), connection=mine)
+    assert rows(app.store, "SELECT count(*) FROM job") == [(0,)]
 
 
 def test_a_link_that_breaks_undoes_both(app: App, mine: Connection) -> None:

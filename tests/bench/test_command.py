@@ -62,6 +62,7 @@ def test_it_leaves_nothing_and_never_opens_the_database_it_is_beside(tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["shop"]
 
 
+@pytest.mark.postgres
 def test_it_leaves_no_schema_on_a_server(tmp_path: Path) -> None:
     url = database_for_tests()
     before = schemas(url)
@@ -85,7 +86,7 @@ def test_stopped_in_the_midst_of_a_crew_it_leaves_no_process_and_no_folder(tmp_p
         process.send_signal(signal.SIGTERM)
         process.wait(60)
     assert process.returncode == 130
-    eventually(lambda: not processes_in(tmp_path), within=5)
+    eventually(lambda: not processes_in(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,6 +16,8 @@ from benchmarks.peers.table import OURS, PEERS, SQLITE, System
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.crew
+
 SMALL = Size(jobs=300, add_for=0.2, fill_for=0.2, drain_for=5.0, pickups=3, again_within=30.0)
 
 

@@ -19,6 +19,8 @@ from tests.support.shell import environment
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.crew
+
 STORMS = (storm(1), storm(2), storm(1, "postgres"))
 LOST: dict[str, Any] = {"lost": 1, "violations": [{"invariant": "I5", "text": "job 7 is still ready"}]}
 FOUND = [

@@ -9,6 +9,8 @@ from benchmarks.simulation import Costs, bend, costs_of, document, lost_in_noise
 from docs.pages.performance import page_of
 from tests.bench.runs import whole
 
+pytestmark = pytest.mark.crew
+
 COSTS = Costs(exchange=0.0008, job=0.00003, host=0.001, host_job=0.00003, sync=0.0003, wal_job=1000)
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.crew
+
 MEMORY, WORKER = "memory of the orchestrator", "memory of a worker"
 DESCRIPTORS, AT_WORK = "descriptors of the orchestrator", "descriptors of a worker of commands"
 CAPTURES, LOG, MEDIAN, WORST = "captures", "log written", "pickup, p50", "pickup, p99"

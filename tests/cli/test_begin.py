@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.crew
+
 
 class Running:
     """A `rota run` whose lines are read as they come."""
@@ -172,7 +174,7 @@ def test_a_setup_that_fails_ends_run_with_its_words(begun: Shell) -> None:
 
 
 def test_without_an_app_it_says_how_to_get_one(bare: Shell) -> None:
-    for words in (["run"], ["orchestrator", "start"], ["worker", "start"], ["source", "check", "x"]):
+    for words in (["run"], ["orchestrator", "start", "--pool", "tag=1"], ["worker", "start"], ["source", "check", "x"]):
         assert "there is no app to run: `rota init` makes one here" in bare.refuse(*words, code=2)
     assert list(bare.folder.iterdir()) == []
 
@@ -254,6 +256,8 @@ def test_doctor_tells_of_a_crew_that_was_killed_and_of_jobs_that_nobody_will_do(
     assert "1 job waits without a kind, which no task runs" in warned
     os.kill(run.process.pid, signal.SIGKILL)
     run.process.communicate()
+    status = begun.ask("orchestrator", "status", code=6)
+    assert status["status"] == "stopped" and [each["status"] for each in status["orchestrators"]] == ["killed"]
     begun.say("resume")
     # Its lease and, because nobody else has renewed one meanwhile, the grace after it: half a minute.
     eventually(lambda: begun.ask("reconcile") and "no worker serves it" in str(begun.ask("doctor")), within=90)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -112,6 +113,24 @@ def test_cancel_and_retry(shell: Shell) -> None:
     assert shell.ask("retry", id)["status"] == "ready"
 
 
+def test_cancel_and_retry_take_several_jobs(shell: Shell) -> None:
+    first, second, third = shell.add(), shell.add(), shell.add()
+    assert shell.say("cancel", first, f"{second},{third}").splitlines() == [
+        f"job {id} cancelled" for id in (first, second, third)
+    ]
+    assert [job["id"] for job in shell.ask("retry", second, third, second)] == [second, third]
+
+
+def test_a_refused_job_does_not_stop_the_others_and_the_first_refusal_is_the_exit_code(shell: Shell) -> None:
+    first, second = shell.add(), shell.add()
+    shell.say("cancel", first)
+    answer = shell.call("cancel", first, 99, second)
+    assert (answer.returncode, answer.stdout) == (4, f"job {second} cancelled\n")
+    assert f"job {first} is cancelled already" in answer.stderr and "99" in answer.stderr
+    answer = shell.call("retry", 99, first, second, "--json")
+    assert answer.returncode == 3 and [job["id"] for job in json.loads(answer.stdout)] == [first, second]
+
+
 def test_wait_returns_when_the_jobs_are_there(shell: Shell) -> None:
     first, second = shell.add(), shell.add()
     waiting = shell.start("wait", first, second, "--for", "done", "--timeout", "50s")
@@ -203,6 +222,21 @@ def test_a_key_is_debounced_and_what_makes_no_sense_is_refused(shell: Shell) -> 
     assert shell.ask("list") == [second]
 
 
+def test_a_unique_key_admits_the_next_job_once_the_last_has_left_that_state(shell: Shell) -> None:
+    first = shell.ask("add", "Sync ann", "--key", "ann", "--unique", "active")
+    assert shell.ask("add", "Sync ann", "--key", "ann", "--unique", "active") == first
+    token = shell.ask("claim", first["id"])["token"]
+    assert shell.ask("add", "Sync ann", "--key", "ann", "--unique", "active")["id"] == first["id"]
+    waits = shell.ask("add", "Sync ann", "--key", "ann", "--unique", "waiting")
+    assert waits["id"] != first["id"] and waits["status"] == "ready"
+    shell.say("done", first["id"], "--token", token)
+    shell.say("cancel", waits["id"])
+    assert shell.ask("add", "Sync ann", "--key", "ann")["id"] == waits["id"], "a plain key finds a job that is over"
+    assert shell.ask("add", "Sync ann", "--key", "ann", "--unique", "active")["id"] > waits["id"]
+    assert "needs a key" in shell.refuse("add", "x", "--unique", "active", code=2)
+    assert "waiting, active" in shell.refuse("add", "x", "--key", "k", "--unique", "done", code=2)
+
+
 def test_a_held_job_is_snoozed_with_its_token_or_without(shell: Shell) -> None:
     job = shell.add()
     assert "claim it first" in shell.refuse("snooze", job, "--for", "10m", code=4)
@@ -214,3 +248,11 @@ def test_a_held_job_is_snoozed_with_its_token_or_without(shell: Shell) -> None:
     shell.say("claim", other)
     assert shell.say("snooze", other, "--for", "1h") == f"job {other} scheduled"
     assert "--for" in shell.refuse("snooze", other, code=2)
+
+
+def test_show_names_no_run_of_a_job_that_was_released(shell: Shell) -> None:
+    job = shell.add()
+    shell.say("claim", job)
+    assert "\nrun " in shell.say("show", job)
+    shell.say("claim", "release", job)
+    assert "\nrun " not in shell.say("show", job)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rota.cli.arguments import build, parse
 from rota.cli.command import join
+from rota.cli.help import OTHER_WORDS
 from rota.cli.parse import split, values
 from rota.cli.table import COMMANDS
 from rota.cli.values import KINDS
@@ -100,3 +101,9 @@ def test_version(shell: Shell) -> None:
 
 def test_names_are_unique() -> None:
     assert len(join(tuple(COMMANDS))) == sum(1 + len(command.aliases) for command in COMMANDS)
+
+
+def test_every_word_from_another_program_leads_to_a_command_that_exists(shell: Shell) -> None:
+    for word, command in OTHER_WORDS.items():
+        assert f"did you mean `rota {command}`?" in shell.refuse(word, code=2)
+        assert command in shell.say("help", *command.split())

@@ -5,24 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-from rota.cli import run
+from rota.cli import run, server
 from rota.core.claim import Done, Snoozed
-from rota.core.errors import NotAllowed
+from rota.core.errors import NotAllowed, RotaError
 from rota.core.job import NewJob
 from rota.core.source import Declared
 from rota.core.times import SECOND
 from rota.settings import Settings
 from rota.store.open import open_store, within
+from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.link import address
 from rota.store.postgres.roles import KINDS, role
 from rota.store.sources import Found
-from tests.support.postgres import with_parts
+from tests.support.postgres import login_role, with_parts
 from tests.support.shell import Shell
 from tests.support.stores import database_for_tests, url_of
 from tests.support.work import Crew, add, claim, finish, register
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.store.store import Store
+
+pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
@@ -112,11 +116,47 @@ def test_people_govern_look_and_tidy_up(rota: Terminal) -> None:
     assert rota.ask("prune", "--older", "0s")["jobs"] == 1
     assert rota.ask("migrate")["applied"] == []
     found = {each["about"]: each["level"] for each in rota.ask("doctor")}
-    assert {"database", "link", "durability", "transactions", "dead rows", "schema", "counters", "clock"} <= set(found)
+    assert {"database", "link", "jit", "durability", "transactions", "dead rows", "schema", "counters", "clock"} <= set(
+        found
+    )
     assert "bad" not in found.values()
     assert len(rota.ask("worker", "list")) == 1
     assert rota.ask("orchestrator", "status", code=6)["status"] == "stopped"
     rota.say("scale", "q=2")
+
+
+def test_doctor_misses_a_table_that_another_program_removed(rota: Terminal, url: str) -> None:
+    rota.ask("init")
+    with psycopg.connect(address(url, "rota").conninfo) as connection:
+        connection.execute(f"DROP TABLE {address(url, 'rota').schema}.event")
+    assert "without the table event" in rota.say("doctor", code=1)
+
+
+def test_doctor_counts_the_rows_of_the_job_table(rota: Terminal, url: str) -> None:
+    rota.say("init")
+    for n in range(7):
+        rota.say("add", n)
+    with psycopg.connect(database_for_tests(), autocommit=True) as server:
+        server.execute(f'ANALYZE "{address(url).schema}".job')  # brings the server's statistics up to date
+    (dead,) = [each for each in rota.ask("doctor") if each["about"] == "dead rows"]
+    assert dead["text"] == "0 beside 7 jobs"
+
+
+def test_doctor_warns_of_a_slow_link(rota: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    rota.say("init")
+    monkeypatch.setattr(server, "_SLOW", 0.0)
+    (link,) = [each for each in rota.ask("doctor") if each["about"] == "link"]
+    assert link["level"] == "warn"
+
+
+def test_doctor_warns_of_a_link_whose_settings_were_reset(url: str) -> None:
+    """As a pooler does that hands on the server's own process id and cleans up after each transaction."""
+    with open_store(url, Settings(), make=True) as store:
+        assert isinstance(store.database, PostgresDatabase)
+        assert {each.about: each.level for each in server.look(store)}["jit"] == "ok"
+        store.database.session.connection.execute("RESET ALL")
+        (jit,) = [each for each in server.look(store) if each.about == "jit"]
+    assert jit.level == "warn" and jit.mend is not None and "jit = off" in jit.mend
 
 
 def test_what_is_not_there_is_told_with_what_to_do(rota: Terminal) -> None:
@@ -221,6 +261,11 @@ DEEDS: dict[str, Callable[[Store], object]] = {
     "prune": lambda store: store.history.prune(older=0),
     "rewrite history": lambda store: _say(store, "UPDATE event SET facts = '[]'"),
     "forget a run": lambda store: _say(store, "DELETE FROM run"),
+    "add a job that is over": lambda store: _insert(store, "status, finished_at", "'done', 1"),
+    "add a job that is held": lambda store: _insert(store, "status, token, worker, claimed_at", "'active', 1, 'w', 1"),
+    "speak for another's worker": lambda store: _say(store, "UPDATE worker SET access = 'theirs'"),
+    "speak for an orchestrator": lambda store: _say(store, "UPDATE orchestrator SET access = 'theirs'"),
+    "fill the gate": lambda store: _say(store, "DELETE FROM gate"),
     "make a table": lambda store: _say(store, "CREATE TABLE theirs (id int)"),
     "drop a table": lambda store: _say(store, "DROP TABLE ripple"),
 }
@@ -231,6 +276,12 @@ MAY = {
     | {"register", "reconcile", "pause", "add in a transaction of their own", "work from a source", "forget a run"},
     "read": {"list", "ready", "events", "workers"},
 }
+
+
+def _insert(store: Store, names: str, values: str) -> None:
+    """A job by hand."""
+    whole = f"id, queue, kind, title, priority, due_wall, max_attempts, created_at, {names}"
+    _say(store, f"INSERT INTO job ({whole}) VALUES (nextval('number_job'), 'default', 'x', 'x', 0, 0, 1, 1, {values})")
 
 
 def _say(store: Store, text: str) -> None:
@@ -260,21 +311,88 @@ def test_who_may_do_what(rota: Terminal, url: str, kind: str) -> None:
     assert did == MAY[kind]
 
 
+@pytest.mark.parametrize("state", ["done", "failed", "cancelled", "active"])
+def test_who_may_only_add_adds_no_job_that_was_claimed_or_is_over(rota: Terminal, url: str, state: str) -> None:
+    rota.say("init")
+    rota.say("migrate", "--roles")
+    with logged_in(url, "enqueue") as mine:
+        _insert(mine, "status", "'ready'")
+        with pytest.raises(RotaError, match="job_check"):
+            _insert(mine, "status", f"'{state}'")
+        assert [job.status for job in mine.jobs.list()] == ["ready"]
+
+
+MODES = [f"{mode} MODE" for mode in ("ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE", "ACCESS EXCLUSIVE")]
+
+
+def _take_all(url: str) -> Callable[[psycopg.Connection[Any]], None]:
+    """Whatever locks a change of ours takes, as far as they can be had."""
+    with open_store(url, Settings()) as store, psycopg.connect(address(url).conninfo) as other, store.write() as tx:
+        assert tx.now
+        assert isinstance(store.database, PostgresDatabase)
+        pid = store.database.session.connection.info.backend_pid
+        asked = "SELECT classid::bigint, objid::bigint FROM pg_locks WHERE pid = %s AND locktype = 'advisory'"
+        advisory = [(n - (n >> 31 << 32), m - (m >> 31 << 32)) for n, m in other.execute(asked, [pid]).fetchall()]
+        asked = "SELECT DISTINCT relation::regclass::text FROM pg_locks WHERE pid = %s AND locktype = 'relation'"
+        tables = [name for (name,) in other.execute(asked, [pid]).fetchall()]
+    assert any(name.endswith(".gate") for name in tables)
+
+    def take(connection: psycopg.Connection[Any]) -> None:
+        for numbers in advisory:
+            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", numbers)
+        for table, mode in product(tables, MODES):
+            with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
+                connection.execute(f"SET LOCAL lock_timeout = '10s'; LOCK TABLE {table} IN {mode}".encode())
+
+    return take
+
+
+@pytest.mark.parametrize("kind", ["read", None], ids=["a reader", "a stranger"])
+def test_nobody_without_the_right_to_write_holds_up_a_change(rota: Terminal, url: str, kind: str | None) -> None:
+    """They hold every lock of those that a change takes, as far as they can: one made beside others, and one alone."""
+    rota.say("init")
+    rota.say("migrate", "--roles")
+    take = _take_all(url)
+    with ExitStack() as stack:
+        if kind is None:
+            name = stack.enter_context(login_role(database_for_tests()))
+        else:
+            where = address(stack.enter_context(logged_in(url, kind)).database.url)
+            name = str(psycopg.conninfo.conninfo_to_dict(where.conninfo)["user"])
+        theirs = stack.enter_context(psycopg.connect(with_parts(database_for_tests(), user=name)))
+        store = stack.enter_context(open_store(url, Settings()))
+        stack.enter_context(theirs.transaction())
+        take(theirs)
+        assert isinstance(store.database, PostgresDatabase)
+        store.database.session.connection.execute("SET lock_timeout = '2s'")
+        job = add(store)
+        store.queues.pause("default")
+        assert store.jobs.get(job).status == "ready"
+
+
+# What a new job may be given by who adds it: nothing of a claim, an end or a source.
+NEW = "blocked_on created_at due_at due_wall id key kind limit_key max_attempts parent payload priority queue status"
+NEW += " timeout title trace"
 # What they may do with each table, each sequence and the schema, whoever they have that from: enqueue, worker, read.
 RIGHTS = {
     "boot": ("", "SELECT", "SELECT"),
     "certificate": ("", "SELECT INSERT UPDATE", "SELECT"),
-    "dependency": ("SELECT INSERT", "SELECT INSERT", "SELECT"),
-    "event": ("SELECT(facts xid) INSERT", "SELECT INSERT", "SELECT"),
+    "dependency": ("SELECT INSERT(job needs until_over)", "SELECT INSERT(job needs until_over)", "SELECT"),
+    "event": ("SELECT(facts xid) INSERT(actor at facts)", "SELECT INSERT(actor at facts)", "SELECT"),
     "event_id_seq": ("", "", ""),
-    "job": ("SELECT INSERT UPDATE(dependents)", "SELECT INSERT UPDATE DELETE", "SELECT"),
-    "meter": ("", "SELECT INSERT UPDATE(n total)", "SELECT"),
+    "gate": ("INSERT", "SELECT INSERT UPDATE", "SELECT"),
+    "job": (
+        f"SELECT INSERT({NEW}) UPDATE(dependents)",
+        f"SELECT INSERT({' '.join(sorted([*NEW.split(), 'source']))}) UPDATE DELETE",
+        "SELECT",
+    ),
+    "meter": ("", "SELECT INSERT UPDATE(n total) DELETE", "SELECT"),
     "meter_mark": ("", "SELECT", "SELECT"),
     "migration": ("SELECT", "SELECT", "SELECT"),
     "number": ("", "SELECT UPDATE", "SELECT"),
     "number_job": ("USAGE", "USAGE", ""),
     "number_token": ("", "USAGE", ""),
-    "orchestrator": ("", "SELECT INSERT UPDATE", "SELECT"),
+    "orchestrator": ("", "SELECT INSERT UPDATE(* but access)", "SELECT"),
     "pulse": ("", "SELECT UPDATE", "SELECT"),
     "queue": (
         "SELECT INSERT(created_at name) UPDATE(created_at)",
@@ -287,10 +405,14 @@ RIGHTS = {
     "slot": ("", "SELECT INSERT UPDATE", "SELECT"),
     "source": ("", "SELECT INSERT UPDATE", "SELECT"),
     "source_memory": ("", "SELECT INSERT UPDATE DELETE", "SELECT"),
-    "tally": ("SELECT INSERT UPDATE(n)", "SELECT INSERT UPDATE(n) DELETE", "SELECT"),
+    "tally": (
+        "SELECT INSERT(n queue shard status) UPDATE(n)",
+        "SELECT INSERT(n queue shard status) UPDATE(n) DELETE",
+        "SELECT",
+    ),
     "the schema": ("USAGE", "USAGE", "USAGE"),
     "token": ("", "", ""),
-    "worker": ("", "SELECT INSERT UPDATE", "SELECT"),
+    "worker": ("", "SELECT INSERT UPDATE(* but access)", "SELECT"),
 }
 OF_TABLES = ["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"]
 OF_SEQUENCES = ["USAGE", "SELECT", "UPDATE"]
@@ -300,7 +422,9 @@ CATALOGUE = """
 WITH may (about, what) AS (VALUES ('r', %(tables)s::text[]), ('S', %(sequences)s), ('n', %(schemas)s))
 SELECT relname, privilege, CASE about WHEN 'r' THEN has_table_privilege(%(role)s, c.oid, privilege)
     ELSE has_sequence_privilege(%(role)s, c.oid, privilege) END,
-    (SELECT string_agg(attname, ' ' ORDER BY attname) FROM pg_attribute
+    (SELECT CASE WHEN count(*) = relnatts - 1 AND max(attname) FILTER (WHERE attname = 'access') IS NULL
+        AND relname IN ('worker', 'orchestrator')
+        THEN '* but access' ELSE string_agg(attname, ' ' ORDER BY attname) END FROM pg_attribute
      WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND about = 'r'
      AND CASE WHEN privilege IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES')
         THEN has_column_privilege(%(role)s, c.oid, attnum, privilege) END)

@@ -54,6 +54,7 @@ def test_it_is_paused_resumed_run_and_removed(shell: Shell) -> None:
     ("words", "code", "message"),
     [
         (["add", "x", "--cron", "often"], 2, "'often' is not a cron expression"),
+        (["add", "x", "--cron", "0 0 0 2 * * *"], 2, "or six with seconds before them"),
         (["add", "x", "--cron", "* * * * *", "--timezone", "Mars"], 2, "'Mars' is not a time zone"),
         (["add", "x", "--cron", "* * * * *", "--missed", "never"], 2, "skip, once"),
         (["add", "a b", "--cron", "* * * * *"], 2, "not a name for a schedule"),

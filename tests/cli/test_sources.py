@@ -96,6 +96,7 @@ def test_internal_jobs_are_listed_only_where_asked_for(shell: Shell) -> None:
     assert "rota's own" in shell.say("why", 1)
 
 
+@pytest.mark.postgres
 def test_check_explains_the_query_and_shows_what_it_would_add_and_adds_nothing(shop: Shell) -> None:
     fill(shop, "9", "1")
     text = shop.say("source", "check", "files", "--app", "shop:app", "--limit", 2)
@@ -108,17 +109,20 @@ def test_check_explains_the_query_and_shows_what_it_would_add_and_adds_nothing(s
     assert len(shop.ask("list", "--internal")) == 2
 
 
+@pytest.mark.postgres
 def test_check_works_before_any_worker_has_made_the_source_known(shop: Shell) -> None:
     found = shop.ask("source", "check", "files", "--app", "shop:app", "--limit", 1)
     assert [each["verdict"] for each in found["found"]] == ["new"]
     assert shop.ask("source", "list") == []
 
 
+@pytest.mark.postgres
 def test_check_of_a_function_shows_its_keys_and_warns_of_a_task_that_is_elsewhere(shop: Shell) -> None:
     text = shop.say("source", "check", "letters", "--app", "shop:app", "--limit", 2)
     assert "this app has no task elsewhere" in text and 'new      a    "a"' in text
 
 
+@pytest.mark.postgres
 def test_check_names_what_is_wrong(shop: Shell) -> None:
     words = ("source", "check")
     assert "no such table: missing" in shop.refuse(*words, "nowhere", "--app", "shop:app", code=1)

@@ -9,6 +9,7 @@ import apsw
 
 from rota.store.migrate import LATEST
 from tests.support.eventually import eventually
+from tests.support.processes import LOCK_WITHOUT_QUEUEING, line, python
 
 if TYPE_CHECKING:
     from tests.support.shell import Shell
@@ -60,6 +61,16 @@ def test_a_schema_of_the_future_is_refused(shell: Shell) -> None:
     assert "made by a newer rota" in shell.say("doctor", code=1)
 
 
+def test_failed_jobs_are_what_doctor_and_top_name_with_counts_by_error(shell: Shell) -> None:
+    for error in ("no ink", "no ink", "no paper"):
+        shell.say("fail", shell.add("A", "--queue", "print"), "--error", error, "--final", "--force")
+    told = [each for each in shell.ask("doctor") if each["about"] == "failures"]
+    assert [each["text"] for each in told] == ["2 jobs failed: no ink", "1 job failed: no paper"]
+    assert told[0]["mend"] == "`rota list --status failed --queue print`, then `rota retry ID`"
+    assert [each["text"] for each in shell.ask("top")["attention"]] == [each["text"] for each in told]
+    assert "2 jobs failed: no ink" in shell.say("top")
+
+
 def test_doctor_finds_nothing_wrong_with_a_fresh_database(shell: Shell) -> None:
     head, *lines = shell.say("doctor").splitlines()
     assert head.split() == ["CHECK", "ABOUT", "FOUND"]
@@ -86,7 +97,7 @@ def test_doctor_warns_of_what_a_person_should_look_at(shell: Shell) -> None:
     os.chmod(shell.path, 0o644)
     eventually(lambda: shell.ask("reconcile")["dead_workers_found"])
     warned = {finding["about"]: finding for finding in shell.ask("doctor") if finding["level"] == "warn"}
-    assert set(warned) == {"permissions", "workers", "queues", "jobs"}
+    assert set(warned) == {"permissions", "workers", "queues", "jobs", "failures"}
     assert silent in warned["workers"]["mend"] and "(lunch)" in warned["queues"]["text"]
 
 
@@ -110,6 +121,15 @@ def test_doctor_names_who_holds_the_write_lock(shell: Shell) -> None:
         lock.flush()
         findings = {finding["about"]: finding for finding in shell.ask("doctor")}
     assert findings["write lock"]["level"] == "warn" and "4242 someone" in findings["write lock"]["text"]
+
+
+def test_doctor_names_a_program_that_locks_the_database_without_queueing(shell: Shell) -> None:
+    shell.add()
+    with python(LOCK_WITHOUT_QUEUEING, shell.path) as stranger:
+        assert line(stranger) == "locked"
+        findings = {finding["about"]: finding for finding in shell.ask("doctor")}
+    assert f"held by process {stranger.pid} python" in findings["write lock"]["text"]
+    assert findings["write lock"]["level"] == "warn"
 
 
 def test_doctor_of_a_broken_file_says_so(shell: Shell) -> None:

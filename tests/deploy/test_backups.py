@@ -15,12 +15,11 @@ import apsw
 import pytest
 
 from rota.app import App
-from rota.demo.server import binaries
 from rota.settings import Settings
 from tests.docs.pages import ROOT, blocks
 from tests.support.crews import Crew
 from tests.support.eventually import eventually
-from tests.support.postgres import shared
+from tests.support.postgres import programs, shared
 from tests.support.shell import Shell, environment
 from tests.support.stores import STORES
 
@@ -35,7 +34,7 @@ def follow(step: str, shell: Shell) -> None:
     """Do what the guide says."""
     (script,) = blocks(GUIDE, "bash", step)
     env = environment(**shell.env)
-    env["PATH"] = f"{Path(sys.executable).parent}:{binaries()}:{env['PATH']}"
+    env["PATH"] = f"{Path(sys.executable).parent}:{programs()}:{env['PATH']}"
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=shell.folder,

@@ -22,6 +22,8 @@ from tests.support.shell import ROTA, Shell, environment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.crew
+
 README = ROOT / "README.md"
 INSTALL, RUN = "pip install .", "rota run"
 

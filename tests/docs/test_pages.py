@@ -36,7 +36,7 @@ DECLARE = (
 # What people look for when jobs are to run at their time, in their order, or in a test.
 FEATURES = (
     *("cron", "rota schedule", "time zones", "missed", "one run across hosts"),
-    *("batch", "one after another", "fan-in", "snooze", "debounce"),
+    *("batch", "one after another", "fan-in", "snooze", "debounce", "unique jobs"),
     *("rota.testing", "works off a", "pytest", "temporary store", "clock", "rota[otel]"),
 )
 

@@ -19,6 +19,8 @@ from tests.support.shell import Shell, environment
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.crew
+
 HOWTO = ROOT / "docs/howto"
 
 

@@ -17,6 +17,8 @@ from tests.support import postgres
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.postgres
+
 BEGIN = r"""
 HERE=$PWD
 begin() {

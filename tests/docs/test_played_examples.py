@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.docs.pages import ROOT
 from tests.docs.played import Scene, play
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.crew
 
 AGENTS = ROOT / "examples/agents"
 TASK = '[[task]]\nname = "{name}"\ngoal = "The reviewer wants 2 drafts."\nunits = 500\nminutes = 30\n'

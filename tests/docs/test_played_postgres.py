@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.postgres
+
 CREW = 'rota orchestrator start --app shop:app --pool tag=2 > said 2>&1 & stays+=($!); await said "is up"'
 
 SHOP = "postgresql://app@db.example/shop"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 # A build is CPU time alone, and a busy machine has little of it.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.crew, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

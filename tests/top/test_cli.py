@@ -24,6 +24,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     shell.end()
 
 
+@pytest.mark.crew
 def test_without_a_terminal_it_tells_once_how_things_stand(either_crew: Crew) -> None:
     crew = either_crew
     id = crew.add("hold", name="a")

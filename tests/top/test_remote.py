@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.crew
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:

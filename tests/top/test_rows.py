@@ -176,6 +176,17 @@ def test_jobs_in_hand_are_told_longest_first_with_who_has_them(store: Store, clo
     ]
 
 
+def test_no_cell_holds_what_could_steer_a_terminal(store: Store) -> None:
+    worker = register(store, "\x1b[2Jloop")
+    claim(store, add(store, "Tag\x1b[2J\x07"), worker)
+    fail(store, add(store, "\x1b]0;owned\x07"), "\x9b31mred", again=False)
+    found = look(store, FAILED)
+    every = [*rows.held_rows(found, found.now), *rows.listed_rows(found, found.now), *rows.slot_rows(found, found.now)]
+    shown = [cell for row in every for cell, _ in row.cells]
+    assert "Tag\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}" in shown
+    assert all(cell.isprintable() for cell in shown), shown
+
+
 def test_of_a_window_only_what_is_begun_is_in_hand(store: Store) -> None:
     crew = Crew(store, workers=2)
     ids = add_many(store, 8)
@@ -234,10 +245,12 @@ def test_what_needs_attention_names_what_a_key_may_act_on(store: Store) -> None:
     store.queues.set("default", breaker=1)
     fail(store, add(store), "no route", again=False)
     found = look(store)
-    slot, queue = rows.attention_rows(found, found.now + SECOND)
+    slot, queue, failures = rows.attention_rows(found, found.now + SECOND)
     assert (slot.slot, slot.queue, slot.job) == ("worker:tag:0", "tag", None)
     assert (queue.slot, queue.queue, queue.job) == (None, "default", None)
+    assert (failures.slot, failures.queue, failures.job) == (None, "default", None) and failures.key != queue.key
     assert texts([slot]) == [["slot", "worker:tag:0", "failed: it died 6 times in 5m", "1s"]]
+    assert texts([failures]) == [["failures", "default", "1 job failed: no route", "1s"]]
 
 
 def test_where_a_queue_is_scaled_is_clear_or_it_is_said_why_not(store: Store) -> None:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.job import NewJob
+from rota.top.pane import Lines
 from tests.support.crews import Crew
 from tests.support.eventually import eventually, in_time
 from tests.top.watch import SMALL, WIDE, Watch, watch
 
 if TYPE_CHECKING:
     from rota.core.job import Job
+
+pytestmark = pytest.mark.crew
 
 EVIL = "\x1b[2J\x1b]0;evil\x07\x9b31m\r\x08 \u202e日本語"
 
@@ -119,6 +122,7 @@ def test_cancel_asks_once_and_only_yes_cancels(either_crew: Crew) -> None:
     assert job(crew, id).status == "cancelled"
 
 
+@pytest.mark.both_stores
 def test_a_killed_worker_is_among_the_deaths_with_its_certificate_and_its_job_runs_again(either_crew: Crew) -> None:
     crew = either_crew
     id = crew.add("hold", name="a")
@@ -263,6 +267,24 @@ def test_every_size_shows_what_fits_and_no_line_is_longer(crew: Crew, size: tupl
         assert not any(c in top.text for c in "\x1b\x07\x9b\r\x08\u202e")
 
     watch(url(crew), scene, size)
+
+
+def test_where_one_line_fits_the_last_one_can_be_reached(crew: Crew) -> None:
+    crew.app.claims.claim(crew.add("tag", n=1))
+
+    async def scene(top: Watch) -> None:
+        await top.press("3")
+        await top.sees("▸")
+        await top.press("enter")
+        await top.sees("added")
+        sheet = top.top.screen.query_one(Lines)
+        others = len(top.lines) - sheet.size.height
+        last = [line for line in top.lines if line][-2]
+        await top.resize(SMALL[0], others + 1)
+        await top.press("end")
+        assert sheet.size.height == 1 and last in top.lines
+
+    watch(url(crew), scene)
 
 
 def test_it_grows_with_its_terminal(crew: Crew) -> None:

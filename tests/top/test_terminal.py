@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyte
+import pytest
 
 from rota.core.job import NewJob
 from tests.support.eventually import eventually
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.crews import Crew
+
+pytestmark = pytest.mark.crew
 
 EVIL = "\x1b[2J\x1b]0;evil\x07\x1bP\x9b31m"
 
@@ -63,7 +66,7 @@ def test_in_tmux_at_80_by_24_a_job_is_opened_and_cancelled_and_the_shell_comes_b
     tmux("new-session", "-d", "-x", "80", "-y", "24", "sh")
     try:
         title = tmux("display-message", "-p", "#{pane_title}")
-        tmux("send-keys", f"{ROTA} top; echo left with $?", "Enter")
+        tmux("send-keys", f"'{ROTA}' top; echo left with $?", "Enter")
         tmux.sees("worker:tag:0", "busy", str(id), "Tag �[2J")
         eventually(lambda: "? help" in tmux.screen()[-1])
         assert max(map(len, tmux.screen())) <= 80
@@ -126,11 +129,16 @@ class Terminal:
         eventually(ended, within=60)
         return self.process.returncode
 
+    def hang_up(self) -> None:
+        os.close(self._master)
+        self._master = -1
+
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._master)
+        if self._master >= 0:
+            self.hang_up()
 
 
 @contextmanager
@@ -190,6 +198,13 @@ def test_an_idle_screen_costs_next_to_nothing(crew: Crew) -> None:
         eventually(lambda: _cpu(top.process.pid, 3.0) < 0.04, within=60, every=0)
         top.type("q")
         assert top.wait() == 0
+
+
+def test_a_screen_leaves_with_its_terminal_even_if_no_signal_tells(crew: Crew) -> None:
+    with terminal(crew.folder, "top") as top:
+        top.says("1 Queues")
+        top.hang_up()
+        eventually(lambda: top.process.poll() is not None, within=60)
 
 
 def _cpu(pid: int, seconds: float) -> float:

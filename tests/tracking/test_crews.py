@@ -311,6 +311,17 @@ def test_a_crew_without_the_tables_works_and_holds_no_connection(start: Start, u
     assert crew.stop() == 0
 
 
+def test_a_crew_on_postgresql_that_nobody_asked_to_track_says_nothing_of_tracking(tmp_path: Path, empty: str) -> None:
+    crew = Crew(tmp_path, ROTA_DB=empty)
+    try:
+        crew.start("tag=1")
+        work(crew, 5)
+        assert crew.stop() == 0, "its last beat has looked for the tables"
+        assert not crew.said("absent")
+    finally:
+        crew.end()
+
+
 def test_a_role_without_grants_is_told_which_and_the_crew_works(start: Start, url: str, role: str) -> None:
     crew = start(ROTA_TRACKING=with_parts(url, user=role))
     work(crew, 5)

@@ -46,6 +46,13 @@ def test_the_newest_message_counts_and_vectorizers_come_in_order() -> None:
     assert newer.plus(older).message == "old"
 
 
+def test_what_was_done_and_what_failed_for_one_vectorizer_adds_up() -> None:
+    older = Progress(2, successes=1, beside=1, errors=2, message="old")
+    newer = Progress(2, successes=4, beside=3, errors=1, message="new")
+
+    assert older.plus(newer) == Progress(2, 5, 4, 3, "new")
+
+
 @pytest.mark.parametrize(
     ("before", "found", "expected"),
     [(4, 4, False), (4, 5, True), (None, None, False), (None, 1, True), (4, None, True)],

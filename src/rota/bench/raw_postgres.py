@@ -13,6 +13,7 @@ import psycopg
 from rota.settings import Settings
 from rota.store.open import open_store
 from rota.store.postgres.link import address
+from rota.store.postgres.session import PLANS, set_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ class RawPostgres:
         open_store(url, Settings(), make=True).close()
         where = address(url)
         self._connection = psycopg.connect(where.conninfo, autocommit=True)
-        self._connection.execute(f"SET search_path TO {where.schema}; SET enable_seqscan TO off".encode())
+        self._connection.execute(f"SELECT {set_all({'search_path': where.schema, **PLANS}, local=False)}".encode())
 
     def insert(self, payloads: Sequence[str]) -> None:
         """Add jobs in one transaction."""

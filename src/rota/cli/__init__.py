@@ -62,7 +62,7 @@ def _run(words: list[str]) -> int:
         return version_or_overview(words)
     command, rest = _find(words)
     rest = before + rest
-    from rota.cli.parse import split, values
+    from rota.cli.parse import once, split, values
 
     if not command.hot or "--help" in rest or "-h" in rest:
         from rota.cli.arguments import parse
@@ -74,7 +74,9 @@ def _run(words: list[str]) -> int:
         texts = split(command, rest)
     from rota.cli.call import Call
 
-    call = Call(values(command, texts, os.environ), "json" in texts, texts["db"][-1] if "db" in texts else None)
+    call = Call(
+        values(command, texts, os.environ), "json" in texts, once("--db", texts["db"]) if "db" in texts else None
+    )
     return _function(command)(call)
 
 

@@ -10,10 +10,10 @@ from rota.cli.call import aside
 from rota.core.errors import BadInput, NotFound, RotaError, StoreError
 from rota.core.ids import printable
 from rota.core.queue import DEFAULT
-from rota.settings import folder_of
+from rota.settings import folder_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rota.cli.call import Call
     from rota.orchestrator.screen import Screen
@@ -133,6 +133,33 @@ def app_of(call: Call, settings: Settings) -> str:
     return app
 
 
+def programs_of(settings: Settings, more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
+    """The program of each pool that has one."""
+    import shutil
+
+    found = {**dict(settings.programs), **dict(more)}
+    for queue, text in found.items():
+        program = words_of(f"program {queue}", text)[0]
+        if shutil.which(program) is None:
+            raise BadInput(f"the program of pool {queue} cannot be run: there is no executable {program} here")
+    return found
+
+
+def crew_of(call: Call, settings: Settings) -> tuple[str | None, dict[str, int], dict[str, str]]:
+    """The app, the pools and their programs; a program whose pool has no size has one worker.
+
+    Without an app only programs are started. A crew without any looks after workers that others start.
+    """
+    programs = programs_of(settings, call["program"] or ())
+    pools = dict.fromkeys(programs, 1) | pools_of(call, settings)
+    app = call["app"] or settings.app
+    if app is None:
+        pools = {queue: count for queue, count in pools.items() if queue in programs or queue != DEFAULT}
+        if not pools.keys() <= programs.keys():
+            app_of(call, settings)
+    return app, pools, programs
+
+
 def home() -> str | None:
     """Where else than in the current folder the app is looked for: beside the settings that name it."""
     folder = folder_of()
@@ -141,7 +168,7 @@ def home() -> str | None:
 
 def pools_of(call: Call, settings: Settings) -> dict[str, int]:
     """The pools that were asked for; without any, those of the settings; without those, one worker for all queues."""
-    pools = dict(call["pool"] or [])
+    pools: dict[str, int] = dict(call["pool"] or [])
     if call["workers"] is not None:
         if DEFAULT in pools:
             raise BadInput("--workers N is the pool default: leave one of the two out")
@@ -161,7 +188,8 @@ def run(call: Call) -> int:
     if call.json:
         raise BadInput("run shows lines for people: `rota orchestrator start --log-format json` writes JSON")
     settings, folder = call.settings(), home()
-    app, pools = app_of(call, settings), pools_of(call, settings)
+    app, programs = app_of(call, settings), programs_of(settings)
+    pools = dict.fromkeys(programs, 1) | pools_of(call, settings)
     try:
         with call.store() as store:
             refuse_second(store.database)
@@ -185,9 +213,8 @@ def run(call: Call) -> int:
     screen = Screen(lambda screen: _head(screen, database, tasks, pools))
     try:
         told = {"ROTA_HTTP_PORT": str(port)}
-        code = keep(
-            settings.but(http_port=port), Start(app, pools, MAIN, folder=folder, http=True, told=told), news, screen
-        )
+        wanted = Start(app, pools, MAIN, folder=folder, http=True, told=told, programs=programs)
+        code = keep(settings.but(http_port=port), wanted, news, screen)
     finally:
         screen.close()
     if problems:

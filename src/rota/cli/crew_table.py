@@ -11,6 +11,13 @@ _HOST = Option("--host", "the host, as `orchestrator status` shows it; without i
 _CREW = Option("--crew", "the crew; main is that of `orchestrator start`", "NAME", default="main")
 
 _POOL = Option("--pool", "so many workers for a queue; may be repeated", "Q=N", "pool", many=True)
+_PROGRAM = Option(
+    "--program",
+    "what runs as the workers of a pool: any that speaks frames; may be repeated",
+    "Q=CMD",
+    "program",
+    many=True,
+)
 _WORKERS = Option("--workers", "so many for all queues that have no pool", "N", "count")
 
 FIRST = (
@@ -45,6 +52,7 @@ CREW = (
             _APP,
             _POOL,
             _WORKERS,
+            _PROGRAM,
             Option("--daemon", "in the background; returns when the first worker is up"),
             Option("--no-http", "without the HTTP API, which otherwise has a slot of its own"),
             _LOG_FORMAT,

@@ -111,7 +111,7 @@ def _permissions(path: str) -> Finding:
 
 
 def _file_system(path: str) -> Finding:
-    from rota.store.sqlite.create import NETWORK, file_system
+    from rota.store.sqlite.open_files import NETWORK, file_system
 
     kind = file_system(os.path.dirname(path))
     if kind in NETWORK:
@@ -130,18 +130,29 @@ def _schema(store: Store) -> Finding:
 
 def _lock(path: str) -> Finding:
     """Whether the write lock comes free within a moment."""
-    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    from rota.store.own_files import open_own
+    from rota.store.sqlite.lock import program, sqlite_writer
+
+    descriptor = open_own(f"{path}.lock", os.O_RDWR | os.O_CREAT)
     try:
         deadline = time.monotonic() + _PATIENCE
         while True:
+            is_late = time.monotonic() > deadline
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return Finding("write lock", OK, "free")
             except BlockingIOError:
-                if time.monotonic() > deadline:
+                if is_late:
                     holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip() or "another program"
                     return Finding("write lock", WARN, f"held by process {holder}", "see what that process waits for")
-                time.sleep(0.02)
+            else:
+                stranger = sqlite_writer(path)  # with the fair lock taken, it is no process of rota's
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                if stranger is None:
+                    return Finding("write lock", OK, "free")
+                if is_late:
+                    text = f"held by process {program(stranger)}, which does not queue for it"
+                    return Finding("write lock", WARN, text, "end its transaction")
+            time.sleep(0.02)
     finally:
         os.close(descriptor)
 

@@ -22,9 +22,9 @@ def events(call: Call) -> int:
         if call["follow"]:
             return _follow(call, store, patterns)
         if call["after"] is None:
-            found = facts.newest(store, patterns, call["limit"] or 50)
+            found, _ = facts.newest(store, patterns, call["limit"] or 50)
         else:
-            found = facts.after(store, patterns, call["after"], call["limit"])
+            found, _ = facts.after(store, patterns, call["after"], call["limit"])
     if call.json:
         call.document(facts.documents(found))
     elif found:

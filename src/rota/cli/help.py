@@ -78,6 +78,21 @@ def asks_for_help(words: Sequence[str]) -> bool:
     return "--help" in options or "-h" in options
 
 
+# Words that people bring from other programs, and the command that does it here.
+OTHER_WORDS = {
+    **dict.fromkeys(("create", "enqueue", "new", "push", "submit"), "add"),
+    **dict.fromkeys(("jobs", "ls"), "list"),
+    **dict.fromkeys(("delete", "kill", "remove", "rm"), "cancel"),
+    **dict.fromkeys(("start", "up"), "run"),
+    **dict.fromkeys(("down", "stop"), "orchestrator stop"),
+    **dict.fromkeys(("info", "stats", "status"), "orchestrator status"),
+    **dict.fromkeys(("ps", "workers"), "worker list"),
+    **dict.fromkeys(("dashboard", "ui", "web"), "open"),
+    **dict.fromkeys(("get", "inspect"), "show"),
+    "queues": "queue list",
+}
+
+
 def unknown(words: Sequence[str], known: Sequence[str]) -> BadInput:
     """A command that is not there: what its group has, or the nearest by name."""
     group = sorted(name.partition(" ")[2] for name in known if name.startswith(f"{words[0]} "))
@@ -85,6 +100,8 @@ def unknown(words: Sequence[str], known: Sequence[str]) -> BadInput:
         if len(words) > 1 and not words[1].startswith("-"):
             return BadInput(f"there is no command `{words[0]} {words[1]}`{_nearest(words[1], group, words[0])}")
         return BadInput(f"{words[0]} needs one of: {', '.join(group)}")
+    if words[0] in OTHER_WORDS:
+        return BadInput(f"there is no command `{words[0]}`: did you mean `rota {OTHER_WORDS[words[0]]}`?")
     names = sorted({*known, *(name.partition(" ")[0] for name in known)}, key=len)
     return BadInput(f"there is no command `{words[0]}`{_nearest(words[0], names)}")
 

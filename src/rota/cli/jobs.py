@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from rota import wire
+from rota.cli.call import aside
 from rota.cli.claims import token
 from rota.cli.show import columns, job_table, moment, page
+from rota.core.errors import Conflict, NotFound, Refused
 from rota.core.ids import job_id, run_id
 from rota.core.job import ACTIVE, FINAL
 from rota.core.times import format_duration, parse_instant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.cli.call import Call
     from rota.core.claim import Run
     from rota.core.job import Job
@@ -37,6 +41,7 @@ def add(call: Call) -> int:
             until=call["until"] or "done",
             debounce=call["debounce"],
             at_most=call["at_most"],
+            unique=call["unique"],
         )
         return _answer(call, store.jobs.add(new, call["wait"] or 0))
 
@@ -123,21 +128,31 @@ def unblock(call: Call) -> int:
 
 
 def cancel(call: Call) -> int:
-    """Call a job off, and wait until nobody runs it any more."""
+    """Call jobs off, and wait until nobody runs them any more."""
     from rota.store.heed import until_heeded
 
     with call.store() as store:
-        was = store.jobs.get(call["id"])
-        code = _answer(call, store.jobs.cancel(call["id"]))
-        if was.orchestrator is not None:
-            until_heeded(store, f"job {was.id} is cancelled")
+        held: list[int] = []
+
+        def end(id: int) -> Job:
+            was = store.jobs.get(id)
+            ended = store.jobs.cancel(id)
+            if was.orchestrator is not None:
+                held.append(id)
+            return ended
+
+        code = _each(call, end)
+        if held:
+            many = len(held) > 1
+            named = ", ".join(map(str, held))
+            until_heeded(store, f"jobs {named} are cancelled" if many else f"job {named} is cancelled")
         return code
 
 
 def retry(call: Call) -> int:
-    """Run a job once more."""
+    """Run jobs once more."""
     with call.store() as store:
-        return _answer(call, store.jobs.retry(call["id"]))
+        return _each(call, store.jobs.retry)
 
 
 def wait(call: Call) -> int:
@@ -150,6 +165,29 @@ def wait(call: Call) -> int:
         for job in found:
             call.say(f"job {job.id} {job.status}")
     return 0
+
+
+def _each(call: Call, change: Callable[[int], Job]) -> int:
+    """Change one job, or several: one that is refused does not stop the others, and the first refusal is the code."""
+    ids = list(dict.fromkeys(call["id"]))
+    if len(ids) == 1:
+        return _answer(call, change(ids[0]))
+    changed: list[Job] = []
+    code = 0
+    try:
+        for id in ids:
+            try:
+                changed.append(change(id))
+            except (Conflict, NotFound, Refused) as problem:
+                aside(str(problem))
+                code = code or problem.exit_code
+            else:
+                if not call.json:
+                    _answer(call, changed[-1])
+    finally:  # also when the store is lost midway: what was changed is told
+        if call.json:
+            call.document([wire.job(job) for job in changed])
+    return code
 
 
 def _answer(call: Call, job: Job) -> int:

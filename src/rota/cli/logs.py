@@ -9,7 +9,7 @@ import time
 from rota.cli.call import write
 from rota.core.errors import BadInput
 from rota.core.ids import printable
-from rota.store.captures import LARGEST_TEXT, Output, missing, path_of, refuse_elsewhere
+from rota.store.captures import LARGEST_TEXT, Output, missing, path_of, path_so_far, refuse_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _follow(store: Store, id: int, run: str, stream: str, put: Put) -> None:
     while True:
         store.tend()
         captured = store.claims.captured(id, run)  # before reading, so that nothing written before the end is missed
-        path = path_of(captured, stream) if not captured.is_live else getattr(captured, f"{stream}_path")
+        path = path_so_far(captured, stream)
         if path is not None:
             with Output(path, captured.is_own) as output:
                 if output.size is not None:

@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rota import wire
-from rota.cli.begin import app_of, home, pools_of
+from rota.cli.begin import app_of, crew_of, home, programs_of
 from rota.cli.show import columns
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.ids import printable
 from rota.core.queue import DEFAULT
 from rota.core.times import format_duration
-from rota.store.host import host_id, log_of
+from rota.store.host import host_id, is_this, log_of
 
 if TYPE_CHECKING:
     from rota.cli.call import Call
@@ -29,9 +29,9 @@ def start(call: Call) -> int:
     from rota.orchestrator.run import Start, run
 
     settings = call.settings()
-    app, pools = app_of(call, settings), pools_of(call, settings)
+    app, pools, programs = crew_of(call, settings)
     form, http = call["log_format"] or "text", not call["no_http"]
-    wanted = Start(app, pools, log_format=form, folder=home(), http=http)
+    wanted = Start(app, pools, log_format=form, folder=home(), http=http, programs=programs)
     if call["daemon"]:
         return _start_daemon(call, wanted)
     return run(settings, wanted)
@@ -43,7 +43,9 @@ def start_beside(call: Call) -> int:
 
     settings, pools = _beside(call), {call["queue"] or DEFAULT: call["workers"] or 1}
     form, folder = call["log_format"] or "text", home()
-    return run(settings, Start(app_of(call, settings), pools, call["name"], form, folder=folder))
+    programs = programs_of(settings)
+    app = None if pools.keys() <= programs.keys() else app_of(call, settings)
+    return run(settings, Start(app, pools, call["name"], form, folder=folder, programs=programs))
 
 
 def exec_beside(call: Call) -> int:
@@ -68,6 +70,7 @@ def _beside(call: Call) -> Settings:
 
 def _start_daemon(call: Call, wanted: Start) -> int:
     from rota.orchestrator.daemon import start_daemon
+    from rota.orchestrator.run import NO_WORKERS
 
     with call.store(make=True) as store:
         url, beside = store.database.url, store.database.beside
@@ -82,7 +85,8 @@ def _start_daemon(call: Call, wanted: Start) -> int:
     if call.json:
         call.document({"pid": pid, "log": log})
     else:
-        call.say(f"orchestrator {pid} is up; its log is {log}")
+        about = "" if wanted.pools else f"; {NO_WORKERS}"
+        call.say(f"orchestrator {pid} is up; its log is {log}{about}")
     return 0
 
 
@@ -163,7 +167,7 @@ def status(call: Call) -> int:
 def _with_own(document: dict[str, Any], pid: int | None) -> dict[str, Any]:
     """What the API tells of its host, with this host's own in its place where one runs here."""
     for each in document["orchestrators"]:
-        if (each["pid"], each["host_id"]) == (pid, host_id()):
+        if each["pid"] == pid and is_this(each["host_id"]):
             known = {name: each[name] for name in ("status", "pid", "started_at", "last_reconcile_at")}
             return {**document, **known, "host": each["hostname"]}
     return document
@@ -205,14 +209,14 @@ def _page(call: Call, document: dict[str, Any]) -> list[str]:
         f"{each['status']} on {each['hostname']}, pid {each['pid']}"
         + (f", crew {each['crew']}" * (each["crew"] != "main"))
         for each in document["orchestrators"]
-        if (each["pid"], each["host_id"]) != (document["pid"], host_id())
+        if each["pid"] != document["pid"] or not is_this(each["host_id"])
     ]
     rows = []
     for slot in document["slots"]:
-        if not slot["wanted"]:
+        if not slot["wanted"] and not slot["worker_id"]:
             continue
         wait = format_duration(round(slot["starts_in"] * 1e6)) if slot["starts_in"] else ""
-        about = slot["failure_reason"] or (f"starts in {wait}" if wait else "")
+        about = slot["failure_reason"] or (f"starts in {wait}" if wait else "" if slot["wanted"] else "scaled away")
         restarts = f"{slot['restarts']} now, {slot['lifetime_restarts']} in all"
         known = (slot["name"], slot["host"] or "", slot["status"], slot["health"] or "", slot["worker_id"] or "")
         rows.append((*known, restarts, about))

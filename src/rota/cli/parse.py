@@ -69,15 +69,32 @@ def values(command: Command, texts: Mapping[str, Sequence[str]], environment: Ma
 def _read(each: Argument | Option, given: Sequence[str], environment: Mapping[str, str]) -> Any:
     if _is_switch(each):
         return True
+    if not each.many:
+        once(each.label, given)
     if _is_bare(each) and given[-1] == BARE:
         stand_in = environment.get(each.env or "")
         return read(each.kind, stand_in, each.label) if stand_in else BARE
     if each.many:
         found = [read(each.kind, text, each.label) for text in given]
+        if each.kind in ("pool", "scale"):
+            _refuse_two_sizes([queue for queue, _ in found])
         return [item for part in found for item in part] if each.kind == "jobs" else found
     if each.choices and given[-1] not in each.choices:
         raise BadInput(f"{each.label}: {given[-1]!r} is not one of {', '.join(each.choices)}")
     return read(each.kind, given[-1], each.label)
+
+
+def _refuse_two_sizes(queues: Sequence[str]) -> None:
+    for queue in queues:
+        if (times := queues.count(queue)) > 1:
+            raise BadInput(f"{queue} was given {times} sizes: give it one")
+
+
+def once(label: str, given: Sequence[str]) -> str:
+    """The value of an option that takes one: of two, neither is silently the one that was meant."""
+    if len(given) > 1:
+        raise BadInput(f"{label} was given {len(given)} times, as {' and '.join(map(repr, given))}: give it once")
+    return given[0]
 
 
 def value(option: Option, rest: list[str]) -> str:

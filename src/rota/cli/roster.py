@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from rota import wire
 from rota.cli.show import age, columns, moment, page
 from rota.core import worker as workers
+from rota.core.ids import printable
 from rota.core.times import format_duration
 
 TYPE_CHECKING = False
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
     from rota.cli.call import Call
     from rota.core.worker import Worker
     from rota.store.store import Store
+    from rota.store.workers import Certificate
 
+TAIL_LINES = 20
 REFUSED = 6
 _UNHEALTHY = (workers.DEAD, workers.STOPPED, workers.LATE)
 _EMPTY = "no workers; one registers with: rota worker register --name NAME"
@@ -66,7 +70,7 @@ def _one(call: Call, store: Store, worker: Worker) -> int:
     held, certificate = store.workers.held(worker.id), store.workers.certificate(worker.id)
     dead = certificate if shown == workers.DEAD else None
     if call.json:
-        call.document(wire.worker(worker, shown))
+        call.document({**wire.worker(worker, shown), **({"death": wire.death(worker.id, dead)} if dead else {})})
     else:
         every = format_duration(worker.heartbeat_interval) if worker.heartbeat_interval else None
         lines = page(
@@ -83,16 +87,29 @@ def _one(call: Call, store: Store, worker: Worker) -> int:
                 ("beats", f"{worker.heartbeat_count}, one every {every}" if every else worker.heartbeat_count),
                 ("succeeded", worker.success_count),
                 ("failed", worker.error_count),
-                ("last error", worker.last_error_message),
+                (
+                    "last error",
+                    worker.last_error_message and f"{moment(worker.last_error_at)}: {worker.last_error_message}",
+                ),
                 ("reported", worker.metadata_json),
                 ("died", dead and f"{moment(dead.died_at)}, {dead.reason}: {dead.text}"),
                 ("job in hand", dead and dead.job),
+                ("used", dead and _used(dead)),
+                ("last frame", dead and dead.last_frame),
             )
         )
+        if dead and dead.stderr_tail and dead.stderr_tail.strip():
+            lines += ["stderr, the end:", *map(printable, dead.stderr_tail.rstrip().splitlines()[-TAIL_LINES:])]
         call.lines(lines)
         for job in held:
             call.say(f"holds job {job.id} until {moment(job.lease_expires_at) or 'it is done'}: {job.title}")
     return REFUSED if shown in _UNHEALTHY else 0
+
+
+def _used(dead: Certificate) -> str | None:
+    used = json.loads(dead.usage_json or "{}")
+    texts = {"cpu_s": "{} s of processor", "peak_mb": "{} MB of memory at most"}
+    return ", ".join(text.format(used[name]) for name, text in texts.items() if name in used) or None
 
 
 def _summary(call: Call, store: Store) -> int:

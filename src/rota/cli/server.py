@@ -24,7 +24,11 @@ def look(store: Store) -> Iterator[Finding]:
     assert isinstance(database, PostgresDatabase)
     ((version, size),) = database.execute("server.about", {"schema": database.schema})
     yield Finding("database", OK, f"{database.path}, PostgreSQL {version}, {size:,} bytes in schema {database.schema}")
+    if database.execute("server.is_standby", {}) == [(True,)]:
+        mend = "name the primary with --db, or promote this one"
+        yield Finding("server", WARN, "a standby: it can be read, and takes no jobs and no changes", mend)
     yield _link(database)
+    yield _jit(database)
     yield _durability(database)
     yield _transactions(database)
     yield _dead_rows(database)
@@ -40,6 +44,15 @@ def _link(database: PostgresDatabase) -> Finding:
     if seconds > _SLOW:
         return Finding("link", WARN, text, "run rota nearer to its database")
     return Finding("link", OK, text)
+
+
+def _jit(database: PostgresDatabase) -> Finding:
+    """Whether rota's setting arrived: a pooler that seems to be the server itself may reset it between transactions."""
+    ((is_on,),) = database.execute("server.jit", {})
+    if is_on:
+        text = "the server compiles rota's statements (jit is on), which takes longer than they run"
+        return Finding("jit", WARN, text, "ALTER ROLE … SET jit = off for rota's role, or let its pooler keep settings")
+    return Finding("jit", OK, "off for rota")
 
 
 def _durability(database: PostgresDatabase) -> Finding:

@@ -35,7 +35,7 @@ def list_sources(call: Call) -> int:
         elif found:
             call.lines(_table(call, found, store.now()))
             for status in found:
-                for line in _remarks(status):
+                for line in _remarks(status, store.now()):
                     call.say(line)
         else:
             call.say("no sources; a worker whose app declares one with @app.source makes it known when it starts")
@@ -158,7 +158,8 @@ def _explained(plan: Plan) -> list[str]:
     if plan.index is not None:
         lines.append(f"this index would spare that: {plan.index}")
     elif plan.scans:
-        lines.append("no index on the columns it filters by would spare that: let it filter by what is not done yet")
+        lines.append("no index on the columns it filters by would spare that: let it filter by what is not done yet,")
+        lines.append("in a condition that an index serves, such as `=`, `<` or `IS NULL`")
     return lines
 
 
@@ -196,7 +197,7 @@ def _state(status: SourceStatus) -> str:
     return "late" if status.source.last_fill_error else "ok"
 
 
-def _remarks(status: SourceStatus) -> list[str]:
+def _remarks(status: SourceStatus, now: Instant) -> list[str]:
     source, lines = status.source, []
     if status.filler_status in ("failed", "cancelled"):
         lines.append(
@@ -205,7 +206,8 @@ def _remarks(status: SourceStatus) -> list[str]:
     if source.last_fill_error:
         lines.append(f"{source.name}: the last pass failed: {source.last_fill_error}")
     if source.last_error_message:
-        lines.append(f"{source.name}: the last error, of {source.last_error_worker}: {source.last_error_message}")
+        when = f"{age(source.last_error_at, now)} ago, of {source.last_error_worker}"
+        lines.append(f"{source.name}: the last error, {when}: {source.last_error_message}")
     if source.repeated_count:
         last = f"the last {source.last_repeated_key!r}"
         lines.append(f"{source.name}: {source.repeated_count} keys came again and again and are held back, {last}")

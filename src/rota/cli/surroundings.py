@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rota.attention import HOST, JOB, RUN, SCHEDULE, notices
+from rota.attention import FAILURES, HOST, JOB, RUN, SCHEDULE, notices
 from rota.cli.begin import home
 from rota.cli.doctor import BAD, OK, WARN, Finding
 from rota.core import slot as slots
 from rota.core.errors import RotaError
 from rota.core.record import Record
 from rota.core.source import is_internal
+from rota.core.times import format_instant
 from rota.settings import Settings
+from rota.store.unknown import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 _LITTLE, _NEXT_TO_NOTHING = 500_000_000, 20_000_000
+_KINDS_TOLD = 10
 
 
 class App(Record):
@@ -91,13 +94,15 @@ def look_at_notices(store: Store) -> Iterator[Finding]:
     """What the dashboard says needs attention, beyond slots and queues."""
     mends = {
         HOST: "`rota orchestrator status` shows it",
+        FAILURES: "`rota list --status failed --queue {}`, then `rota retry ID`",
         SCHEDULE: "`rota schedule list` shows its last job",
         RUN: "`rota why {}`",
         JOB: "`rota retry {}` once it is mended",
     }
     for notice in notices(store):
         if notice.noun in mends:
-            yield Finding(f"{notice.noun}s", WARN, notice.text, mends[notice.noun].format(notice.which))
+            about = notice.noun if notice.noun == FAILURES else f"{notice.noun}s"
+            yield Finding(about, WARN, notice.text, mends[notice.noun].format(notice.which))
 
 
 def _api(store: Store, settings: Settings) -> Finding:
@@ -178,7 +183,10 @@ def _unserved(store: Store) -> Iterator[Finding]:
 
 
 def _unknown(store: Store, app: App) -> Iterator[Finding]:
-    """Jobs whose kind the app does not have."""
+    """Jobs whose kind the app does not have, and those that a worker has set aside for that."""
+    for each in waiting(store, _KINDS_TOLD):
+        mend = f"start workers of queue {each.queue} whose app has it; they fail after {format_instant(each.until)}"
+        yield Finding("jobs", WARN, f"{each.text} in queue {each.queue}", mend)
     for kind, count in store.database.execute("job.kinds_waiting", {}) if app.tasks else ():
         if kind not in app.tasks:
             named = f"of kind {kind}, which {app.name} does not have" if kind else "without a kind, which no task runs"

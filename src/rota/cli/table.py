@@ -98,8 +98,9 @@ _STORE = (
         "upkeep:prune",
         "rota prune --older 7d",
         options=(
-            Option("--older", "what ended longer ago", "D", "duration", default="7d"),
-            Option("--keep", "final jobs per queue to keep at most", "N", "whole", default="1000000"),
+            Option("--older", "what ended longer ago; else as `keep_for` and `keep_failed` say", "D", "duration"),
+            Option("--keep", "final jobs per queue to keep at most; else as `keep_jobs` says", "N", "whole"),
+            Option("--dry-run", "only say how much would be forgotten"),
         ),
     ),
     Command(

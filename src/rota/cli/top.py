@@ -77,7 +77,11 @@ def _document(found: Look) -> wire.Document:
         "health": found.health,
         "attention": [_notice(each) for each in found.notices],
         "queues": [wire.queue(each) for each in found.queues],
-        "slots": [wire.slot(each, found.now, found.hosts) for each in found.slots if each.wanted],
+        "slots": [
+            wire.slot(each, found.now, found.hosts, found.restarts)
+            for each in found.slots
+            if each.wanted or each.worker
+        ],
         "jobs": [wire.job(each) for each in found.held],
         "deaths": [wire.death(*each) for each in found.deaths],
     }

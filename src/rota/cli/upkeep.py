@@ -35,13 +35,15 @@ def reconcile(call: Call) -> int:
 def prune(call: Call) -> int:
     """Forget what is old."""
     with call.store() as store:
-        gone = store.history.prune(call["older"], call["keep"], _progress())
+        plan = bool(call["dry_run"])
+        gone = store.history.prune(call["older"], call["keep"], _progress(), plan=plan)
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     if call.json:
         call.document({"jobs": gone.jobs, "events": gone.events, "workers": gone.workers})
     else:
-        call.say(f"forgot {gone.jobs:,} jobs with their runs, {gone.events:,} events, {gone.workers:,} workers")
+        verb = "would forget" if plan else "forgot"
+        call.say(f"{verb} {gone.jobs:,} jobs with their runs, {gone.events:,} events, {gone.workers:,} workers")
     return 0
 
 

@@ -103,6 +103,17 @@ def _pool(text: str) -> tuple[str, int]:
         raise BadInput(f"{text!r} is not a pool: write for example tag=2") from None
 
 
+def _program(text: str) -> tuple[str, str]:
+    from rota.settings import words_of
+
+    queue, _, command = text.partition("=")
+    try:
+        words_of("", command)
+        return queue_name(queue), command
+    except BadInput:
+        raise BadInput(f"{text!r} is not a program of a pool: write for example tag='node worker.mjs'") from None
+
+
 def _scale(text: str) -> tuple[str, int]:
     queue, _, count = text.partition("=")
     try:
@@ -156,6 +167,7 @@ KINDS: dict[str, Callable[[str], Any]] = {
     "lease": _lease,
     "limit": _limit,
     "pool": _pool,
+    "program": _program,
     "scale": _scale,
     "json": _json,
 }

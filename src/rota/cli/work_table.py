@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rota.cli.command import Argument, Command, Option
-from rota.core.job import STATES, UNTIL
+from rota.core.job import STATES, UNIQUE, UNTIL
 
 _JOB = Argument("ID", "the job", "job", env="ROTA_JOB_ID")
+_SOME = Argument("ID", "the jobs", "jobs", env="ROTA_JOB_ID", many=True)
 _WORKER = Argument("WORKER", "the worker; without one, your own user and host", "worker", "ROTA_WORKER_ID", False)
 _WORKER_ID = Argument("ID", "the worker", "worker", env="ROTA_WORKER_ID")
 _PAIR = (Argument("ID", "the job that waits", "job"), Argument("ON_ID", "the job it waits for", "job"))
@@ -33,6 +34,7 @@ JOBS = (
             Option("--parent", "the job it is part of", "ID", "job"),
             Option("--at", "not before this time: 2026-12-01T09:00Z or +30m", "TIME"),
             Option("--key", "at most one job per queue has this key", "K"),
+            Option("--unique", "with --key: only while that job is waiting, or active too", "S", choices=UNIQUE),
             Option("--debounce", "with --key: added again while it waits, put it off by so long", "D", "duration"),
             Option("--at-most", "with --debounce: so long in all", "D", "duration"),
             Option("--limit-key", "the key that the queue's --per-key limit counts", "K"),
@@ -132,14 +134,14 @@ JOBS = (
         (_JOB,),
         (_TOKEN,),
     ),
-    Command("cancel", "call a job off, whatever it is doing", "jobs:cancel", "rota cancel 5", (_JOB,)),
-    Command("retry", "run a job that is over once more, with all its attempts", "jobs:retry", "rota retry 5", (_JOB,)),
+    Command("cancel", "call jobs off, whatever they are doing", "jobs:cancel", "rota cancel 5 6", (_SOME,)),
+    Command("retry", "run jobs that are over once more, with all attempts", "jobs:retry", "rota retry 5 6", (_SOME,)),
     Command(
         "wait",
         "wait until jobs are where you want them",
         "jobs:wait",
         "rota wait 5 6 --for done --timeout 10m",
-        (Argument("ID", "the jobs", "jobs", env="ROTA_JOB_ID", many=True),),
+        (_SOME,),
         (
             Option("--for", "final is done, failed or cancelled", "STATE", default="final", choices=_CONDITIONS),
             Option("--timeout", "give up after this long, with exit code 6", "D", "duration"),

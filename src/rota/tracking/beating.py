@@ -26,12 +26,14 @@ ABSENT, FORBIDDEN = presence.ABSENT, presence.FORBIDDEN
 _RETRY_AT_CLOSE = 0.2
 
 log = logging.getLogger("rota.tracking")
+_CHANCE = random.Random()  # noqa: S311 - jitter; the application's own sequence is left alone
 
 
 class Beating:
     """`who` is told with every change of `state`; `lost` is called when three beats in a row failed.
 
-    News is sent at once, but no sooner than `gap` seconds after the last.
+    News is sent at once, but no sooner than `gap` seconds after the last. Where nobody asked for tracking (`is_asked`),
+    nobody is told that there is nothing to report to.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Beating:
         who: Callable[[], object],
         lost: Callable[[], None] = lambda: None,
         gap: float = 0.0,
+        is_asked: bool = True,
     ) -> None:
         self._lines = lines
         self._account = account
@@ -49,6 +52,7 @@ class Beating:
         self._who = who
         self._lost = lost
         self._gap = gap
+        self._is_asked = is_asked
         self._wake = threading.Event()
         self._closing: float | None = None
         self._ready = False
@@ -106,13 +110,13 @@ class Beating:
         while self._closing is None:
             self._wake.clear()
             began = time.monotonic()
-            delay = self.tick(random.random(), began >= due)  # noqa: S311 - jitter
+            delay = self.tick(_CHANCE.random(), began >= due)
             if began >= due or not self._is_well:
                 due = time.monotonic() + delay / SECOND
             self._wait(due, began + self._gap)
         # The final beat, tried again while there is time.
         while True:
-            self.tick(random.random())  # noqa: S311 - jitter
+            self.tick(_CHANCE.random())
             if not self._pace.failures or time.monotonic() + _RETRY_AT_CLOSE > self._closing:
                 return
             time.sleep(_RETRY_AT_CLOSE)
@@ -145,4 +149,6 @@ class Beating:
         if not changed:
             return
         level = logging.WARNING if state in (UNTRACKED, FORBIDDEN) else logging.INFO
+        if state == ABSENT and not self._is_asked:
+            level = logging.DEBUG
         log.log(level, "%s: %s%s", self._who(), state, f": {reason}" if reason else "")

@@ -29,13 +29,15 @@ log = logging.getLogger("rota.tracking")
 class Roll:
     """Each worker life is a row. No call waits for the database, and none fails because of it."""
 
-    def __init__(self, url: str, every: Duration, tell: Callable[[str], None]) -> None:
-        """`tell` hears all that `rota.tracking` logs in this process."""
+    def __init__(self, url: str, every: Duration, tell: Callable[[str], None], is_asked: bool = True) -> None:
+        """`tell` hears all that `rota.tracking` logs in this process; `is_asked`: a setting names where to report."""
         _listen(tell)
         pace = Pace(min(every, round(LONGEST * SECOND)))
         self._lines = Lines(url)
         self._account = Account(NAME, pace.every)
-        self._beating = Beating(self._lines, self._account, pace, lambda: "the crew's workers", gap=GAP)
+        self._beating = Beating(
+            self._lines, self._account, pace, lambda: "the crew's workers", gap=GAP, is_asked=is_asked
+        )
         self._entries: dict[str, Entry] = {}
         self._beating.start()
 
