@@ -6,6 +6,7 @@ Put your own client in its place. What the examples use of it is what most clien
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -41,7 +42,7 @@ class Session:
             time.sleep(PAUSE)
             yield {"type": "assistant", "session_id": self.id, "text": word + " "}
         if self.turns > 1 and "run: " in self.prompt:  # told twice, it does as it is told
-            command = self.prompt.partition("run: ")[2].split()
+            command = shlex.split(self.prompt.partition("run: ")[2])
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         yield {"type": "result", "session_id": self.id, "text": ""}
 

@@ -5,6 +5,7 @@ token, as `run_worker` does when `execute` returns, changes nothing and is no er
 """
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ ROTA = shutil.which("rota") or str(Path(sys.executable).parent / "rota")
 
 def execute(job, ctx):
     session = model.Session()
-    wish = f"run: {ROTA} done {job.id} --token {ctx.token}"
+    wish = "run: " + shlex.join([ROTA, "done", str(job.id), "--token", str(ctx.token)])
 
     session.send(f"Job: {job.id} - {job.title}. When you are done, {wish}")
     for _ in session.stream():

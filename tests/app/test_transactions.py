@@ -293,7 +293,7 @@ def test_who_is_cancelled_leaves_a_connection_that_works(app: App, mine: Connect
         async with await psycopg.AsyncConnection.connect(database_for_tests()) as connection:
             adding = asyncio.ensure_future(app.enqueue(NewJob("a", "tag", key="k"), connection=connection))
             pid = connection.info.backend_pid
-            waiting = "SELECT 1 FROM pg_stat_activity WHERE pid = :pid AND wait_event_type = 'Lock'"
+            waiting = "SELECT 1 FROM pg_locks WHERE pid = :pid AND NOT granted"
             await asyncio.to_thread(eventually, lambda: rows(app.store, waiting, pid=pid))
             adding.cancel()
             await asyncio.wait([adding], timeout=0.3)

@@ -58,8 +58,9 @@ def words(unit: str, **environment: str) -> list[str]:
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """The units as they are where rota's programs are those of this environment."""
+    (tmp_path / "bin").symlink_to(BIN)  # systemd splits a path at spaces
     for unit in UNITS.glob("rota*.*"):
-        (tmp_path / unit.name).write_text(unit.read_text().replace(INSTALLED, str(BIN)))
+        (tmp_path / unit.name).write_text(unit.read_text().replace(INSTALLED, str(tmp_path / "bin")))
     return tmp_path
 
 

@@ -5,6 +5,7 @@ Nothing here stands for docker, kubectl or systemctl but a function of that name
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import pytest
@@ -84,7 +85,7 @@ def scenes(url: str) -> dict[str, Scene]:
         ),
         "deploy-systemd": Scene(
             files,
-            f"{BEGIN}{SYSTEMCTL}\nln --symbolic {ROOT}/deploy deploy; mv .rota shop.py var/lib/rota",
+            f"{BEGIN}{SYSTEMCTL}\nln --symbolic {quote(str(ROOT / 'deploy'))} deploy; mv .rota shop.py var/lib/rota",
             instead={
                 "/opt/rota/bin/pip install": f"{INSTALL} /opt/rota/bin/rota #",
                 "--group rota": '--group "$(id --group --name)"',

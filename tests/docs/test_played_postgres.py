@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -76,7 +77,7 @@ def scenes(url: str, role: str) -> dict[str, Scene]:
                 "postgresql://owner@localhost/app": url,
                 "ROTA_DB=postgresql://postgres@localhost/texts": "test -x",
             }
-            | {"examples/embed": str(ROOT / "examples/embed"), **grant},
+            | {"examples/embed": quote(str(ROOT / "examples/embed")), **grant},
         ),
         "from-tracking-functions": Scene(instead={"postgresql://owner@localhost/app": url, **grant}),
     }

@@ -25,14 +25,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-AS_NOBODY = """
-import os, tempfile
+# The other user may not be able to reach the sources: what is imported and read late is brought in before.
+BEFORE = """
+import glob, os, tempfile
 from rota.core.errors import StoreError
+from rota.store import statements
+texts = {path: statements.read_statements(path) for path in glob.glob(statements.FOLDER + "/*.sql")}
+statements.read_statements = texts.__getitem__
 with tempfile.TemporaryDirectory() as folder, open_store(folder + "/rota.db", Settings(), make=True) as store:
-    store.jobs.add(NewJob("reads what the other user may not be able to read"))
+    store.jobs.add(NewJob("imports"))
+    store.jobs.list()
 if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
+"""
+AS_NOBODY = f"""{BEFORE}
 try:
     with open_store(sys.argv[1], Settings(), make=True) as store:
         store.jobs.add(NewJob("a job"))
@@ -42,15 +49,7 @@ except StoreError as problem:
 """
 
 
-READS = """
-import os, shutil, tempfile
-from rota.core.errors import StoreError
-with tempfile.TemporaryDirectory() as folder, open_store(folder + "/rota.db", Settings(), make=True) as store:
-    store.jobs.add(NewJob("reads what the other user may not be able to read"))
-    store.jobs.list()
-if os.getuid() == 0:
-    os.setgid(65534)
-    os.setuid(65534)
+READS = f"""{BEFORE}
 with open_store(sys.argv[1], Settings()) as store:
     print([job.title for job in store.jobs.list()])
     try:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     Change = Callable[[Store], Any]
 
-_WAITING = "SELECT 1 FROM pg_stat_activity WHERE pid = :pid AND wait_event_type = 'Lock'"
+# Not `pg_stat_activity.wait_event`, which is empty for a moment when the server looks for a deadlock.
+_WAITING = "SELECT 1 FROM pg_locks WHERE pid = :pid AND NOT granted"
 
 
 class Running:
