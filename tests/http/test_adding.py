@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from rota.core.errors import NotFound, StoreError
+from rota.core.errors import Denied, NotFound, StoreError
 from rota.core.job import NewJob
 from rota.http.adding import Adding
 from rota.http.app import create
@@ -78,6 +78,49 @@ def test_one_key_many_times_at_once_is_one_job(store: Store, writers: Stores) ->
     assert len(store.jobs.list()) == 1
 
 
+def test_a_job_that_waits_for_the_writer_is_not_added_once_its_token_is_revoked(store: Store, writers: Stores) -> None:
+    """Nor does one that has its name by then lend it its rights."""
+    (revoked, _), answers = store.tokens.create("ann", ["enqueue"]), []
+    store.tokens.revoke(revoked.id)
+    living, _ = store.tokens.create("ann", ["enqueue"])
+
+    async def all_at_once() -> None:
+        adding = Adding(writers)
+        wanted = [adding.add(NewJob("a"), "ann@http", token) for token in (living, revoked, living, revoked)]
+        answers.extend(await asyncio.gather(*wanted, return_exceptions=True))
+
+    asyncio.run(all_at_once())
+    assert [isinstance(each, Denied) for each in answers] == [False, True, False, True]
+    assert len(store.jobs.list()) == 2
+
+
+def test_a_request_that_waits_for_the_lock_adds_nothing_once_its_token_is_revoked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, secret = store.tokens.create("ann", ["enqueue"])
+    api, arrived, add_one = create(path_of(store), Settings()), asyncio.Event(), Adding.add
+
+    async def noting(adding: Adding, *wanted: Any) -> int:
+        arrived.set()
+        return await add_one(adding, *wanted)
+
+    monkeypatch.setattr(Adding, "add", noting)
+
+    async def post() -> httpx.Response:
+        head = {"Authorization": f"Bearer {secret}"}
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url="http://localhost") as client:
+            with store.database.write():
+                posted = asyncio.create_task(client.post("/api/v1/jobs", json={"title": "a"}, headers=head))
+                await arrived.wait()
+                store.database.execute("token.revoke", {"id": token.id, "now": 1})
+            answer = await posted
+        await api.close()
+        return answer
+
+    answer = asyncio.run(asyncio.wait_for(post(), 60))
+    assert (answer.status_code, store.jobs.list()) == (403, []), answer.text
+
+
 def test_everyone_hears_of_a_store_that_fails_and_it_is_tried_again_afterwards(store: Store, writers: Stores) -> None:
     path = path_of(store)
     os.rename(path, f"{path}.away")
@@ -92,9 +135,9 @@ def test_the_api_of_a_file_adds_together_what_comes_while_it_waits_for_the_lock(
     token, secret = local_token(store)
     api, arrived, add_one = create(path_of(store), Settings()), [], Adding.add
 
-    async def noting(adding: Adding, new: NewJob, actor: str) -> int:
-        arrived.append(new)
-        return await add_one(adding, new, actor)
+    async def noting(adding: Adding, *wanted: Any) -> int:
+        arrived.append(wanted)
+        return await add_one(adding, *wanted)
 
     monkeypatch.setattr(Adding, "add", noting)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rota.wire import Document
 
 
+
 def add(store: Store, visit: Visit) -> Document:
     return job_document(visit, store.jobs.add(_new(store, visit.body)))
 
@@ -34,7 +35,7 @@ def add(store: Store, visit: Visit) -> Document:
 async def add_together(visit: Visit) -> Document:
     """The same, together with whatever else waits for the one writer of a file."""
     new = await visit.look(lambda store: _new(store, visit.body))
-    id = await visit.site.adding.add(new, visit.actor)
+    id = await visit.site.adding.add(new, visit.actor, visit.token)
     return job_document(visit, await visit.look(lambda store: store.jobs.get(id)))
 
 

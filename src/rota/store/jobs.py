@@ -78,8 +78,8 @@ class Jobs:
         attempts = new.max_attempts or self._store.settings.max_attempts
         work = {"queue": new.queue, "kind": new.kind, "title": new.title, "payload": text, "priority": new.priority}
         more = {"max_attempts": attempts, "timeout": new.timeout, "trace": new.trace, "actor": self._store.actor}
-        database = self._store.database
-        ids = [id for (id,) in database.change("job.add_plain", {**work, **more})]
+        database, access = self._store.database, self._store.access
+        ids = [id for (id,) in database.change("job.add_plain", {**work, **more, "access": access and access.id})]
         if ids:
             database.ring()
         return ids

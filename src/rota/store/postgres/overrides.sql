@@ -95,8 +95,11 @@ SELECT * FROM unnest(:id::bigint[], :queue::text[], :kind::text[], :title::text[
     :parent::bigint[], :max_attempts::bigint[], :timeout::bigint[], :created_at::bigint[], :trace::text[])
 
 -- name: job.add_plain
--- One job that waits for nothing, counted and told, unless its queue is new or may fill up.
-WITH known AS (SELECT name FROM queue WHERE name = :queue AND max_depth IS NULL),
+-- One job that waits for nothing, counted and told, unless its queue is new or may fill up, or the token was revoked.
+WITH known AS (
+    SELECT name FROM queue WHERE name = :queue AND max_depth IS NULL
+        AND (CAST(:access AS text) IS NULL OR EXISTS (SELECT 1 FROM token WHERE id = :access AND revoked_at IS NULL))
+),
 made AS (
     INSERT INTO job (id, queue, kind, title, payload, priority, status, due_wall, max_attempts, timeout, created_at, trace)
     SELECT nextval('number_job'), name, :kind, :title, :payload, :priority, 'ready', 0, :max_attempts, :timeout,
