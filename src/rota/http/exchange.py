@@ -69,6 +69,9 @@ def _refuse_large(body: carried.Show) -> None:
     for said in body.said:
         if said.metadata is not None and len(encode(said.metadata)) > LARGEST_REPORT:
             raise BadInput(f"what {said.worker_id} says of itself is too large: at most {LARGEST_REPORT:,} bytes")
+    for up in body.up:
+        if sum(len(kind.encode()) for kind in up.kinds) > LARGEST_REPORT:
+            raise BadInput(f"the kinds that {up.worker_id} knows are too many: at most {LARGEST_REPORT:,} bytes")
     for noted in body.noted:
         if len(encode(noted.details)) > carried.LARGEST_FACT:
             raise BadInput(f"the details of {noted.which} are too large: at most {carried.LARGEST_FACT:,} bytes")

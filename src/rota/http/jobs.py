@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from rota import wire
 from rota.core.access import ADMIN, ENQUEUE, READ
+from rota.core.errors import TooLarge
 from rota.core.ids import job_id
 from rota.core.job import NewJob
 from rota.core.times import SECOND, parse_instant
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
     from rota.wire import Document
 
+MOST_EDGES = 50_000
 
 
 def add(store: Store, visit: Visit) -> Document:
@@ -40,6 +42,9 @@ async def add_together(visit: Visit) -> Document:
 
 
 def add_many(store: Store, visit: Visit) -> Document:
+    edges = sum(len(each.after) + len(each.follows) for each in visit.body.jobs)
+    if edges > MOST_EDGES:
+        raise TooLarge(f"these jobs wait for too much: {edges:,} dependencies in one request, at most {MOST_EDGES:,}")
     return {"ids": store.jobs.add_many([_new(store, each) for each in visit.body.jobs])}
 
 

@@ -10,7 +10,7 @@ from rota.core.queue import DEFAULT
 from rota.core.times import MILLISECOND
 from rota.orchestrator import ledger as urgency
 from rota.orchestrator.upkeep import NEVER, now
-from rota.store.exchange import Exchange, Report
+from rota.store.exchange import MOST_FAR, Exchange, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -206,7 +206,9 @@ class Work:
             self._unheard += brought
             self._lost(answer)
             return
-        self._hungry = self._hungry or len(answer.claims) >= max(1, room)
+        # Over HTTP an answer has at most MOST_FAR, an equal share for each worker: then there may be more.
+        asked = min(room, MOST_FAR // 2)
+        self._hungry = self._hungry or len(answer.claims) >= max(1, asked)
         wait = answer.rate_free_in
         self._rate_free_at = NEVER if wait is None else now() + max(SOONEST_CLAIM, wait)
         self._deliver(answer, brought)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Checkpoint = tuple[str, int, int]
 
 RUNS_TOLD = 5
+MOST_FAR = 256  # claims of one exchange over HTTP, whose answer holds payloads and checkpoints of half a megabyte each
 
 
 class Idle(Record):
@@ -114,6 +115,14 @@ class Exchange(Record):
     rate_free_in: Duration | None = None
 
 
+def _within(idle: Sequence[Idle], most: int) -> Sequence[Idle]:
+    """Room for at most so many jobs, shared among the workers."""
+    if _room(idle) <= most:
+        return idle
+    share = max(1, most // len(idle))
+    return [each.but(room=min(each.room, share)) for each in idle[:most]]
+
+
 class _Nothing(Exception):
     """Nothing was there to do: what was written on the way is undone."""
 
@@ -128,7 +137,7 @@ class _TooSoon(Exception):
 def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
     """`number` is the running number of the last exchange; a late one is refused. Nothing to do writes nothing."""
     if store.access is not None:  # its workers reach no database, and so no source
-        report = report.but(fills=False)
+        report = report.but(fills=False, idle=_within(report.idle, MOST_FAR))
     try:
         try:
             answer = _exchange(store, id, number, report, ahead=report.is_empty)
@@ -201,8 +210,8 @@ def settle(store: Store, tx: Transaction, outcomes: Sequence[Settled]) -> tuple[
 
 def give_back(store: Store, tx: Transaction, id: int, holdings: Collection[int]) -> None:
     """Release, unspent, what hangs on this orchestrator and is not among its holdings."""
-    held = [to_job(row) for row in tx.execute("orchestrator.held", id=id)]
-    ending.put_back(tx, [job for job in held if job.token not in holdings], store.settings.backoff)
+    held, kept = [to_job(row) for row in tx.execute("orchestrator.held", id=id)], frozenset(holdings)
+    ending.put_back(tx, [job for job in held if job.token not in kept], store.settings.backoff)
 
 
 def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) -> list[int]:
@@ -420,8 +429,8 @@ def _made_whole(tx: Transaction, claim: Handout, wanting: dict[str, Kinds]) -> H
 
 
 def _runs(tx: Transaction, job: int) -> tuple[Run, ...]:
-    """What the last claims on a job did."""
-    return tuple(to_run(row) for row in tx.execute("claim.runs", job=job)[-RUNS_TOLD:])
+    """What the last claims on a job did, oldest first."""
+    return tuple(to_run(row) for row in reversed(tx.execute("claim.last_runs", job=job, most=RUNS_TOLD)))
 
 
 def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Handout]) -> None:

@@ -13,7 +13,7 @@ from rota.core.jsontext import compact
 from rota.core.queue import allow
 from rota.core.source import is_internal
 from rota.core.times import LONGEST, SECOND
-from rota.store import ending, flow, payload
+from rota.store import ending, flow, owners, payload
 from rota.store.adding import Addition, checked, depend
 from rota.store.again import again
 from rota.store.refusals import counted
@@ -70,6 +70,7 @@ class Jobs:
         if is_plain and (added := self._add_plain(wanted[0], texts[0])):
             return added
         with self._store.begin() as tx:
+            owners.queues(self._store, {new.queue for new in wanted})
             return Addition(tx, self._store.settings.max_attempts).add(wanted, texts)
 
     def _add_plain(self, new: NewJob, text: str | None) -> list[int]:

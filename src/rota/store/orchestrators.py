@@ -52,6 +52,8 @@ class Orchestrators:
         if access is not None:
             home = home.but(host=f"{access.id}/{home.host}", access=access.id)
         with self._store.begin() as tx:
+            most = owners.MOST_ORCHESTRATORS
+            owners.refuse_more(self._store, "orchestrator.count_of_token", 1, most, "orchestrators at a time")
             id = tx.draw("orchestrator")
             place = {name: getattr(home, name) for name in Home._fields}
             _beat_pulse(tx)
@@ -159,6 +161,9 @@ class Orchestrators:
             pid, pid_start = (process.pid, process.pid_start) if process else (None, None)
             home, _ = self.home(id)
             if home.access is not None:
+                if tx.one("slot.get", name=slot) is None:
+                    raise NotFound(f"there is no slot {slot}: take slots before you start workers in them")
+                owners.refuse_more(self._store, "worker.count_of_token", 1, owners.MOST_WORKERS, "living workers")
                 _take_id(tx, id, worker)
             place = {"hostname": home.hostname, "host": home.host, "pid": pid, "pid_start": pid_start}
             watched = {"orchestrator": id, "slot": slot, "queue": queue, "check_at": None, "heartbeat_interval": None}
@@ -188,16 +193,19 @@ class Orchestrators:
     def mirror(self, told: Iterable[tuple[str | None, str]], health: Iterable[tuple[str | None, str]]) -> None:
         """Show readers what workers report, each `(JSON, worker)`, and how slots are, each `(state, slot)`.
 
+        A caller over HTTP tells of its own slots and workers, as far as they are there.
+
         The state is the health of the slot's worker, or `stopping` once that was asked to leave.
         """
-        health = list(health)
         with self._store.write() as tx:
-            owners.slots(self._store, (slot for _, slot in health))
             for metadata, worker in told:
-                owners.worker(self._store, worker)
+                if not self._may_tell_of(tx, "worker", worker):
+                    continue
                 tx.execute("worker.told", id=worker, metadata=metadata)
                 tx.tell("worker", "report", worker)
             for state, slot in health:
+                if not self._may_tell_of(tx, "slot", slot):
+                    continue
                 if state == slots.STOPPING:
                     stop(tx, slot)
                 else:
@@ -214,12 +222,14 @@ class Orchestrators:
             for noun, verb, which, details in facts:
                 if self._store.access is None:
                     tx.tell(noun, verb, which, **details)
-                elif self._is_own(tx, noun, which):
+                elif self._may_tell_of(tx, noun, which):
                     named = {name: value for name, value in details.items() if name not in _NOT_ITS_OWN}
                     tx.tell(noun, verb, which, **{**named, "by": tx.actor})
 
-    def _is_own(self, tx: Transaction, noun: str, which: str) -> bool:
-        """Whether a slot or worker is there; refuse one that is another's."""
+    def _may_tell_of(self, tx: Transaction, noun: str, which: str) -> bool:
+        """Whether a slot or worker is there, which only a caller over HTTP may be wrong about; refuse another's."""
+        if self._store.access is None:
+            return True
         if noun == "slot":
             owners.slots(self._store, [which])
             return tx.one("slot.get", name=which) is not None

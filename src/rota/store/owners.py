@@ -7,16 +7,20 @@ and their slots. An owner never changes, so one that was looked up holds until t
 
 from __future__ import annotations
 
-from rota.core.access import ADMIN, ENQUEUE
-from rota.core.errors import Denied, Stale, UnknownWorker
+from rota.core.access import ADMIN, ENQUEUE, READ
+from rota.core.errors import Denied, Refused, Stale, UnknownWorker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from rota.core.access import AccessToken
+    from rota.core.job import Job
     from rota.store.exchange import Checkpoint, Settled
     from rota.store.store import Store
+
+MOST_QUEUES = 1000  # to which an access token adds one; every exchange, and every beat of a loop, reads all queues
+MOST_WORKERS, MOST_ORCHESTRATORS, MOST_SCHEDULES = 5000, 300, 1000  # that are there at a time, of one access token
 
 
 def restricted(store: Store) -> AccessToken | None:
@@ -116,3 +120,30 @@ def schedule(store: Store, name: str) -> None:
     for access, revoked_at in store.database.execute("schedule.owner", {"name": name}):
         if access != caller.id and revoked_at is None:
             raise Denied(f"token {caller.name!r} may not declare schedule {name}: it is another's")
+
+
+def queues(store: Store, names: Collection[str]) -> None:
+    """Refuse to begin queues beyond a bounded number; people and programs beside the database may have more."""
+    caller = restricted(store)
+    new = [name for name in names if not store.database.execute("queue.get", {"queue": name})] if caller else []
+    if caller is not None and new:
+        have = len(store.database.execute("queue.all", {})) - 1  # without the row that stands for all of them
+        if have + len(new) > MOST_QUEUES:
+            raise Refused(
+                f"token {caller.name!r} may not begin queue {min(new)}: there are {have:,} already, and a token adds"
+                f" none beyond {MOST_QUEUES:,}: name one that is there, or make it with `rota queue set`"
+            )
+
+
+def refuse_more(store: Store, statement: str, more: int, most: int, what: str) -> None:
+    """Refuse a caller over HTTP that would have more of these than all its programs need."""
+    caller = store.access
+    if caller is not None and more:
+        ((have,),) = store.database.execute(statement, {"access": caller.id})
+        if have + more > most:
+            raise Refused(f"token {caller.name!r} may have at most {most:,} {what}, and has {have:,} already")
+
+
+def sees(store: Store, job: Job, token: int) -> bool:
+    """Whether the caller may read a job as it is now: it may read all, or nobody has claimed it since its own claim."""
+    return store.access is None or store.access.allows(READ) or job.token == token

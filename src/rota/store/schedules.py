@@ -38,16 +38,29 @@ class Schedules:
         Over HTTP a token declares only schedules of its own, and only with the scope `enqueue`: they add jobs.
         """
         known = {schedule.name: schedule for schedule in self.list()}
+        for name in self._of_tokens():
+            known.pop(name, None)
         changed = [each for each in declared if not _is_so(known.get(each.name), each)]
         if not changed:
             return
         with self._store.begin() as tx:
+            owners.queues(self._store, {each.queue for each in changed})
+            new = len({each.name for each in changed} - known.keys())
+            owners.refuse_more(self._store, "schedule.count_of_token", new, owners.MOST_SCHEDULES, "schedules")
             for each in sorted(changed, key=lambda each: each.name):
                 tx.one("schedule.lock", name=each.name)
                 owners.schedule(self._store, each.name)
                 _put(tx, _checked(tx, each), declared=True)
                 access = self._store.access
                 tx.execute("schedule.own", name=each.name, access=access and access.id)
+
+    def _of_tokens(self) -> list[str]:
+        """Those that a program beside the database makes its own by declaring them, even as they are.
+
+        Otherwise a token that declared them first, just so, could change them later.
+        """
+        rows = [] if self._store.access is not None else self._store.database.execute("schedule.of_tokens", {})
+        return [name for (name,) in rows]
 
     @again
     def add(self, new: NewSchedule) -> Schedule:

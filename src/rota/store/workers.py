@@ -79,6 +79,7 @@ class Workers:
             tend.tend(self._store, tx)
             if tx.one("orchestrator.stopping", host=host_id()):
                 raise Refused("the orchestrator here is stopping: register once it has, or when it runs again")
+            owners.refuse_more(self._store, "worker.count_of_token", 1, owners.MOST_WORKERS, "living workers")
             id = self._store.new_worker_id()
             _insert(tx, id, name, pid=pid, queue=queue, interval=interval, elsewhere=elsewhere)
             if self._store.access is not None:

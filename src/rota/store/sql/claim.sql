@@ -99,6 +99,10 @@ SELECT $run_columns FROM run WHERE token = :token
 -- What the claims of a job did, oldest first.
 SELECT $run_columns FROM run WHERE job = :job ORDER BY token
 
+-- name: last_runs
+-- What the last claims of a job did, newest first.
+SELECT $run_columns FROM run WHERE job = :job ORDER BY token DESC LIMIT :most
+
 -- name: owners
 -- Who holds or held a claim, and the access token that speaks for that worker; a claim of nobody has no row.
 SELECT job.id, job.token, job.worker, worker.access FROM job LEFT JOIN worker ON worker.id = job.worker

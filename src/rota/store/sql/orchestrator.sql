@@ -3,6 +3,10 @@
 INSERT INTO orchestrator (id, crew, host, hostname, pid, version, access, status, lease_expires_at, started_at)
 VALUES (:id, :crew, :host, :hostname, :pid, :version, :access, 'starting', :lease_expires_at, :now)
 
+-- name: count_of_token
+-- How many of those that are not gone one access token began over HTTP.
+SELECT count(*) FROM orchestrator WHERE status <> 'stopped' AND access = :access
+
 -- name: renew
 -- Renew the lease on which all its claims hang, and say which wish it has carried out. No row means that it was given up.
 UPDATE orchestrator SET lease_expires_at = $greatest(lease_expires_at, :lease_expires_at),

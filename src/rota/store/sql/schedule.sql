@@ -35,6 +35,14 @@ UPDATE schedule SET access = :access WHERE name = :name
 SELECT schedule.access, token.revoked_at FROM schedule LEFT JOIN token ON token.id = schedule.access
 WHERE schedule.name = :name
 
+-- name: count_of_token
+-- How many one access token declared.
+SELECT count(*) FROM schedule WHERE access = :access
+
+-- name: of_tokens
+-- Those that access tokens declared.
+SELECT name FROM schedule WHERE access IS NOT NULL
+
 -- name: advance
 -- It fires: its next time, conditional on the one that was read; no row means that someone else was first.
 UPDATE schedule SET next_at = :next_at, error = NULL

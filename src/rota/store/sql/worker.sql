@@ -17,6 +17,10 @@ SELECT $worker_columns FROM worker WHERE id = :id $for_update
 -- Workers that are not gone.
 SELECT $worker_columns FROM worker WHERE status NOT IN ('stopped', 'dead') ORDER BY registered_at, id
 
+-- name: count_of_token
+-- How many of those that are not gone one access token speaks for.
+SELECT count(*) FROM worker WHERE status NOT IN ('stopped', 'dead') AND access = :access
+
 -- name: all
 -- The newest workers, gone ones included.
 SELECT $worker_columns FROM worker ORDER BY registered_at DESC, id LIMIT :most

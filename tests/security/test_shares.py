@@ -1,0 +1,142 @@
+"""What one token may have and ask for: no cheap request costs the store or the API much."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rota.core.job import NewJob
+from rota.store.exchange import MOST_FAR, Idle, Report
+from tests.http.servers import Server
+from tests.support.eventually import eventually
+from tests.support.stores import make_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SMALL = """
+from rota.http import jobs
+from rota.store import owners
+owners.MOST_QUEUES, owners.MOST_WORKERS, owners.MOST_ORCHESTRATORS, owners.MOST_SCHEDULES = 4, 3, 2, 2
+jobs.MOST_EDGES = 9
+"""
+HOME = {"host": "far", "hostname": "far", "pid": 7, "version": "1"}
+ALL, BULK = "/api/v1/orchestrators", "/api/v1/jobs/bulk"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With small bounds, and with a poll so seldom that only the notification wakes who waits."""
+    server = Server(tmp_path_factory.mktemp("shares"), change=SMALL, ROTA_POLL_INTERVAL="60s")
+    yield server
+    server.end()
+
+
+def test_a_token_adds_to_so_many_queues_and_an_admin_to_as_many_as_it_likes(server: Server) -> None:
+    with server.store() as store:
+        have = len(store.queues.list())
+    client = server.client(server.token("adding", "enqueue", "work"))
+    new = [{"title": "A", "queue": f"new-{n}"} for n in range(5 - have)]
+    for jobs in (new, [{"title": "B", "key": "k", "queue": f"other-{n}"} for n in range(6)]):
+        assert "beyond 4" in client.refused(409, "POST", BULK, {"jobs": jobs})["detail"]
+    client.post(BULK, jobs=new[1:])
+    for path, body in ((BULK, {"jobs": new[:1]}), ("/api/v1/jobs", new[0])):
+        assert "may not begin queue new-0: there are 4 already" in client.refused(409, "POST", path, body)["detail"]
+    id = client.post(ALL, crew="main", home=HOME)["id"]
+    declared = {"schedules": [{"name": "s", "cron": "0 6 * * *", "queue": "new-0"}]}
+    client.refused(409, "POST", f"{ALL}/{id}/schedules", declared)
+    client.delete(f"{ALL}/{id}")
+    client.post(BULK, jobs=new[1:])
+    server.client().post(BULK, jobs=new)
+    client.post("/api/v1/jobs", **new[0])
+
+
+def test_a_token_has_so_many_workers_orchestrators_and_schedules_at_a_time(server: Server) -> None:
+    client, other = (server.client(server.token(name, "work", "enqueue")) for name in ("many", "another"))
+    workers = [client.post("/api/v1/workers", name="w")["id"] for _ in range(3)]
+    assert "at most 3 living workers" in client.refused(409, "POST", "/api/v1/workers", {"name": "w"})["detail"]
+    ids = [client.post(ALL, crew=f"c{n}", home=HOME)["id"] for n in range(2)]
+    refused = client.refused(409, "POST", ALL, {"crew": "main", "home": HOME})
+    assert "at most 2 orchestrators at a time" in refused["detail"]
+    (slot,) = client.post(f"{ALL}/{ids[0]}/slots", pools={"tag": 1})
+    (worker,) = client.post(f"{ALL}/{ids[0]}/worker-ids", count=1)["worker_ids"]
+    hire = {"worker_id": worker, "slot": slot["name"], "queue": "tag", "pid": 1}
+    assert "living workers" in client.refused(409, "POST", f"{ALL}/{ids[0]}/workers", hire)["detail"]
+    client.delete(f"/api/v1/workers/{workers[0]}")
+    client.post(f"{ALL}/{ids[0]}/workers", **hire)
+    with server.store() as store:
+        queue = store.queues.set("default").name
+    named = [{"name": f"s{n}", "cron": "0 6 * * *", "queue": queue} for n in range(3)]
+    path = f"{ALL}/{ids[0]}/schedules"
+    assert "at most 2 schedules" in client.refused(409, "POST", path, {"schedules": named})["detail"]
+    client.post(path, schedules=named[:2])
+    client.post(path, schedules=[{**each, "cron": "0 7 * * *"} for each in named[:2]])
+    client.refused(409, "POST", path, {"schedules": named[2:]})
+    for id in ids:
+        client.delete(f"{ALL}/{id}")
+    client.post(ALL, crew="main", home=HOME)
+    other.post("/api/v1/workers", name="w")
+    other.post(ALL, crew="main", home=HOME)
+
+
+def test_one_request_adds_so_many_dependencies_and_tells_of_so_many_kinds(server: Server) -> None:
+    client = server.client()
+    jobs = [{"title": "A", "follows": list(range(n))} for n in range(5)]
+    assert "at most 9" in client.refused(413, "POST", BULK, {"jobs": jobs})["detail"]
+    assert len(client.post(BULK, jobs=jobs[:4])["ids"]) == 4
+    id = client.post(ALL, crew="kinds", home=HOME)["id"]
+    up = {"worker_id": "worker-00000000", "slot": "worker:tag:0", "kinds": [f"{n:0200}" for n in range(400)]}
+    assert "kinds" in client.refused(400, "POST", f"{ALL}/{id}/show", {"up": [up]})["detail"]
+
+
+def test_who_waits_for_work_writes_nothing_whenever_anyone_adds_a_job(server: Server) -> None:
+    """Else one request that waits would cost a write for each change that anyone makes."""
+    client = server.client()
+    client.post("/api/v1/jobs", title="A", queue="busy")
+    client.post("/api/v1/jobs", title="A", queue="mine")
+    worker = client.post("/api/v1/workers", name="w")["id"]
+    assert client.post("/api/v1/claims", worker_id=worker, queue="mine")
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(client.post, "/api/v1/claims", worker_id=worker, queue="mine", wait=30)
+        with server.store() as store:
+            beat = store.workers.get(worker).last_heartbeat_at
+            eventually(lambda: store.workers.get(worker).last_heartbeat_at > beat)  # it has looked, and waits
+            for _ in range(10):
+                store.jobs.add(NewJob("A", "busy"))
+            store.jobs.add(NewJob("A", "mine"))
+            assert waiting.result(60) and store.workers.get(worker).heartbeat_count == 0
+
+
+def test_one_exchange_over_http_claims_a_bounded_number_and_shares_them(tmp_path: Path) -> None:
+    """However much room was told of, and however often the same worker was named."""
+    with make_store("sqlite", tmp_path) as store:
+        store.jobs.add_many([NewJob("A", "tag") for _ in range(2 * MOST_FAR)])
+        id = store.orchestrators.join()
+        workers = [store.orchestrators.hire(id, f"worker:tag:{n}", "tag") for n in range(2)]
+        idle = [Idle(worker, "tag", 1000) for worker in workers]
+        store.access = store.tokens.create("far", ["admin"])[0]
+        claims = store.orchestrators.exchange(id, 0, Report(idle=idle * 500)).claims
+        assert Counter(claim.worker_id for claim in claims) == dict.fromkeys(workers, MOST_FAR // 2)
+        assert len(store.orchestrators.exchange(id, 1, Report(idle=idle)).claims) == MOST_FAR, "the rest"
+
+
+class Once(list[int]):
+    """What is too long to be searched for each claim that hangs on an orchestrator."""
+
+    def __contains__(self, _: object) -> bool:
+        raise AssertionError("a hundred thousand tokens, looked through for each of as many claims, take minutes")
+
+
+def test_tokens_that_are_still_held_are_not_searched_for_each_claim(tmp_path: Path) -> None:
+    with make_store("sqlite", tmp_path) as store:
+        store.jobs.add_many([NewJob("A", "tag") for _ in range(3)])
+        id = store.orchestrators.join()
+        worker = store.orchestrators.hire(id, "worker:tag:0", "tag")
+        claims = store.orchestrators.exchange(id, 0, Report(idle=[Idle(worker, "tag", 3)])).claims
+        holdings = Once([claims[0].token, *range(1000, 1010)])
+        store.orchestrators.exchange(id, 1, Report(holdings=holdings))
+        assert [job.id for job in store.jobs.list("active")] == [claims[0].job_id]
