@@ -7,6 +7,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -421,6 +422,7 @@ def test_a_change_that_waits_for_its_turn_is_not_made_once_its_token_is_revoked(
     with make_store(kind, tmp_path) as store:
         token, _ = store.tokens.create("mallory", ["admin"])
         store.tokens.revoke(token.id)
+        add(store)  # from now on its queue is known, so that one more may be added in one message
         before = store.events.last()
         store.access = token
         for change in (
@@ -434,6 +436,73 @@ def test_a_change_that_waits_for_its_turn_is_not_made_once_its_token_is_revoked(
         assert store.events.last() == before
         store.access = None
         add(store)
+
+
+@on_both_stores
+def test_the_token_that_held_a_job_once_reads_nothing_that_others_said_of_it_since(
+    server: Server, mallory: Client
+) -> None:
+    """To say once more what became of a claim is no error; the job has been another's meanwhile."""
+    worker = mallory.post("/api/v1/workers", name="loop")["id"]
+    with server.store() as here:
+        honest = here.workers.register("honest").id
+        for verb, body in (
+            ("release", {}),
+            ("settle", {"outcome": "released"}),
+            ("settle", {"outcome": "snoozed", "delay": 0.000001}),
+            ("settle", {"outcome": "failed", "error": "x"}),
+        ):
+            id = here.jobs.add(NewJob("A", verb, payload="p", max_attempts=9)).id
+            (taken,) = mallory.post("/api/v1/claims", worker_id=worker, queue=verb)
+            told = {"token": taken["claim"]["token"], **body}
+            path = f"/api/v1/jobs/{id}/claim/{verb}?details=true"
+            assert mallory.post(path, **told)["payload"] == "p", "nobody has had it since"
+            eventually(partial(_is_ready_again, here, id))
+            here.claims.settle(here.claims.claim(id, honest), Done('"secret"'))
+            assert mallory.post(path, **told) == {"id": id, "status": "done"}
+            both = server.client(server.token(f"both {id}", "work", "read"))
+            assert both.get(f"/api/v1/jobs/{id}")["result"] == "secret"
+
+
+def _is_ready_again(store: Store, id: int) -> bool:
+    store.tend()
+    return store.jobs.get(id).status == "ready"
+
+
+@on_both_stores
+def test_nothing_is_told_of_a_slot_or_a_worker_that_is_not_there(server: Server) -> None:
+    """A slot that is made later begins without a history, and the log has no fact of what never was."""
+    with ExitStack() as closing:
+        here, mallory = closing.enter_context(server.store()), Host(server, "mallory", closing)
+        port, later, nobody = mallory.store.orchestrators, "worker:tag:7", "worker-zzzzzzzz"
+        before = here.events.last()
+        (free,) = port.worker_ids(mallory.id, 1)
+        with pytest.raises(NotFound, match="there is no slot worker:tag:7"):
+            port.hire(mallory.id, later, "tag", Process(free, 4, 5, later))
+        port.mirror([("{}", nobody)], [("dead", later), ("stopping", later)])
+        port.note([("slot", "leak", later, {}), ("worker", "leak", nobody, {})])
+        port.record_death(Death(nobody, later, "signaled", "x", asked=True, exit_code=0), Report(), RestartPolicy())
+        port.record_death(Death(mallory.worker, later, "signaled", "forged"), Report(), RestartPolicy())
+        told = [fact for event in here.events.after(before) for fact in event.facts]
+        assert [fact[:3] for fact in told] == [["worker", "die", mallory.worker]]
+        certificate = here.workers.certificate(mallory.worker)
+        assert certificate is not None and certificate.slot == mallory.slot
+        assert here.workers.deaths(slot=later) == []
+
+
+def test_a_schedule_that_a_token_declared_first_is_the_applications_once_it_declares_the_same(server: Server) -> None:
+    """Otherwise whoever foresees it could change later what the application believes to be so."""
+    with ExitStack() as closing:
+        here = closing.enter_context(server.store())
+        report = NewSchedule("report", "0 6 * * *", queue="night")
+        mallory = Host(server, "mallory", closing, "work", "enqueue")
+        mallory.store.schedules.declare([report])
+        here.schedules.declare([report])
+        with pytest.raises(Denied, match="may not declare schedule report"):
+            mallory.store.schedules.declare([report.but(cron="* * * * * *")])
+        last = here.events.last()
+        here.schedules.declare([report])
+        assert here.events.last() == last, "it is so already"
 
 
 def test_the_worst_that_a_token_does_to_jobs_is_what_the_page_says(server: Server) -> None:

@@ -15,10 +15,12 @@ from rota.core.times import SECOND
 from rota.http import asked, replies, shapes
 from rota.http.jobs import job_document
 from rota.http.route import Route
+from rota.store import owners
 from rota.store.payload import encode as encode_payload
 
 if TYPE_CHECKING:
     from rota.core.claim import Outcome
+    from rota.core.job import Job
     from rota.core.times import Duration
     from rota.http.visit import Visit
     from rota.store.store import Store
@@ -37,12 +39,16 @@ async def _wait(visit: Visit) -> list[Document]:
     await visit.site.work.open()
     deadline = time.monotonic() + visit.body.wait
     taken = await visit.ask(lambda store: _take(store, visit))
+    beaten = time.monotonic()
+    poll = visit.site.settings.poll_interval / SECOND
     while not taken and time.monotonic() < deadline and not await visit.request.is_disconnected():
         seen = visit.site.work.rings
-        if await visit.ask(lambda store: _is_anything_ready(store, visit)):
+        if time.monotonic() - beaten >= poll:  # waiting is a beat, and whatever anyone adds or ends rings
+            beaten = time.monotonic()
+            await visit.ask(lambda store: _beat(store, visit))
+        if await visit.ask(lambda store: bool(store.jobs.ready(visit.body.queue, 1))):  # a look, because many may wait
             taken = await visit.ask(lambda store: _take(store, visit))
         if not taken:
-            poll = visit.site.settings.poll_interval / SECOND
             await visit.site.work.wait(seen, min(poll, deadline - time.monotonic()))
             await visit.prove()
     return taken
@@ -58,11 +64,9 @@ def _take(store: Store, visit: Visit) -> list[Document]:
     return [{**job_document(visit, store.jobs.get(claim.job_id)), "claim": wire.claim(claim)}]
 
 
-def _is_anything_ready(store: Store, visit: Visit) -> bool:
-    """Look before writing, because many may wait; waiting is a beat."""
+def _beat(store: Store, visit: Visit) -> None:
     if visit.body.worker_id is not None:
         store.workers.heartbeat(visit.body.worker_id)
-    return bool(store.jobs.ready(visit.body.queue, 1))
 
 
 def claim(store: Store, visit: Visit) -> Document:
@@ -95,7 +99,7 @@ def renew(store: Store, visit: Visit) -> Document:
 
 def release(store: Store, visit: Visit) -> Document:
     store.claims.release(_held(visit), visit.body.note)
-    return job_document(visit, store.jobs.get(_id(visit)))
+    return _as_left(store, visit, store.jobs.get(_id(visit)))
 
 
 def results(store: Store, visit: Visit) -> list[Document]:
@@ -104,7 +108,7 @@ def results(store: Store, visit: Visit) -> list[Document]:
 
 
 def settle(store: Store, visit: Visit) -> Document:
-    """The job as it stands; of one that came from a source and was gone before, only that it is done."""
+    """The job as it stands; of one that is gone since it is done, or that others had since, only its state."""
     held, outcome = _held(visit), outcome_of(visit.body)
     try:
         job = store.jobs.get(held.job_id)
@@ -112,7 +116,14 @@ def settle(store: Store, visit: Visit) -> Document:
         store.claims.settle(held, outcome)
         return {"id": held.job_id, "status": DONE}
     store.claims.settle(held, outcome)
-    return job_document(visit, store.jobs.get_or(job.but(status=DONE)))
+    return _as_left(store, visit, store.jobs.get_or(job.but(status=DONE)))
+
+
+def _as_left(store: Store, visit: Visit, job: Job) -> Document:
+    """The job that a claim was on: the token that once held it opens nothing that others said of it since."""
+    if owners.sees(store, job, visit.body.token):
+        return job_document(visit, job)
+    return {"id": job.id, "status": job.status}
 
 
 def _held(visit: Visit) -> Claim:
@@ -165,7 +176,7 @@ ROUTES = (
         release,
         WORK,
         "give it back",
-        shapes.Job,
+        shapes.Job | replies.Gone,
         asked.Release,
         asked.Details,
     ),

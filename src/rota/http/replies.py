@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from rota.http.shapes import Answer, Orchestrator, Slot
-from rota.http.words import Moment
+from rota.http.words import JobStatus, Moment
 
 
 class Gone(Answer):
-    """A job that came from a source and left no row when it was done."""
+    """A job that came from a source and left no row when it was done, or that somebody else had since."""
 
     id: int
-    status: Literal["done"]
+    status: JobStatus
 
 
 class Reconciled(Answer):

@@ -91,12 +91,13 @@ class Orphans:
             owners.worker(self._store, worker)
             owners.slots(self._store, [death.slot])
             hold.worker(tx, worker)
+            row = tx.one("worker.get", id=worker)
             for settled in last:
                 self._settle(tx, worker, settled)
             if not death.asked:
                 tend.bury(self._store, tx, worker, Dead(death.reason, death.text), death)
             elif tend.deregister(self._store, tx, worker, ORPHANED) >= 0:
-                _certify(tx, death)
+                _certify(tx, death, to_worker(row).slot if row else None)
             for (slot,) in tx.execute("orphan.empty_slot", worker=worker, now=tx.now):
                 tx.tell("slot", "move", slot, status=slots.EMPTY, worker=None)
 
@@ -118,8 +119,8 @@ def move_to_lease(tx: Transaction, worker: str) -> None:
         tx.tell("worker", "orphan", worker)
 
 
-def _certify(tx: Transaction, death: Death) -> None:
+def _certify(tx: Transaction, death: Death, slot: str | None) -> None:
     """The certificate of one that left in peace."""
-    known = {"worker": death.worker_id, "slot": death.slot, "reason": death.reason, "text": death.text}
+    known = {"worker": death.worker_id, "slot": slot, "reason": death.reason, "text": death.text}
     names = ("exit_code", "signal", "sent_by", "usage", "last_frame", "stderr_tail")
     tx.execute("worker.certify", now=tx.now, job=None, **known, **{name: getattr(death, name) for name in names})

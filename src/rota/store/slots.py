@@ -103,8 +103,9 @@ class Slots:
 
 
 def move(tx: Transaction, name: str, status: str, worker: str | None, start_at: Instant | None) -> None:
-    tx.execute("slot.move", name=name, status=status, worker=worker, start_at=start_at, now=tx.now)
-    tx.tell("slot", "move", name, status=status, worker=worker)
+    """Say how a slot stands; one that is not there, or not any more, is no news."""
+    if tx.execute("slot.move", name=name, status=status, worker=worker, start_at=start_at, now=tx.now):
+        tx.tell("slot", "move", name, status=status, worker=worker)
 
 
 def come_up(tx: Transaction, name: str, worker: str) -> None:

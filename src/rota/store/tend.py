@@ -208,11 +208,12 @@ def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death
         return False
     held = [to_job(row) for row in tx.execute("claim.held_by", worker=worker)]
     in_hand = held[0].id if held else None
-    names = ("slot", "exit_code", "signal", "sent_by", "usage", "last_frame", "stderr_tail")
+    names = ("exit_code", "signal", "sent_by", "usage", "last_frame", "stderr_tail")
     certificate = {name: getattr(death, name) if death else None for name in names}
     tx.execute(
         "worker.certify",
         worker=worker,
+        slot=known and known.slot,
         now=tx.now,
         reason=verdict.reason,
         text=verdict.text,

@@ -31,6 +31,7 @@ UPDATE slot SET wanted = :wanted, updated_at = :now WHERE name = :name
 -- name: move
 -- How a slot stands.
 UPDATE slot SET status = :status, worker = :worker, start_at = :start_at, health = NULL, updated_at = :now WHERE name = :name
+RETURNING name
 
 -- name: come_up
 -- Its worker is ready: starts that ran out of time are forgiven. One whose death was written first stays dead.
