@@ -9,20 +9,30 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.job import NewJob
+from rota.settings import Settings
 from rota.store.exchange import MOST_FAR, Idle, Report
+from rota.store.open import open_store
 from tests.http.servers import Server
 from tests.support.eventually import eventually
 from tests.support.stores import make_store
+from tests.support.work import add
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 SMALL = """
+from rota.store.jobs import Jobs
+ready = Jobs.ready
+def counted(self, queue=None, limit=10):
+    print(f"looked into {queue}", flush=True)
+    return ready(self, queue, limit)
+Jobs.ready = counted
 from rota.http import jobs
-from rota.store import owners
-owners.MOST_QUEUES, owners.MOST_WORKERS, owners.MOST_ORCHESTRATORS, owners.MOST_SCHEDULES = 4, 3, 2, 2
-jobs.MOST_EDGES = 9
+from rota.store import owners, search
+owners.MOST_QUEUES, owners.MOST_WORKERS, owners.MOST_ORCHESTRATORS, owners.MOST_SCHEDULES = 4, 30, 2, 2
+jobs.MOST_EDGES, jobs.READ_AT_ONCE = 9, 2
+jobs.LARGEST_PAGE = search.LARGEST_PAGE = 1000
 """
 HOME = {"host": "far", "hostname": "far", "pid": 7, "version": "1"}
 ALL, BULK = "/api/v1/orchestrators", "/api/v1/jobs/bulk"
@@ -57,8 +67,8 @@ def test_a_token_adds_to_so_many_queues_and_an_admin_to_as_many_as_it_likes(serv
 
 def test_a_token_has_so_many_workers_orchestrators_and_schedules_at_a_time(server: Server) -> None:
     client, other = (server.client(server.token(name, "work", "enqueue")) for name in ("many", "another"))
-    workers = [client.post("/api/v1/workers", name="w")["id"] for _ in range(3)]
-    assert "at most 3 living workers" in client.refused(409, "POST", "/api/v1/workers", {"name": "w"})["detail"]
+    workers = [client.post("/api/v1/workers", name="w")["id"] for _ in range(30)]
+    assert "at most 30 living workers" in client.refused(409, "POST", "/api/v1/workers", {"name": "w"})["detail"]
     ids = [client.post(ALL, crew=f"c{n}", home=HOME)["id"] for n in range(2)]
     refused = client.refused(409, "POST", ALL, {"crew": "main", "home": HOME})
     assert "at most 2 orchestrators at a time" in refused["detail"]
@@ -93,6 +103,22 @@ def test_one_request_adds_so_many_dependencies_and_tells_of_so_many_kinds(server
     assert "kinds" in client.refused(400, "POST", f"{ALL}/{id}/show", {"up": [up]})["detail"]
 
 
+def test_a_list_of_large_jobs_comes_in_pages_and_whole_to_a_program(server: Server) -> None:
+    """However many were asked for, so that no answer takes gigabytes."""
+    client = server.client()
+    ids = client.post(BULK, jobs=[{"title": "large", "queue": "large", "payload": "x" * 300} for _ in range(9)])["ids"]
+    for first in ("/api/v1/jobs?queue=large&limit=1000", "/api/v1/jobs?queue=large&search=large&limit=1000"):
+        path, found, pages = first, [], 0
+        while path:
+            answer = client.call("GET", path)
+            found += [job["id"] for job in answer.json()]
+            path, pages = answer.links.get("next", {}).get("url", ""), pages + 1
+        assert (found, pages) == (ids[::-1], 3)
+    with open_store(server.url.replace("://", f"://{server.secret}@"), Settings()) as far:
+        assert [job.id for job in far.jobs.list(queue="large")] == ids[::-1]
+        assert [job.id for job in far.jobs.list(queue="large", limit=5)] == ids[:3:-1]
+
+
 def test_who_waits_for_work_writes_nothing_whenever_anyone_adds_a_job(server: Server) -> None:
     """Else one request that waits would cost a write for each change that anyone makes."""
     client = server.client()
@@ -100,15 +126,35 @@ def test_who_waits_for_work_writes_nothing_whenever_anyone_adds_a_job(server: Se
     client.post("/api/v1/jobs", title="A", queue="mine")
     worker = client.post("/api/v1/workers", name="w")["id"]
     assert client.post("/api/v1/claims", worker_id=worker, queue="mine")
-    with ThreadPoolExecutor(1) as threads:
+    with ThreadPoolExecutor(1) as threads, server.store() as store:
+        beat = store.workers.get(worker).last_heartbeat_at
         waiting = threads.submit(client.post, "/api/v1/claims", worker_id=worker, queue="mine", wait=30)
+        eventually(lambda: store.workers.get(worker).last_heartbeat_at > beat)  # it has looked, and waits
+        for _ in range(10):
+            store.jobs.add(NewJob("A", "busy"))
+        store.jobs.add(NewJob("A", "mine"))
+        assert waiting.result(60) and store.workers.get(worker).heartbeat_count == 0
+
+
+def test_those_that_wait_for_the_same_work_look_for_it_once_when_they_are_woken(server: Server) -> None:
+    client, looked = server.client(server.token("waiting", "work", "enqueue")), "looked into same"
+    for queue in ("same", "busy"):
+        server.client().post("/api/v1/jobs", title="A", queue=queue)
+    workers = [client.post("/api/v1/workers", name="w")["id"] for _ in range(20)]
+    assert client.post("/api/v1/claims", worker_id=workers[0], queue="same")
+    with ThreadPoolExecutor(20) as threads:
+        answers = [
+            threads.submit(client.post, "/api/v1/claims", worker_id=worker, queue="same", wait=30) for worker in workers
+        ]
         with server.store() as store:
-            beat = store.workers.get(worker).last_heartbeat_at
-            eventually(lambda: store.workers.get(worker).last_heartbeat_at > beat)  # it has looked, and waits
-            for _ in range(10):
-                store.jobs.add(NewJob("A", "busy"))
-            store.jobs.add(NewJob("A", "mine"))
-            assert waiting.result(60) and store.workers.get(worker).heartbeat_count == 0
+            registered = {worker.id: worker.registered_at for worker in store.workers.list()}
+            eventually(lambda: all(store.workers.get(each).last_heartbeat_at > registered[each] for each in workers))
+            before = server.log.read_text().count(looked)
+            eventually(lambda: add(store, queue="busy") and server.log.read_text().count(looked) > before, within=30)
+            before = server.log.read_text().count(looked)
+            store.jobs.add_many([NewJob("A", "same") for _ in workers])
+        assert all(answer.result(60) for answer in answers)
+        assert server.log.read_text().count(looked) - before < 10
 
 
 def test_one_exchange_over_http_claims_a_bounded_number_and_shares_them(tmp_path: Path) -> None:

@@ -15,10 +15,13 @@ from rota.core.times import SECOND
 from rota.http import asked, replies, shapes
 from rota.http.jobs import job_document
 from rota.http.route import Route
+from rota.http.visit import together
 from rota.store import owners
 from rota.store.payload import encode as encode_payload
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from rota.core.claim import Outcome
     from rota.core.job import Job
     from rota.core.times import Duration
@@ -46,11 +49,11 @@ async def _wait(visit: Visit) -> list[Document]:
         if time.monotonic() - beaten >= poll:  # waiting is a beat, and whatever anyone adds or ends rings
             beaten = time.monotonic()
             await visit.ask(lambda store: _beat(store, visit))
-        if await visit.ask(lambda store: bool(store.jobs.ready(visit.body.queue, 1))):  # a look, because many may wait
+        if await _is_anything_ready(visit, seen):
             taken = await visit.ask(lambda store: _take(store, visit))
         if not taken:
             await visit.site.work.wait(seen, min(poll, deadline - time.monotonic()))
-            await visit.prove()
+            await visit.prove_with_others()
     return taken
 
 
@@ -62,6 +65,16 @@ def _take(store: Store, visit: Visit) -> list[Document]:
     except NothingReady:
         return []
     return [{**job_document(visit, store.jobs.get(claim.job_id)), "claim": wire.claim(claim)}]
+
+
+async def _is_anything_ready(visit: Visit, seen: int) -> bool:
+    """Look before writing, once for all who wait for the same: a notification wakes them all."""
+    queue, site = visit.body.queue, visit.site
+
+    def look() -> Awaitable[bool]:
+        return site.writers.ask(lambda store: bool(store.jobs.ready(queue, 1)))
+
+    return await together(site.looks, (queue, seen), look)
 
 
 def _beat(store: Store, visit: Visit) -> None:

@@ -12,22 +12,22 @@ from rota import wire
 from rota.core.access import ADMIN, ENQUEUE, READ
 from rota.core.errors import TooLarge
 from rota.core.ids import job_id
-from rota.core.job import NewJob
+from rota.core.job import Job, NewJob
 from rota.core.times import SECOND, parse_instant
 from rota.http import asked, replies, shapes, views
 from rota.http.dump import dump
 from rota.http.route import JSON, Route
 from rota.store.graph import around
 from rota.store.heed import LOOK_AGAIN, PATIENCE, not_heeded, unheeded
-from rota.store.search import Page, search
+from rota.store.search import LARGEST_PAGE, Page, search, weight
 
 if TYPE_CHECKING:
-    from rota.core.job import Job
     from rota.http.visit import Visit
     from rota.store.store import Store
     from rota.wire import Document
 
 MOST_EDGES = 50_000
+READ_AT_ONCE, MOST_RUNS = 50, 1000
 
 
 def add(store: Store, visit: Visit) -> Document:
@@ -49,18 +49,27 @@ def add_many(store: Store, visit: Visit) -> Document:
 
 
 def list_jobs(store: Store, visit: Visit) -> Response:
-    """A full page links to the next one; so does a search that has more jobs to look at."""
+    """A full page links to the next one; so does one of large jobs, and a search that has more jobs to look at."""
     wanted = visit.query
     page = Page(wanted.status, wanted.queue, wanted.limit, wanted.before, wanted.internal)
-    if wanted.search:
-        found, before = search(store, wanted.search, page)
-    else:
-        found = store.jobs.list(page.status, page.queue, page.limit, page.before, page.internal)
-        before = found[-1].id if len(found) == wanted.limit else None
+    found, before = search(store, wanted.search, page) if wanted.search else _listed(store, page)
     headers = {}
     if before is not None:
         headers["Link"] = next_page(visit, before=before)
     return Response(dump([job_document(visit, job) for job in found]), 200, headers, JSON)
+
+
+def _listed(store: Store, page: Page) -> tuple[list[Job], int | None]:
+    """The newest jobs, and the id before which to list on; None at the end."""
+    found: list[Job] = []
+    size, before = 0, page.before
+    while len(found) < page.limit and size < LARGEST_PAGE:
+        most = min(READ_AT_ONCE, page.limit - len(found))
+        some = store.jobs.list(page.status, page.queue, most, before, page.internal)
+        if len(some) < most:
+            return found + some, None
+        found, size, before = found + some, size + sum(map(weight, some)), some[-1].id
+    return found, before
 
 
 def ready(store: Store, visit: Visit) -> list[Document]:
@@ -80,7 +89,7 @@ def graph(store: Store, visit: Visit) -> Document:
 
 
 def runs(store: Store, visit: Visit) -> list[Document]:
-    return [wire.run(run) for run in store.claims.runs(store.jobs.get(_id(visit)).id)]
+    return [wire.run(run) for run in store.claims.runs(store.jobs.get(_id(visit)).id, MOST_RUNS)]
 
 
 async def cancel(visit: Visit) -> Document:
@@ -193,7 +202,9 @@ ROUTES = (
     Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", shapes.Job, query=asked.Details, quick=True),
     Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", replies.Why),
     Route("GET", "/api/v1/jobs/{id}/graph", graph, READ, "what it waits for and what waits for it", views.Graph),
-    Route("GET", "/api/v1/jobs/{id}/runs", runs, READ, "what each claim on it did, oldest first", list[shapes.Run]),
+    Route(
+        "GET", "/api/v1/jobs/{id}/runs", runs, READ, "what the last claims on it did, oldest first", list[shapes.Run]
+    ),
     Route(
         "GET", "/api/v1/jobs/{id}/results", results, READ, "what the jobs said that it waited for", list[shapes.Needed]
     ),

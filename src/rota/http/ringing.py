@@ -39,13 +39,9 @@ class Ringing:
             self._visit.site.waiting.end(self._visit.token)
 
     async def _may_hear(self) -> bool:
-        """Whether its token still holds. All bells of a token ring at once, so they share the answer to come."""
-        proofs, id = self._visit.site.proofs, self._visit.token.id if self._visit.token else ""
-        if id not in proofs:
-            proofs[id] = asyncio.ensure_future(self._visit.prove())
-            proofs[id].add_done_callback(lambda _: proofs.pop(id))
+        """Whether its token still holds."""
         try:
-            await asyncio.shield(proofs[id])
+            await self._visit.prove_with_others()
         except RotaError:
             return False
         return True

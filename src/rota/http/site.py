@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota.core.times import SECOND
 from rota.http.adding import Adding
@@ -43,7 +43,8 @@ class Site:
         self.proxies = Proxies(settings.http_proxies)
         self.work = Bell(self.readers, events=False)
         self.waiting = Waiting()
-        self.proofs: dict[str, asyncio.Future[None]] = {}
+        self.proofs: dict[object, asyncio.Future[Any]] = {}
+        self.looks: dict[object, asyncio.Future[Any]] = {}
         self.own = Own()
         self.hub = Hub(self._feeder, settings.poll_interval / SECOND, self.own)
         self._noted: dict[str, float] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
@@ -16,7 +17,7 @@ from rota.http.guard import LARGEST_BODY, read_body, refuse_deep
 from rota.http.route import JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
@@ -77,6 +78,10 @@ class Visit:
         """Refuse whoever may not ask this any more."""
         await self._threads.ask(self._authorise)
 
+    async def prove_with_others(self) -> None:
+        """The same; all requests of a token that wait are woken at once, so they share the answer to come."""
+        await together(self.site.proofs, (self.token and self.token.id, self.route.scope), self.prove)
+
     @property
     def actor(self) -> str:
         """Who the event log says it was."""
@@ -126,6 +131,17 @@ class Visit:
         """Changes are told as the caller's, and the store decides by its token what it may touch."""
         store.actor, store.access = self.actor, self.token
         return function(store)
+
+
+async def together(
+    under_way: dict[object, asyncio.Future[Any]], key: object, ask: Callable[[], Awaitable[Found]]
+) -> Found:
+    """What all who ask the same at once are answered; who asks later asks anew."""
+    if key not in under_way:
+        under_way[key] = asyncio.ensure_future(ask())
+        under_way[key].add_done_callback(lambda _: under_way.pop(key))
+    found: Found = await asyncio.shield(under_way[key])
+    return found
 
 
 def read_query(route: Route, request: Request) -> Any:

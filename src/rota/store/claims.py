@@ -6,7 +6,7 @@ from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core.claim import Captured, Lapsed, Released
 from rota.core.errors import Conflict, Contended, NotFound, NothingReady, Refused, RotaError, Stale
-from rota.core.ids import run_id, token_of, whole
+from rota.core.ids import MOST, run_id, token_of, whole
 from rota.core.queue import allow
 from rota.core.source import is_internal
 from rota.core.times import LONGEST, format_instant
@@ -191,9 +191,10 @@ class Claims:
         own = (claims.COMPLETED, claims.FAILED, claims.RELEASED)
         return bool(rows) and to_run(rows[0]).status in own and to_run(rows[0]).token == job.token
 
-    def runs(self, job_id: int) -> list[Run]:
-        """What each ended claim on a job did, oldest first."""
-        return [to_run(row) for row in self._store.database.execute("claim.runs", {"job": job_id})]
+    def runs(self, job_id: int, most: int = MOST) -> list[Run]:
+        """What each ended claim on a job did, or the last of them, oldest first."""
+        rows = self._store.database.execute("claim.last_runs", {"job": job_id, "most": most})
+        return [to_run(row) for row in reversed(rows)]
 
     def run(self, id: str) -> Run:
         """What one claim did, by its run's id."""

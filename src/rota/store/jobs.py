@@ -101,8 +101,8 @@ class Jobs:
                 continue
             rows = self._store.database.execute("job.ready", {"queue": each.name, "most": limit})
             found += [to_job(row) for row in rows]
-        found.sort(key=lambda job: (-job.priority, job.id))
-        return self._all_with_relations(found[:limit])
+            found = sorted(found, key=lambda job: (-job.priority, job.id))[:limit]
+        return self._all_with_relations(found)
 
     @again
     def block(self, id: int, on: int) -> Job:

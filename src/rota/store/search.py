@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 LOOKED_AT = 100_000
+LARGEST_PAGE = 8 * 1024 * 1024  # bytes of what jobs hold, beyond which a page ends
 
 
 class Page(Record):
@@ -41,8 +42,19 @@ def search(store: Store, text: str, page: Page) -> tuple[list[Job], int | None]:
         "internal": int(page.internal),
     }
     ids: list[int] = [id for (id,) in store.database.execute("job.search", params)]
-    following = ids[-1] if len(ids) == page.limit else lowest if count == LOOKED_AT else None
-    return [store.jobs.get(id) for id in ids], following
+    found: list[Job] = []
+    size = 0
+    for id in ids:
+        if size >= LARGEST_PAGE:
+            return found, found[-1].id
+        found.append(store.jobs.get(id))
+        size += weight(found[-1])
+    return found, ids[-1] if len(ids) == page.limit else lowest if count == LOOKED_AT else None
+
+
+def weight(job: Job) -> int:
+    """How many characters of JSON a job holds."""
+    return sum(len(text) for text in (job.payload_json, job.result_json, job.checkpoint_json) if text)
 
 
 def _pattern(text: str) -> str:

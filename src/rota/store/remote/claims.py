@@ -6,6 +6,7 @@ from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.errors import NothingReady, Stale
+from rota.core.ids import MOST
 from rota.core.jsontext import Raw, decode
 from rota.store.remote import records
 from rota.store.remote.link import quoted
@@ -76,8 +77,8 @@ class RemoteClaims(_Port):
         own = (claims.COMPLETED, claims.FAILED, claims.RELEASED)
         return bool(last) and last[0].status in own and last[0].token == job.token
 
-    def runs(self, job_id: int) -> list[Run]:
-        return [records.run(each) for each in self._link.get(f"/jobs/{job_id}/runs")]
+    def runs(self, job_id: int, most: int = MOST) -> list[Run]:
+        return [records.run(each) for each in self._link.get(f"/jobs/{job_id}/runs")][-most:]
 
     def run(self, id: str) -> Run:
         return records.run(self._link.get(f"/runs/{quoted(id)}"))

@@ -118,7 +118,7 @@ class RemoteJobs(_Port):
                 "/jobs", status=status, queue=queue, limit=most, before=before, internal=internal, details=True
             )
             found += [records.job(each) for each in page]
-            if len(page) < most:
+            if not page or (len(page) < most and not self._link.goes_on):  # a page of large jobs ends sooner
                 break
             before = found[-1].id
         return found

@@ -33,6 +33,7 @@ class Link:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.within = ANSWER_WITHIN
+        self.goes_on = False  # whether the last answer linked to a next page
         self._connection: Connection | None = None
 
     def get(self, path: str, **query: object) -> Any:
@@ -94,6 +95,7 @@ class Link:
             if not connection.is_whole:
                 self.close()
             raise
+        self.goes_on = "link" in connection.headers
         if connection.is_over:
             self.close()
         return answer

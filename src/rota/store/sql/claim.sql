@@ -95,10 +95,6 @@ SELECT token, transcript_path, stderr_path, captured_by, 1 FROM job WHERE id = :
 -- What one claim did, by its token.
 SELECT $run_columns FROM run WHERE token = :token
 
--- name: runs
--- What the claims of a job did, oldest first.
-SELECT $run_columns FROM run WHERE job = :job ORDER BY token
-
 -- name: last_runs
 -- What the last claims of a job did, newest first.
 SELECT $run_columns FROM run WHERE job = :job ORDER BY token DESC LIMIT :most
