@@ -186,3 +186,45 @@ def test_tokens_that_are_still_held_are_not_searched_for_each_claim(tmp_path: Pa
         holdings = Once([claims[0].token, *range(1000, 1010)])
         store.orchestrators.exchange(id, 1, Report(holdings=holdings))
         assert [job.id for job in store.jobs.list("active")] == [claims[0].job_id]
+
+
+def test_no_other_way_of_writing_a_request_opens_what_its_scope_does_not(server: Server) -> None:
+    """A path, a method or a header that a proxy and the API might read in two ways is read in one, or refused."""
+    client, admin = server.client(server.token("reading", "read")), server.client()
+    id = admin.post("/api/v1/jobs", title="A", queue="busy")["id"]
+    one = f"/api/v1/jobs/{id}"
+    for method, path, headers in (
+        ("GET", f"{one}/", {}),
+        ("GET", f"/api/v1//jobs/{id}", {}),
+        ("GET", f"/api/v1/jobs/%2e%2e/jobs/{id}", {}),
+        ("GET", "/api/v1/jobs/%2e%2e%2ftokens", {}),
+        ("GET", "/api/v1/jobs/..;/tokens", {}),
+        ("GET", "/api/v1/jobs%2f..%2ftokens", {}),
+        ("GET", "/api/v1/tokens", {}),
+        ("GET", "/API/v1/tokens", {}),
+        ("GET", "/api/v1/jobs/\u0661", {}),
+        ("GET", f"{one}%00", {}),
+        ("GET", "/api/v1/jobs/%ff", {}),
+        ("GET", f"/api/v1/jobs/-{id}", {}),
+        ("GET", f"/api/v1/jobs/{'9' * 400}", {}),
+        ("GET", "/api/v1/jobs?limit=1&limit=2", {}),
+        ("GET", "/api/v1/jobs?limit=%2b1", {}),
+        ("POST", f"{one}%2fcancel", {}),
+        ("POST", f"{one}/cancel", {}),
+        ("POST", f"{one}/cancel/", {}),
+        ("POST", one, {"x-http-method-override": "DELETE"}),
+        ("GET", f"{one}/cancel", {"x-http-method-override": "POST"}),
+        ("GET", f"{one}/cancel?_method=POST", {}),
+        ("TRACE", one, {}),
+        ("post", f"{one}/cancel", {}),
+        ("PROPFIND", one, {}),
+        ("POST", f"{one}/cancel", {"authorization": "", "cookie": "rota=x"}),
+    ):
+        content = b"{}" if method.upper() == "POST" else None
+        kind = {"content-type": "application/json"} if content else {}
+        answer = client.http.request(method, path, content=content, headers={**kind, **headers})
+        assert 400 <= answer.status_code < 500, (method, path, answer.status_code)
+    for tail in ("", "/cancel"):
+        assert client.call("HEAD", one + tail).content == b""
+    assert admin.get(one)["status"] == "ready"
+    assert "a bug in rota" not in server.log.read_text()
