@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from rota.core.times import MINUTE
 from tests.support.crews import kill
 from tests.support.eventually import eventually
 from tests.support.far import Far
-from tests.support.shell import ROTA, environment
+from tests.support.shell import ROTA, call, environment
 from tests.support.stores import rows
 
 if TYPE_CHECKING:
@@ -333,3 +334,16 @@ def test_a_payload_that_nobody_can_read_fails_its_own_job_and_no_crew(far: Far) 
     assert all("the payload cannot be read" in str(far.app.jobs.get(id).error) for id in ids)
     assert all(far.app.jobs.get(id).attempts == 1 for id in ids), "no further attempt would help"
     assert host.process is not None and host.process.poll() is None and len(host.said("started, pid")) == 2
+
+
+def test_a_second_orchestrator_is_refused_under_another_spelling_of_the_api(far: Far) -> None:
+    host = far.host("one")
+    start = ["orchestrator", "start", "--app", "shop:app", "--pool", "tag=1", "--daemon", "--json"]
+    pid = json.loads(call(start, host.folder, host.env).stdout)["pid"]
+    try:
+        spelt = {**host.env, "ROTA_DB": far.server.url.replace("127.0.0.1", "localhost")}
+        refused = call(start, host.folder, spelt)
+        assert (refused.returncode, f"is running already, pid {pid}" in refused.stderr) == (4, True), refused
+    finally:
+        stopped = call(["orchestrator", "stop"], host.folder, host.env)
+    assert stopped.returncode == 0

@@ -15,6 +15,7 @@ from rota.core.job import NewJob
 from rota.core.times import SECOND
 from tests.support.crews import Crew
 from tests.support.eventually import eventually
+from tests.support.postgres import with_parts
 from tests.support.stores import url_of
 
 if TYPE_CHECKING:
@@ -117,3 +118,37 @@ def test_what_a_command_wrote_is_kept_beside_the_runtime_files_shown_and_pruned(
     crew.call("prune", "--older", "0s")
     assert list(kept.iterdir()) == []
     crew.call("logs", str(id), code=3)
+
+
+def test_a_second_orchestrator_is_refused_however_the_url_is_spelt_and_wherever_its_files_are(crew: Crew) -> None:
+    """Each spelling is found by `status` and ended by `stop`; a lock elsewhere is no excuse either."""
+    crew.start("tag=1")
+    eventually(lambda: crew.up(1))
+    database, _, schema = crew.env["ROTA_DB"].partition("?")
+    plain = with_parts(database, host="localhost")
+    again = f"{plain}?application_name=other&{schema}&connect_timeout=7"
+    daemon = ("orchestrator", "start", "--app", "shop:app", "--pool", "tag=1", "--no-http", "--daemon")
+    assert f"is running already, pid {crew.pid}" in crew.call(*daemon, "--db", again, code=4)
+    assert f"running, pid {crew.pid}" in crew.call("orchestrator", "status", "--db", again)
+    (crew.folder / "other").mkdir()
+    crew.env["XDG_RUNTIME_DIR"] = str(crew.folder / "other")
+    for words in (daemon, (*daemon, "--db", again)):
+        assert f"is running already, pid {crew.pid}" in crew.call(*words, code=4)
+    beside = crew.start_beside(ROTA_DB=again)
+    eventually(lambda: crew.up(2))
+    named = ("worker", "start", "--app", "shop:app", "--name", "beside")
+    assert f"running already, pid {beside.pid}" in crew.call(*named, code=4)
+    crew.env["XDG_RUNTIME_DIR"] = str(crew.folder)
+    assert f"orchestrator {crew.pid} stopped" in crew.call("orchestrator", "stop", "--db", again)
+    assert crew.wait() == 0
+
+
+def test_the_place_of_a_killed_orchestrator_is_free_at_once_also_for_one_with_other_files(crew: Crew) -> None:
+    crew.start("tag=1")
+    eventually(lambda: crew.up(1))
+    crew.stop(signal.SIGKILL)
+    (crew.folder / "other").mkdir()
+    crew.env["XDG_RUNTIME_DIR"] = str(crew.folder / "other")
+    crew.start("tag=1")
+    eventually(lambda: [each.pid for each in crew.app.store.orchestrators.live()] == [crew.pid], within=60)
+    assert crew.stop() == 0

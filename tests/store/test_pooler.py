@@ -103,3 +103,9 @@ def test_who_waits_hears_by_polling(stores: list[Store]) -> None:
     finish(stores[2], job)
     waiting.join(60)
     assert found == ["done"]
+
+
+def test_the_files_of_a_database_are_the_same_through_the_pooler(stores: list[Store], tmp_path: Path) -> None:
+    with open_store(url_of("postgres", tmp_path), Settings()) as direct:
+        assert {each.database.beside for each in stores} == {direct.database.beside}
+        assert {each.database.path for each in stores} != {direct.database.path}

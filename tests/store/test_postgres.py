@@ -27,6 +27,7 @@ from rota.store.postgres.texts import KEPT, own_texts
 from rota.store.statements import FOLDER, read_statements
 from tests.support.eventually import eventually
 from tests.support.inflight import in_flight
+from tests.support.postgres import login_role, with_parts
 from tests.support.processes import line, output, python, say
 from tests.support.stores import again as another
 from tests.support.stores import make_store, rows, url_of
@@ -283,12 +284,59 @@ def test_the_url_names_the_schema_and_else_the_setting_does() -> None:
     assert address("postgres://u:p%40@h/d?sslmode=disable&schema=mine", "jobs").schema == "mine"
     assert address("postgresql://u:p@h:1/d?schema=mine").shown == "postgresql://u@h:1/d?schema=mine"
     assert address(address("postgresql://u@h/d?schema=mine").url).schema == "mine"
+    assert address("postgresql:///d?schema=mine&user=u").url == "postgresql:///d?user=u&schema=mine"
+    assert address(address("postgresql:///d").url).shown == "postgresql:///d"
 
 
 @pytest.mark.parametrize("url", ["postgresql://h:port/d", "postgresql://[h/d", "postgresql://h/d?nonsense=1"])
 def test_what_is_no_url_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(BadInput, match="is not a PostgreSQL URL"):
         address(url)
+
+
+def test_files_of_this_host_are_named_after_the_database_and_not_after_its_url(
+    store: Store, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, _, schema = url.partition("?")
+    known = psycopg.conninfo.conninfo_to_dict(database)
+    service = tmp_path / "service.conf"
+    service.write_text("\n".join(["[jobs]", *(f"{name}={value}" for name, value in known.items())]))
+    monkeypatch.setenv("PGSERVICEFILE", str(service))
+    for name, value in known.items():
+        monkeypatch.setenv({"dbname": "PGDATABASE"}.get(name, f"PG{name.upper()}"), str(value))
+    ours = store.database.beside
+    with login_role(database) as role:
+        rows(store, f'GRANT USAGE ON SCHEMA {driver(store).schema} TO "{role}"')
+        rows(store, f'GRANT SELECT ON ALL TABLES IN SCHEMA {driver(store).schema} TO "{role}"')
+        spelt = [
+            with_parts(database, host="localhost"),
+            with_parts(database, user=role),
+            f"{database}?application_name=x&connect_timeout=7",
+            "postgresql://?service=jobs",
+            "postgresql:///",
+        ]
+        for each in spelt:
+            with open_store(f"{each}{'&' if '?' in each else '?'}{schema}", Settings()) as other:
+                assert other.database.beside == ours, each
+    with open_store(f"{database}?schema=another", Settings(), make=True) as other:
+        assert other.database.beside != ours
+
+
+def test_where_the_number_of_the_cluster_may_not_be_read_files_are_named_after_the_url(store: Store, url: str) -> None:
+    """The right is taken from everyone but superusers, as in a hardened server, and given back."""
+    database, _, schema = url.partition("?")
+    named = driver(store).schema
+    with login_role(database) as role:
+        rows(store, f'GRANT USAGE ON SCHEMA {named} TO "{role}"')
+        rows(store, f'GRANT SELECT ON ALL TABLES IN SCHEMA {named} TO "{role}"')
+        rows(store, "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        try:
+            with open_store(f"{with_parts(database, user=role)}?{schema}", Settings()) as other:
+                with other.database.read():
+                    inside = other.database.beside
+                assert other.database.beside == inside != store.database.beside
+        finally:
+            rows(store, "GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
 
 
 def test_two_schemas_of_one_database_know_nothing_of_each_other(store: Store, tmp_path: Path) -> None:

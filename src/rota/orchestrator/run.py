@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from rota.core.errors import Conflict
+from rota.core.orchestrator import LATE, shown
 from rota.core.record import Record
 from rota.core.slot import HTTP
 from rota.core.times import MILLISECOND
@@ -19,6 +20,7 @@ from rota.orchestrator.screen import Screen, Shown
 from rota.orchestrator.system import inherit_orphans, reset_signals
 from rota.orchestrator.systemd import Notify
 from rota.orchestrator.tracked import Tracked, open_roll
+from rota.store.host import process_start
 from rota.store.open import POSTGRES, REMOTE, open_store
 from rota.store.sqlite.lock import blocker
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.log import Say
     from rota.settings import Settings
     from rota.store.port import Database
+    from rota.store.store import Store
 
 NO_WORKERS = "no app and no program is named, so it starts no workers and looks after those that register"
 MAIN, BESIDE = "main", "beside"
@@ -72,29 +75,43 @@ def run(
     say = screen or Log(start.log_format)
     with open_store(settings.db, settings, make=True, told=say) as store:
         store.now()  # one that is out of reach from the start is no outage to wait through
-        database = store.database
-    crew, exclusive = _take_place(database, start.crew)
+        crew, exclusive = _take_place(store, start.crew)
+        url, told = store.database.url, {**start.told, "ROTA_RUNS": store.database.runs}
     try:
-        told = {**start.told, "ROTA_RUNS": database.runs}
-        return _keep(settings.but(db=database.url), start.but(crew=crew, told=told), say, news)
+        return _keep(settings.but(db=url), start.but(crew=crew, told=told), say, news)
     finally:
         exclusive.release()
 
 
-def _take_place(database: Database, crew: str | None) -> tuple[str, Exclusive]:
+def _take_place(store: Store, crew: str | None) -> tuple[str, Exclusive]:
     """Become the one orchestrator of a crew."""
     number = 1
     while True:
         name = crew or (BESIDE if number == 1 else f"{BESIDE}-{number}")
-        exclusive = Exclusive(lock_path(database.beside, name))
-        other = exclusive.take()
+        exclusive = Exclusive(lock_path(store.database.beside, name))
+        other = _rival(store, name) or exclusive.take()
         if other is None:
             return name, exclusive
         if crew == MAIN:
-            raise _second(database, other)
+            raise _second(store.database, other)
         if crew is not None:
             raise Conflict(f"a crew named {crew} is running already, pid {other}: give this one another --name")
         number += 1
+
+
+def _rival(store: Store, crew: str) -> int | None:
+    """Another process of this host that runs this crew, as the store has it.
+
+    Its lock may be elsewhere: beside a server or an API it is in a folder of its user's own.
+    """
+    if not store.database.url.startswith((*POSTGRES, *REMOTE)):
+        return None
+    place, now = (crew, store.orchestrators.own_host()), store.now()
+    for each in store.orchestrators.live():
+        lives = each.pid != os.getpid() and process_start(each.pid) is not None
+        if lives and (each.crew, each.host) == place and shown(each.status, each.lease_expires_at, now) != LATE:
+            return each.pid
+    return None
 
 
 def refuse_second(database: Database) -> None:

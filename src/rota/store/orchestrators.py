@@ -356,6 +356,10 @@ class Orchestrators:
         """Those that are not gone."""
         return [Live(*row) for row in self._store.database.execute("orchestrator.all_live", {})]
 
+    def own_host(self) -> str:
+        """What this host is to the store, for who begins an orchestrator here."""
+        return host_id()
+
     def hosts(self) -> dict[str, str]:
         """The names of all hosts that had an orchestrator, by what tells them apart."""
         return dict(self._store.database.execute("orchestrator.hosts", {}))

@@ -77,11 +77,16 @@ class PostgresDatabase:
         self.texts = _texts(where.schema, shard)
         self._where = where
         self._clock = clock
+        self._place: str | None = None
 
     @property
     def beside(self) -> str:
-        """Files of this host for this database: in a folder of the user's own, named after the database."""
-        return files_of(self.path, self.schema)
+        """Files of this host for this database: in a folder of the user's own, the same however its URL is spelt."""
+        if self._place is None:
+            ((port, number, may_ask),) = self.execute("schema.place", {})
+            cluster = self.execute("schema.cluster", {})[0][0] if may_ask else self.path
+            self._place = f"{cluster}/{port}/{number}"
+        return files_of(self._place, self.schema)
 
     @property
     def runs(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from rota.core.errors import BadInput, Contended, NotAllowed, NotFound, StoreAway, StoreError, StoreFull
 from rota.core.record import Record
@@ -46,11 +46,8 @@ class Address(Record):
 
 def address(url: str, schema: str | None = None) -> Address:
     """Read a URL. `?schema=name` in it is stronger than `schema`. Messages never repeat it: it may hold a password."""
-    try:
-        known = check_url(without_schema(url))
-        name = check_schema(_option(url) or schema or DEFAULT_SCHEMA)
-    except ValueError:  # what Python's own reader of URLs cannot take apart
-        raise BadInput(f"this is not a PostgreSQL URL: {EXAMPLE}") from None
+    known = check_url(without_schema(url))
+    name = check_schema(_option(url) or schema or DEFAULT_SCHEMA)
     given = psycopg.conninfo.conninfo_to_dict(known)
     shown = "{user}{host}{port}/{dbname}".format(
         user=f"{quote(str(given['user']), safe='')}@" if given.get("user") else "",
@@ -169,15 +166,15 @@ def in_one_line(problem: object) -> str:
 
 
 def _option(url: str) -> str | None:
-    return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True)).get("schema")
+    return dict(parse_qsl(url.partition("?")[2], keep_blank_values=True)).get("schema")
 
 
 def without_schema(url: str) -> str:
     if "schema=" not in url:
         return url
-    parts = urlsplit(url)
-    kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "schema"]
-    return urlunsplit(parts._replace(query=urlencode(kept, quote_via=quote)))
+    place, _, query = url.partition("?")  # and not by `urlunsplit`, to which postgresql:///jobs is postgresql:/jobs
+    kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "schema"]
+    return f"{place}?{urlencode(kept, quote_via=quote)}" if kept else place
 
 
 def with_schema(url: str, schema: str) -> str:

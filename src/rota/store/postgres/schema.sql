@@ -35,6 +35,16 @@ ALTER TABLE job ADD CHECK (finished_at IS NOT NULL OR (status <> 'done' AND stat
 SELECT to_regclass(:schema || '.migration') IS NOT NULL,
     (SELECT count(*) FROM pg_tables WHERE schemaname = :schema)
 
+-- name: place
+-- What tells this database from every other, however its URL is spelt: the server's port, which tells a cluster from its
+-- physical copy beside it, and the database's number; and whether the cluster's own number may be read.
+SELECT current_setting('port'), oid, has_function_privilege(to_regprocedure('pg_catalog.pg_control_system()'), 'EXECUTE')
+FROM pg_database WHERE datname = current_database()
+
+-- name: cluster
+-- The cluster's number, which a standby has too.
+SELECT system_identifier FROM pg_catalog.pg_control_system()
+
 -- name: number
 -- The newest migration.
 SELECT coalesce(max(number), 0) FROM migration

@@ -128,6 +128,9 @@ class RemoteOrchestrators(_Port):
     def live(self) -> list[Live]:
         return [_live(told) for told in self._link.get("/info")["orchestrators"]]
 
+    def own_host(self) -> str:
+        return f"{id_of(self._link.address.token or '')}/{host_id()}"
+
     def hosts(self) -> dict[str, str]:
         return {each.host: each.hostname for each in self.live()}
 
@@ -146,7 +149,7 @@ class RemoteOrchestrators(_Port):
         if host != host_id():
             return host
         here = sorted({each.host for each in self.live() if each.crew == crew and is_this(each.host)})
-        own = f"{id_of(self._link.address.token or '')}/{host}"
+        own = self.own_host()
         if len(here) > 1 and own not in here:
             raise BadInput(f"several hosts say that they are this one: name one by its id, {' or '.join(here)}")
         return own if own in here else here[0] if here else None
