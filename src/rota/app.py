@@ -363,7 +363,7 @@ class App:
             raise BadInput("wait= and connection= do not go together: a transaction of yours should not stay open")
         from rota.store.open import within
 
-        return within(connection, self._url, self.settings, work, begins=True)
+        return within(connection, self._url, self.settings, work, begins=True, clock=self._clock)
 
     def crew(
         self, more: Mapping[str, int] | None = None, *, name: str | None = None, log: str | None = None, **pools: int

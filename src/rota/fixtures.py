@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,14 +33,27 @@ def rota_clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def rota_database() -> str | None:
+    """The PostgreSQL database in which each `rota_app` gets a schema of its own; None: it gets a file.
+
+    It is what `ROTA_TEST_DB` names. Override it where your tests know theirs in another way.
+    """
+    return os.environ.get("ROTA_TEST_DB") or None
+
+
 @pytest.fixture
-def rota_app(request: pytest.FixtureRequest, rota_clock: Clock, tmp_path: Path) -> Iterator[App]:
-    """The app, with an empty store in the test's own folder."""
+def rota_app(
+    request: pytest.FixtureRequest, rota_database: str | None, rota_clock: Clock, tmp_path: Path
+) -> Iterator[App]:
+    """The app, with an empty store of the test's own: a file in its folder, or a schema in `rota_database`."""
     from rota.app import App
+    from rota.testing.schema import fresh_schema
     from rota.testing.temporary import temporary
     from rota.worker.load import load_app
 
     named = str(request.config.getini(SETTING))
     app = load_app(named) if named else App()
-    with temporary(app, f"sqlite:///{tmp_path}/rota.db", rota_clock):
+    own = fresh_schema(rota_database) if rota_database else nullcontext(f"sqlite:///{tmp_path}/rota.db")
+    with own as url, temporary(app, url, rota_clock):
         yield app

@@ -26,6 +26,15 @@ def blocks(path: Path, language: str, mark: str = "") -> list[str]:
     return [text for spoken, marks, text in found if spoken == language and mark in marks]
 
 
+def write_files(page: Path, folder: Path) -> None:
+    """The files of the page on tests, each named in its first line, with pytest's settings."""
+    for block in blocks(page, "python"):
+        first, _, text = block.partition("\n")
+        (folder / first.removeprefix("# ")).write_text(text)
+    (setting,) = blocks(page, "toml")
+    (folder / "pyproject.toml").write_text(setting)
+
+
 def links(path: Path) -> list[str]:
     """Where a page points to, code blocks left out."""
     return _LINK.findall(_BLOCK.sub("", path.read_text(encoding="utf-8")))

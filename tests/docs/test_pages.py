@@ -15,7 +15,7 @@ import pytest
 import rota
 from rota.cli.table import COMMANDS
 from rota.settings import MEANINGS
-from tests.docs.pages import ROOT, anchors, blocks, links, name, pages, rows, texts
+from tests.docs.pages import ROOT, anchors, blocks, links, name, pages, rows, texts, write_files
 
 # One word of every line on security in the list of faults.
 SECURED = (
@@ -109,12 +109,8 @@ def test_the_python_blocks_of_a_page_run_one_after_another(page: str, tmp_path: 
 
 def test_the_files_of_the_page_on_tests_pass_under_pytest(tmp_path: Path) -> None:
     page = ROOT / "docs/howto/testing.md"
-    for block in blocks(page, "python"):
-        first, _, text = block.partition("\n")
-        (tmp_path / first.removeprefix("# ")).write_text(text)
-    (setting,) = blocks(page, "toml")
-    (tmp_path / "pyproject.toml").write_text(setting)
-    words = [sys.executable, "-m", "pytest", "-q", "-W", "error"]
+    write_files(page, tmp_path)
+    words = [sys.executable, "-m", "pytest", "-q", "-W", "error", "--ignore=test_orders.py"]  # that needs PostgreSQL
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert "4 passed" in ran.stdout, ran.stdout + ran.stderr
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import ROOT, blocks, write_files
 from tests.docs.played import Scene, commands, loosely, play, shown
 from tests.docs.test_played import HOWTO, TAG, python
 from tests.http.servers import Server
@@ -155,3 +155,15 @@ def test_the_lines_of_the_page_on_tracking_report_from_python_and_from_sql(
         subprocess.run(words, cwd=tmp_path, env=environment(), check=True, timeout=60)
         counts = "SELECT success_count, error_count, last_error_message FROM ai.vectorizer_worker_progress"
         assert postgres.psql(server, url, counts) == "7|2|no luck"
+
+
+def test_the_files_of_the_page_on_tests_pass_in_schemas_of_their_own_and_leave_none(
+    server: postgres.Server, tmp_path: Path
+) -> None:
+    write_files(HOWTO / "testing.md", tmp_path)
+    with server.database() as url:
+        words = [sys.executable, "-m", "pytest", "-q", "-W", "error"]
+        env = environment(ROTA_TEST_DB=url, XDG_RUNTIME_DIR=str(tmp_path))
+        ran = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+        assert "6 passed" in ran.stdout, ran.stdout + ran.stderr
+        assert postgres.psql(server, url, "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'rota%'") == "0"

@@ -108,11 +108,17 @@ def within_schema(url: str, schema: str) -> str:
 
 
 def within(
-    connection: Any, url: str | None, settings: Settings, work: Callable[[Store], T], *, begins: bool
+    connection: Any,
+    url: str | None,
+    settings: Settings,
+    work: Callable[[Store], T],
+    *,
+    begins: bool,
+    clock: Clock | None = None,
 ) -> T | Awaitable[T]:
     """What `work` answers, done in the transaction of a caller's psycopg connection to the database `url` names.
 
-    `begins`: something new, which outdated code may not.
+    `begins`: something new, which outdated code may not. `clock`: in place of the server's.
     """
     if not (url or "").startswith(POSTGRES):
         raise BadInput(
@@ -122,7 +128,7 @@ def within(
         )
     from rota.store.postgres import callers
 
-    return callers.within(connection, url or "", settings, work, begins)
+    return callers.within(connection, url or "", settings, work, begins, clock)
 
 
 def open_store(

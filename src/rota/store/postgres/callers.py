@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rota.settings import Settings
     from rota.store.postgres.link import Address
     from rota.store.postgres.session import How
+    from rota.store.sqlite.clock import Clock
 
     Given = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
@@ -40,13 +41,15 @@ _FAILED = psycopg.pq.TransactionStatus.INERROR
 _SHARD = f"{SHARDS} + pg_backend_pid()"
 
 
-def within(connection: Any, url: str, settings: Settings, work: Callable[[Store], T], begins: bool) -> T | Awaitable[T]:
+def within(
+    connection: Any, url: str, settings: Settings, work: Callable[[Store], T], begins: bool, clock: Clock | None = None
+) -> T | Awaitable[T]:
     """What `work` answers, done in the caller's transaction; to be awaited where the connection is asynchronous."""
     where = link.address(url, settings.schema)
 
     def do() -> T:
         with _same_link(connection) as same:
-            return work(Store(LentDatabase(where, same, begins), settings, implicit_name()))
+            return work(Store(LentDatabase(where, same, begins, clock), settings, implicit_name()))
 
     if isinstance(connection, psycopg.AsyncConnection):
         return _within_async(connection, do)
@@ -175,8 +178,8 @@ class LentDatabase(PostgresDatabase):
 
     is_lent = True
 
-    def __init__(self, where: Address, same: link.Connection, begins: bool) -> None:
-        self._begin(where, LentSession(where, same, begins), _SHARD)
+    def __init__(self, where: Address, same: link.Connection, begins: bool, clock: Clock | None = None) -> None:
+        self._begin(where, LentSession(where, same, begins), _SHARD, clock)
         self.version = LATEST
 
     def ring(self, events_only: bool = False, knocked: bool = False) -> None:
