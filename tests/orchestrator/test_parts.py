@@ -10,6 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rota.core.claim import Done
 from rota.core.errors import Conflict, Replaced, RotaError, StoreFull
 from rota.core.job import NewJob
@@ -153,6 +155,38 @@ def test_the_ledger_ends_an_orchestrator_whose_database_was_replaced(tmp_path: P
     answered(ledger, lambda: len(answers) == 2)
     assert isinstance(answers[1], Replaced)
     assert ledger.close(30)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_ledger_waits_for_a_database_that_was_moved_away_and_ends_without_its_lock(
+    tmp_path: Path, kept: bool
+) -> None:
+    path, answers, troubles = tmp_path / "rota.db", list[object](), list[str]()
+    ledger = Ledger(lambda: open_store(str(path), Settings(), make=True), troubles.append)
+    ledger.ask(WORK, lambda store: store.jobs.add(NewJob("first")).id, answers.append)
+    answered(ledger, lambda: len(answers) == 1)
+    path.rename(tmp_path / "aside")
+    if not kept:
+        (tmp_path / "rota.db.lock").unlink()
+    ledger.ask(WORK, lambda store: store.jobs.add(NewJob("nobody would see it")).id, answers.append)
+    answered(ledger, lambda: bool(troubles) if kept else len(answers) == 2)
+    (tmp_path / "aside").rename(path)
+    answered(ledger, lambda: len(answers) == 2)
+    assert isinstance(answers[1], int if kept else Replaced)
+    assert troubles[1:] == (["the store answers again"] if kept else [])
+    assert ledger.close(30)
+
+
+def test_a_lock_that_was_removed_with_its_database_leaves_that_of_the_next(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    first, second = Exclusive(path), Exclusive(path)
+    assert first.take() is None
+    os.unlink(path)
+    assert second.take() is None
+    first.release()
+    assert holder(path) == os.getpid()
+    second.release()
+    assert not os.path.exists(path)
 
 
 def test_the_ledger_tries_again_while_the_store_is_away(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -248,3 +249,17 @@ def test_a_worker_whose_module_is_missing_says_so_in_one_line(crew: Crew) -> Non
     line = f"there is no module 'nowhere' in {folder}, nor where Python looks: write module:name, such as shop:app"
     assert (death.stderr_tail or "").splitlines() == [line]
     assert line in crew.log.read_text() and "Traceback" not in crew.log.read_text()
+
+
+def test_a_crew_whose_folder_is_removed_says_so_and_ends_and_the_next_job_is_told_of_a_new_database(crew: Crew) -> None:
+    """Nothing has to take its place first: until then nobody could stop the crew, for its lock is gone."""
+    crew.start("tag=1")
+    crew.done(crew.add("tag", n=1))
+    shutil.rmtree(crew.folder / ".rota")
+    assert crew.wait() == 1
+    assert crew.said("was removed or replaced while it was open")
+    assert not crew.said("answers again") and not crew.said("No such file")
+    assert crew.processes() == []
+    assert "there is no database here" in crew.call("orchestrator", "status", code=3)
+    assert f"made a new database at {crew.folder}" in crew.call("add", "again")
+    assert "orchestrator stopped" in crew.call("orchestrator", "status", code=6)

@@ -18,7 +18,7 @@ class StoreFull(StoreError):
 
 
 class Replaced(StoreError):
-    """Another database has taken the place of the one that is open, which nobody will ever see again."""
+    """The database that is open was removed with its lock, or replaced by another: nobody will ever see it again."""
 
 
 class StoreAway(StoreError):

@@ -42,8 +42,9 @@ class Exclusive:
             os.close(descriptor)
 
     def release(self) -> None:
-        """Give it up, and leave no file."""
-        os.unlink(self._path)
+        """Give it up, and leave no file; but the next one's, where ours was removed with the database."""
+        if _is_still_there(self._descriptor, self._path):
+            os.unlink(self._path)
         os.close(self._descriptor)
 
 

@@ -108,6 +108,7 @@ class Ledger:
             try:
                 answer = what(store)
             except (SchemaMismatch, Replaced) as problem:
+                self._complained_at = None  # it will not answer again
                 return problem
             except StoreError as problem:
                 self._complain(str(problem))

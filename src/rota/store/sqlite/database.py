@@ -215,10 +215,13 @@ class SqliteDatabase:
         hold(self.path, BUSY_MS / 1000)
 
     def _refuse_replaced(self) -> None:
-        """What is written into a file that has lost its name is gone with the last program that has it open."""
+        """What is written into a file that has lost its name is gone with the last program that has it open.
+
+        One that was moved away alone may come back. One whose lock is gone too was thrown away.
+        """
         if (path := self._files.missing()) is not None:
-            kind = Replaced if os.path.exists(path) else StoreError
-            raise kind(
+            is_for_good = os.path.exists(path) or not os.path.exists(f"{self.path}.lock")
+            raise (Replaced if is_for_good else StoreError)(
                 f"{path} was removed or replaced while it was open, and nothing was changed:"
                 " put it back, or restart what uses it"
             )
