@@ -10,11 +10,10 @@ from rota.core.ids import run_id
 from rota.core.jsontext import Raw, is_sound
 from rota.core.queue import ALL
 from rota.core.times import MILLISECOND, SECOND, format_instant
-from rota.core.topic import matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rota.core.access import AccessToken
@@ -374,12 +373,12 @@ def token(token: AccessToken) -> Document:
     }
 
 
-def told(event: Event, patterns: Sequence[str]) -> list[tuple[Fact, str]]:
-    """The facts of an event that these patterns want (no patterns: all of them), each under the topic that matched."""
+def told(event: Event, wants: Callable[[str], bool]) -> list[tuple[Fact, str]]:
+    """The facts of an event that are wanted by their topics, each under the topic that was."""
     wanted = []
     for fact in event.facts:
         for topic in topics(fact):
-            if not patterns or any(matches(pattern, topic) for pattern in patterns):
+            if wants(topic):
                 wanted.append((fact, topic))
                 break
     return wanted

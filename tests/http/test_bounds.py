@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rota import facts
 from rota.core.job import NewJob
 from rota.http import feed
 from rota.http.metrics import Own
@@ -85,6 +86,29 @@ def test_the_log_is_searched_so_far_at_a_time_with_a_link_to_search_on(server: S
             path, pages = answer.links.get("next", {}).get("url", ""), pages + 1
         assert (seen, pages) == (found, 3)
     assert client.refused(400, "GET", "/api/v1/events/log?after=0&before=0")
+
+
+def test_the_log_is_searched_by_facts_for_one_event_may_hold_very_many(server: Server) -> None:
+    with server.store() as store:
+        for _ in range(20):
+            store.jobs.add_many([NewJob("A", f"q{n}") for n in range(60)])
+    client = server.client()
+    path, looks, found = "/api/v1/events/log?topics=queue:nobody:jobs&after=0", 0, []
+    while path:
+        answer = client.call("GET", path)
+        found += answer.json()
+        path, looks = answer.links.get("next", {}).get("url", ""), looks + 1
+    assert (found, looks) == ([], 1 + 1200 // 500)
+
+
+def test_a_search_of_the_log_compares_each_topic_once_however_many_facts_have_it(tmp_path: Path) -> None:
+    patterns = [f"queue:{'*:' * 90}{n}:*" for n in range(50)]
+    with make_store("sqlite", tmp_path) as store:
+        for _ in range(10):
+            store.jobs.add_many([NewJob("A", f"q{n}") for n in range(20)])
+        with Steps(50_000_000) as counted:
+            assert facts.after(store, patterns, "0", 100) == ([], None)
+    assert counted.count < 20_000
 
 
 def test_a_reader_that_would_have_its_moves_looked_for_in_the_whole_log_gets_a_resync(server: Server) -> None:

@@ -8,7 +8,7 @@ from rota.core.errors import BadInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 ROOTS = ("queue", "worker", "source", "schedule", "system", "*")
 LONGEST, MOST = 200, 50
@@ -33,10 +33,24 @@ def first_match(patterns: Sequence[str], topics: Sequence[str]) -> str | None:
     return None
 
 
+def wanting(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Return whether any of these patterns wants a topic (no patterns want everything); it remembers each topic."""
+    known: dict[str, bool] = {}
+
+    def wants(topic: str) -> bool:
+        if topic not in known:
+            known[topic] = not patterns or any(matches(pattern, topic) for pattern in patterns)
+        return known[topic]
+
+    return wants
+
+
 def matches(pattern: str, topic: str) -> bool:
     """Whether a pattern wants a topic, in time linear in both: a subscriber may choose the one, a worker the other."""
     if "*" not in pattern:
         return pattern == topic
+    if pattern.count(":") > topic.count(":"):  # each segment of it, also a star, takes one at least
+        return False
     head, *runs = _literal_runs(pattern)
     text, place = f":{topic}:", 0
     if not runs or not text.startswith(head):

@@ -41,7 +41,7 @@ async def follow(visit: Visit) -> Stream:
 
 
 def log(store: Store, visit: Visit) -> Response:
-    """One request looks at a bounded number of events: where there are more, it links to the request that looks on."""
+    """One request looks at a bounded number of facts: where there are more, it links to the request that looks on."""
     wanted = visit.query
     patterns = list(checked(wanted.topics))
     _refuse_both(wanted.after, wanted.before)
