@@ -38,6 +38,9 @@ _COUNT = """INSERT INTO tally (queue, status, n) VALUES (?, ?, ?)
 ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n"""
 _COUNTED = (("q", "ready"), ("q", "scheduled"), ("q", "blocked"), (LIMITED, "blocked"), ("q", "done"))
 _CHUNK = 250_000
+Kinds = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]  # the statements, and what they add
+EVERY: Kinds = ((_READY, _SCHEDULED, _BLOCKED, _WAITS, _LIMITED, _DONE, _RUNS), _COUNTED)
+FINISHED: Kinds = ((_DONE, _RUNS), (("q", "done"),))
 
 
 def prepare(store: Store) -> None:
@@ -47,12 +50,12 @@ def prepare(store: Store) -> None:
     store.jobs.add_many([NewJob("the first of its key", queue=LIMITED, limit_key=f"key {n}") for n in range(KEYS)])
 
 
-def fill(url: str, have: int, want: int, told: Callable[[str], None]) -> None:
+def fill(url: str, have: int, want: int, told: Callable[[str], None], kinds: Kinds = EVERY) -> None:
     """Raise each kind from `have` to `want` in a store that was prepared; counters and numbers stay right."""
     if "://" in url:
-        _fill_postgres(url, have, want, told)
+        _fill_postgres(url, have, want, told, kinds)
     else:
-        _fill_file(url, have, want, told)
+        _fill_file(url, have, want, told, kinds)
 
 
 def size_of(url: str) -> int:
@@ -67,39 +70,39 @@ def size_of(url: str) -> int:
     return int(size)
 
 
-def _fill_postgres(url: str, have: int, want: int, told: Callable[[str], None]) -> None:
+def _fill_postgres(url: str, have: int, want: int, told: Callable[[str], None], kinds: Kinds) -> None:
     where = address(url)
     with psycopg.connect(where.conninfo, autocommit=True) as connection:
         connection.execute(f"SET search_path TO {where.schema}; SET synchronous_commit TO off".encode())
         while have < want:
             count = min(_CHUNK, want - have)
-            _add_postgres(connection, count)
+            _add_postgres(connection, count, kinds)
             have += count
             told(f"{have:,} of each")
         connection.execute("VACUUM ANALYZE")
         connection.execute("CHECKPOINT")  # else what was filled is written back while claims are measured
 
 
-def _add_postgres(connection: psycopg.Connection[tuple[Any, ...]], count: int) -> None:
+def _add_postgres(connection: psycopg.Connection[tuple[Any, ...]], count: int, kinds: Kinds) -> None:
     def draw(name: str, size: int) -> int:
         text = "SELECT setval(%(name)s, nextval(%(name)s) + %(size)s)"
         ((last,),) = connection.execute(text, {"name": f"number_{name}", "size": size - 1}).fetchall()
         return int(last) - size + 1
 
     ((now,),) = connection.execute("SELECT max(at) FROM event").fetchall()
-    for text, values in _plan(draw, count, now):
+    for text, values in _plan(draw, count, now, kinds):
         query = re.sub(r":([a-z]+)", r"%(\1)s", text.replace('"n":1', '"n": 1').replace("%", "%%"))
         connection.execute(query.encode(), values)
-    for queue, status in _COUNTED:
+    for queue, status in kinds[1]:
         connection.execute(_COUNT.replace("?", "%s").encode(), (queue, status, count))
 
 
-def _plan(draw: Callable[[str, int], int], count: int, now: object) -> list[tuple[str, dict[str, Any]]]:
+def _plan(draw: Callable[[str, int], int], count: int, now: object, kinds: Kinds) -> list[tuple[str, dict[str, Any]]]:
     """The statements that add so many of each kind, with their values."""
     ready, token = draw("job", 5 * count), draw("token", count)
     scheduled, blocked, limited, done = (ready + n * count for n in (1, 2, 3, 4))
     same = {"low": 0, "high": count - 1}
-    return [
+    plan: list[tuple[str, dict[str, Any]]] = [
         (_READY, {**same, "first": ready, "now": now}),
         (_SCHEDULED, {**same, "first": scheduled, "now": now}),
         (_BLOCKED, {**same, "first": blocked, "now": now}),
@@ -108,29 +111,30 @@ def _plan(draw: Callable[[str, int], int], count: int, now: object) -> list[tupl
         (_DONE, {**same, "first": done, "now": now, "token": token}),
         (_RUNS, {**same, "first": done, "now": now, "token": token}),
     ]
+    return [(text, values) for text, values in plan if text in kinds[0]]
 
 
-def _fill_file(path: str, have: int, want: int, told: Callable[[str], None]) -> None:
+def _fill_file(path: str, have: int, want: int, told: Callable[[str], None], kinds: Kinds) -> None:
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
     # Only while filling: the measurements open the file anew, with the durability that rota always has.
     connection.execute("PRAGMA synchronous=OFF; PRAGMA cache_size=-400000")
     while have < want:
         count = min(_CHUNK, want - have)
         with connection:
-            _add(connection, count)
+            _add(connection, count, kinds)
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         have += count
         told(f"{have:,} of each")
     connection.close()
 
 
-def _add(connection: apsw.Connection, count: int) -> None:
+def _add(connection: apsw.Connection, count: int, kinds: Kinds) -> None:
     def draw(name: str, size: int) -> int:
         text = "UPDATE number SET value = value + ? WHERE name = ? RETURNING value"
         ((last,),) = connection.execute(text, (size, name)).fetchall()
         return int(str(last)) - size + 1
 
     ((now,),) = connection.execute("SELECT max(seen_at) FROM boot").fetchall()
-    for text, values in _plan(draw, count, now):
+    for text, values in _plan(draw, count, now, kinds):
         connection.execute(text, values)
-    connection.executemany(_COUNT, [(queue, status, count) for queue, status in _COUNTED])
+    connection.executemany(_COUNT, [(queue, status, count) for queue, status in kinds[1]])
