@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 from typing import TYPE_CHECKING
 
+import apsw
 import pytest
 
 from rota.core.errors import StoreError
@@ -17,12 +19,14 @@ from rota.settings import Settings
 from rota.store.open import open_store
 from rota.store.sqlite.create import create
 from rota.store.sqlite.lock import blocker
+from rota.worker.capture import Folder
 from tests.support.work import add
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+TABLES = "SELECT name FROM sqlite_master"
 NOBODY = pwd.getpwnam("nobody").pw_uid
 
 
@@ -127,6 +131,50 @@ def test_a_database_is_not_made_in_a_file_that_was_put_in_its_place_aside(tmp_pa
     (tmp_path / f"rota.db.new-{os.getpid()}").symlink_to(victim)
     create(str(tmp_path / "rota.db"), str(tmp_path), None)
     assert not victim.exists() and (tmp_path / "rota.db").stat().st_size > 0
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+def test_a_log_that_was_planted_beside_a_database_is_refused(
+    path: Path, plant: Callable[[Path, Path], None], ending: str
+) -> None:
+    victim = path.parent / "victim"
+    victim.write_text("untouched")
+    place = path.parent / f"rota.db{ending}"
+    place.unlink(missing_ok=True)
+    plant(place, victim)
+    with pytest.raises(StoreError, match=f"rota.db{ending} is not a file of rota's but a link, a pipe or another"):
+        open_store(str(path), Settings())
+    assert victim.read_text() == "untouched"
+
+
+def test_a_change_in_a_planted_log_never_gets_into_the_database(tmp_path: Path) -> None:
+    """SQLite takes every log with the right header for the last changes of whoever had the database open."""
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    for folder in (theirs, ours):
+        folder.mkdir()
+        create(str(folder / "rota.db"), str(folder), None)
+    connection = apsw.Connection(str(theirs / "rota.db"))
+    connection.pragma("wal_autocheckpoint", 0)
+    connection.execute("CREATE TABLE planted (x)")
+    shutil.copy(theirs / "rota.db-wal", ours / "rota.db-wal")
+    connection.close()
+    os.chown(ours / "rota.db-wal", NOBODY, NOBODY)
+    with pytest.raises(StoreError, match="another user's"):
+        open_store(str(ours / "rota.db"), Settings())
+    (ours / "rota.db-wal").unlink()
+    with open_store(str(ours / "rota.db"), Settings()) as store:
+        add(store)
+    assert ("planted",) not in apsw.Connection(str(ours / "rota.db")).execute(TABLES).fetchall()
+
+
+def test_output_is_kept_in_no_folder_of_another_user(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir(mode=0o777)
+    os.chown(runs, NOBODY, NOBODY)
+    with pytest.raises(PermissionError, match="another user's folder"):
+        Folder(str(runs), 1000).open("run-00000001.out", 10)
+    assert list(runs.iterdir()) == []
 
 
 def test_a_daemon_writes_its_log_through_no_link_unless_it_was_named(path: Path) -> None:

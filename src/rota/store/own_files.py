@@ -1,4 +1,4 @@
-"""Opening the files that rota keeps beside a database, in a folder in which others may put something in their place."""
+"""The files that rota and SQLite keep beside a database, in a folder in which others may put something in their place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import stat
 
 from rota.core.errors import StoreError
+
+_SQLITES_OWN = ("-wal", "-shm", "-journal")
 
 
 def open_own(path: str, flags: int) -> int:
@@ -22,17 +24,38 @@ def open_own(path: str, flags: int) -> int:
             raise _foreign(path) from None
         raise
     found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_uid not in _trusted(path):
+    if not _is_own(found, os.path.splitext(path)[0]):
         os.close(descriptor)
         raise _foreign(path)
     return descriptor
 
 
-def _trusted(path: str) -> set[int]:
-    owners = {0, os.geteuid()}
-    for place in (os.path.dirname(path), os.path.splitext(path)[0]):
+def refuse_planted(path: str) -> None:
+    """Refuse a log, its index or a journal of another user's beside a database: SQLite would take its content for ours.
+
+    Raises:
+        StoreError: One of them is a link, a pipe or another user's.
+    """
+    for ending in _SQLITES_OWN:
         try:
-            owners.add(os.stat(place).st_uid)
+            found = os.lstat(path + ending)
+        except FileNotFoundError:
+            continue
+        if not _is_own(found, path):
+            raise _foreign(path + ending)
+
+
+def _is_own(found: os.stat_result, database: str) -> bool:
+    is_alone = stat.S_ISREG(found.st_mode) and found.st_nlink <= 1
+    return is_alone and found.st_uid in _owners(os.path.dirname(database), database)
+
+
+def _owners(*places: str) -> set[int]:
+    """Root, we ourselves, and whoever could replace these anyway."""
+    owners = {0, os.geteuid()}
+    for place in places:
+        try:
+            owners.add(os.stat(place or ".").st_uid)
         except OSError:
             pass
     return owners

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ class Folder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         place = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
+            self._refuse_foreign(place)
             try:
                 return Sink(os.open(name, flags, 0o600, dir_fd=place), self._limit, keep)
             except FileExistsError:
@@ -35,6 +37,13 @@ class Folder:
                 return Sink(os.open(name, flags, 0o600, dir_fd=place), self._limit, keep)
         finally:
             os.close(place)
+
+    def _refuse_foreign(self, place: int) -> None:
+        """Its owner can replace every file in it; whoever owns the folder above could replace it anyway."""
+        owner = os.fstat(place).st_uid
+        if owner not in (0, os.geteuid(), os.stat(os.path.dirname(self._path) or ".").st_uid):
+            text = f"another user's folder (uid {owner}) is in its place, which must be removed"
+            raise PermissionError(errno.EACCES, text, self._path)
 
 
 class Sink:

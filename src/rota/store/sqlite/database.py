@@ -11,6 +11,7 @@ from _thread import RLock
 import apsw
 
 from rota.core.errors import BadInput, InDoubt, NotFound, Replaced, StoreError, StoreFull, TakesLong
+from rota.store.own_files import refuse_planted
 from rota.store.sqlite.bell import Bell, Listener
 from rota.store.sqlite.clock import BootClock, boot_id, since_boot, wall
 from rota.store.sqlite.lock import WriteLock
@@ -174,21 +175,23 @@ class SqliteDatabase:
         self._is_hurried = False
         # Where nothing may be made beside the file, as on a mounted backup, it can still be looked at.
         self._may_write = _may_write(os.path.dirname(self.path), os.X_OK) and _may_write(self.path)
+        refuse_planted(self.path)
         place, flags = self.path, apsw.SQLITE_OPEN_READWRITE
         if self._may_write:  # what is only looked at needs no locks
             refuse_network(os.path.dirname(self.path))
         if not self._may_write:
             place, flags = _unchanging(self.path), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         self._handle = apsw.Connection(place, flags=flags, statementcachesize=STATEMENTS)
+        self._handle.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._handle.set_busy_timeout(BUSY_MS)
         hold(self.path, BUSY_MS / 1000)  # before the first read opens the log, so that nobody removes it in between
         refuse_second_name(self.path)
         self._refuse_foreign()
+        refuse_planted(self.path)  # again: what was put there meanwhile has been read, but nothing was made of it
         self._keep_log()
         self._handle.execute(
             f"PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={JOURNAL_LIMIT}"
         ).fetchall()  # what comes after the first answer is carried out when that is read
-        self._handle.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._handle.set_wal_hook(self._count_pages)
         self._pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
