@@ -160,6 +160,7 @@ _ABOVE_NOTHING = (
     "unknown_kind_timeout",
 )  # fmt: skip
 _FILES = ("rota.toml", "pyproject.toml")
+_LARGEST_FILE = 1024 * 1024
 
 
 def is_duration(name: str) -> bool:
@@ -315,7 +316,7 @@ def _from_files(start: str) -> list[tuple[str, dict[str, object]]]:
     while True:
         for file in _FILES:
             path = os.path.join(here, file)
-            values = _from_file(path, file) if os.path.exists(path) else None
+            values = _from_file(path, file, start) if os.path.exists(path) else None
             if values is not None:
                 return [(path, values)]
         parent = os.path.dirname(here)
@@ -337,14 +338,30 @@ def _beside_value(path: str, value: str) -> str:
     return scheme + os.path.join(os.path.dirname(path), rest)
 
 
-def _from_file(path: str, file: str) -> dict[str, object] | None:
+def refuse_strangers(path: str, start: str) -> None:
+    """Refuse what another user put where rota looks for it on the way up from `start`: it would choose what you run.
+
+    Trusted are root, you, and whoever owns the folder `start`, who could put it there as well.
+    """
+    owners = {os.lstat(path).st_uid, os.stat(path).st_uid}
+    if strangers := owners - {0, os.geteuid(), os.stat(start).st_uid}:
+        raise BadSetting(
+            f"{path} belongs to another user (uid {min(strangers)}), who could choose what you run:"
+            f" remove it, or have {'a `.rota`' if path.endswith('.rota') else 'a `rota.toml`'} of your own here (`rota init`)"
+        )
+
+
+def _from_file(path: str, file: str, start: str) -> dict[str, object] | None:
     try:
+        if not os.path.isfile(path):  # nobody waits for a pipe
+            raise BadSetting(f"{path} is not a file: move it away")
         with open(path, "rb") as opened:
-            data = opened.read()
+            data = opened.read(_LARGEST_FILE)
     except OSError as problem:
         raise BadSetting(f"{path} cannot be read: {problem.strerror}") from None
     if file == "pyproject.toml" and b"[tool.rota" not in data:
         return None
+    refuse_strangers(path, start)
     try:
         text = data.decode()
         values = _plain(text) or _toml(text)

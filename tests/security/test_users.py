@@ -17,7 +17,7 @@ from rota.core.errors import StoreError
 from rota.store.host import files_of
 from tests.http.servers import Server
 from tests.support.crews import Crew
-from tests.support.shell import environment
+from tests.support.shell import Shell, environment
 from tests.support.stores import STORES, url_of
 
 if TYPE_CHECKING:
@@ -152,3 +152,80 @@ def test_a_folder_that_another_user_put_in_our_place_is_refused(
     with pytest.raises(StoreError, match="another user's, or a link"):
         files_of("postgresql://somewhere/rota", "token")
     assert list(ours.iterdir()) == []
+
+
+@pytest.fixture
+def below(tmp_path: Path) -> Iterator[Shell]:
+    """A folder of ours in one that everyone may write."""
+    assert os.getuid() == 0, "another user can be tried only by root: run the tests as root, in a container for example"
+    tmp_path.chmod(0o1777)
+    (tmp_path / "ours").mkdir()
+    yield Shell(tmp_path / "ours")
+
+
+@pytest.mark.parametrize("file", ["rota.toml", "pyproject.toml"])
+def test_settings_of_another_user_are_not_used_wherever_we_are(below: Shell, file: str) -> None:
+    """They name the programs and the application that we would run, and the database that our jobs would go to."""
+    upper = below.folder.parent
+    table = "" if file == "rota.toml" else "[tool.rota]\n"
+    (upper / file).write_text(f'{table}db = "theirs.db"\napp = "evil:app"\n')
+    os.chown(upper / file, NOBODY, NOBODY)
+    for words in (["list"], ["init"], ["add", "A"], ["run"]):
+        told = below.refuse(*words, code=2)
+        assert f"{upper / file} belongs to another user (uid {NOBODY}), who could choose what you run" in told
+    assert list(below.folder.iterdir()) == []
+    (below.folder / "rota.toml").write_text("")
+    below.say("init")
+    assert below.say("list").startswith("no jobs"), "nearer settings of our own count"
+
+
+def test_a_database_of_another_user_is_not_found_from_a_folder_of_ours(below: Shell) -> None:
+    upper = Shell(below.folder.parent)
+    upper.make()
+    for place in (upper.folder / ".rota", *(upper.folder / ".rota").iterdir()):
+        os.chown(place, NOBODY, NOBODY)
+    for words in (["list"], ["add", "A"], ["worker", "register", "--name", "A"]):
+        assert f"{upper.folder}/.rota belongs to another user" in below.refuse(*words, code=2)
+    assert below.ask("list", "--db", upper.path) == [], "where it is named, it is meant"
+    below.say("init")
+    assert below.ask("list") == []
+
+
+def test_a_link_of_another_user_to_settings_of_ours_is_not_followed(below: Shell) -> None:
+    ours = below.folder / "elsewhere.toml"
+    ours.write_text('db = "x.db"\n')
+    link = below.folder.parent / "rota.toml"
+    link.symlink_to(ours)
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    assert "belongs to another user" in below.refuse("init", code=2)
+
+
+def test_in_a_folder_of_another_user_his_settings_are_those_that_are_meant(below: Shell) -> None:
+    """As in a container, where root works in a folder that is mounted from outside."""
+    (below.folder / "rota.toml").write_text('db = "theirs.db"\n')
+    for place in (below.folder, below.folder / "rota.toml"):
+        os.chown(place, NOBODY, NOBODY)
+    below.say("init")
+    assert (below.folder / "theirs.db").exists()
+
+
+def test_a_pipe_in_the_place_of_settings_keeps_nobody_waiting(below: Shell) -> None:
+    os.mkfifo(below.folder.parent / "rota.toml")
+    assert "rota.toml is not a file" in below.refuse("list", code=2)
+
+
+@pytest.mark.crew
+def test_a_crew_imports_nothing_of_its_own_from_the_folder_that_it_is_started_in(tmp_path: Path) -> None:
+    """It may be a shared one, and `python -m` would look there first."""
+    crew = Crew(tmp_path, ROTA_HTTP_PORT="0")
+    (tmp_path / "rota").mkdir()
+    for name in ("rota/__init__.py", "uvicorn.py", "selectors.py", "apsw.py", "socket.py", "json.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n")
+    try:
+        crew.call("orchestrator", "start", "--daemon", "--app", "shop:app", "--pool", "tag=1")
+        crew.done(crew.add("tag", n=1))
+        crew.api().close()
+        crew.call("orchestrator", "stop")
+    finally:
+        crew.end()
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()

@@ -92,6 +92,12 @@ def noted(n):
     note(f"noted {n}")
 
 @app.task()
+def wanders(name, folder):
+    os.chdir(folder)
+    note(f"hold {name}")
+    wait_for(f"go-{name}")
+
+@app.task()
 def stopped(ctx, name):
     note(f"hold {name}")
     while not ctx.stopping: time.sleep(0.005)
@@ -417,3 +423,22 @@ def test_an_orphan_with_more_open_files_than_most_goes_on_too(crew: Abandoned) -
     crew.let_go("m")
     eventually(crew.is_over)
     assert (crew.job(job).status, crew.job(job).attempts) == ("done", 1)
+
+
+def test_nothing_in_a_folder_that_the_handler_has_gone_to_is_imported_or_read(crew: Abandoned) -> None:
+    """A handler may work in a checkout that nobody has looked at yet."""
+    checkout = crew.folder / "checkout"
+    (checkout / "rota").mkdir(parents=True)
+    hostile = f"open({str(crew.folder / 'ran')!r}, 'w')\n"
+    for name in ("rota/__init__.py", "json.py", "selectors.py", "apsw.py", "sitecustomize.py"):
+        (checkout / name).write_text(hostile)
+    (checkout / "rota.toml").write_text("shutdown_timeout = 'nonsense'")
+    job = crew.add("wanders", payload={"name": "a", "folder": str(checkout)})
+    crew.start()
+    crew.holds("a")
+    crew.orphan()
+    eventually(crew.is_alone)
+    crew.let_go("a")
+    eventually(crew.is_over)
+    assert crew.job(job).status == "done"
+    assert not (crew.folder / "ran").exists()

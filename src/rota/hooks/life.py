@@ -36,6 +36,7 @@ class Life:
     def __init__(self, store: Store, name: str, queue: str | None) -> None:
         self._store = store
         self.url = store.database.url
+        self.folder = os.getcwd()
         self._name = name
         self._queue = queue
         self._lock = threading.RLock()
@@ -130,6 +131,10 @@ class Held:
     @property
     def database(self) -> str:
         return self._life.url
+
+    @property
+    def folder(self) -> str:
+        return self._life.folder
 
     @property
     def stopping(self) -> bool:

@@ -67,7 +67,7 @@ class Child:
         try:
             with theirs:
                 self._process = subprocess.Popen(
-                    program or [sys.executable, "-m", "rota.http" if queue == HTTP else "rota.worker"],
+                    program or [sys.executable, "-P", "-m", "rota.http" if queue == HTTP else "rota.worker"],
                     stdin=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     pass_fds=(theirs.fileno(),),

@@ -40,7 +40,7 @@ def start_daemon(settings: Settings, start: Start, log: str, is_own_log: bool = 
     words = {**about, "log_format": start.log_format, "tie": start.tie, "folder": start.folder, "news_fd": write}
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rota.orchestrator", json.dumps(words)],
+            [sys.executable, "-P", "-m", "rota.orchestrator", json.dumps(words)],
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
             stderr=descriptor,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from rota.core.errors import BadInput, NotFound, StoreError
+from rota.settings import refuse_strangers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def find(start: str) -> str | None:
         folder = os.path.join(here, FOLDER)
         if os.path.isdir(folder):
             path = os.path.join(folder, FILE)
+            refuse_strangers(folder, start)
             if not os.path.exists(path):
                 raise StoreError(
                     f"{folder} has lost its {FILE}: restore it from a backup, or remove the folder to start anew"

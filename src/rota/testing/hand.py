@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ class Hand:
     def __init__(self, worker_id: str, database: str | None, checkpoint: str | None = None) -> None:
         self.worker_id = worker_id
         self.database = database
+        self.folder = os.getcwd()
         self.stopping = False
         self.lost = False
         self.recovering: float | None = None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rota.worker.life import Handed, Life
 
-COMMAND = ["-m", "rota.worker.orphan"]
+COMMAND = ["-P", "-m", "rota.worker.orphan"]  # nothing is imported from the folder that a handler has gone to
 
 
 def start(environment: Mapping[str, str]) -> tuple[int, socket.socket]:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
         def database(self) -> str | None: ...
 
         @property
+        def folder(self) -> str: ...
+
+        @property
         def stopping(self) -> bool: ...
 
         @property
@@ -204,7 +207,7 @@ class Context:
         """
         from rota.worker.settle import finish_within
 
-        return finish_within(connection, self._link.database, self.job_id, self.token, result)
+        return finish_within(connection, self._link, (self.job_id, self.token), result)
 
     def results(self) -> list[Needed]:
         """The jobs that this one waited for, by their ids: each with its `status`, `result`, `error` and `title`.
@@ -213,7 +216,7 @@ class Context:
         """
         from rota.worker.results import read
 
-        return read(self._link.database, self.job_id, self.token)
+        return read(self._link, self.job_id, self.token)
 
     def log(self, text: object) -> None:
         """Say something in the orchestrator's log; with `run_worker`, in the application's."""

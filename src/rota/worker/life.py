@@ -47,6 +47,7 @@ class Life:
         self.worker_id = worker_id
         self.slot = slot
         self.database = os.environ.get("ROTA_DB")
+        self.folder = os.getcwd()  # a handler may leave it for one with settings and modules of somebody else
         self.hand = threading.Lock()
         self.in_hand: dict[int, Handed] = {}
         self.cancels: dict[int, Callable[[], None]] = {}

@@ -354,6 +354,7 @@ def _number(value: object) -> int:
 
 
 def main() -> int:
+    os.chdir(os.environ["ROTA_FOLDER"])
     process = Parent(int(os.environ["ROTA_WORKER_PID"]))
     pipe = socket.socket(fileno=int(os.environ["ROTA_FRAME_FD"]))
     pipe.setblocking(False)

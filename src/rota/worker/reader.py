@@ -39,7 +39,7 @@ class Reader:
         self._every = every
         self._decoder = frames.Decoder()
         self._beat_at = time.monotonic() + every
-        self._environment: Mapping[str, str] = dict(os.environ)
+        self._environment: Mapping[str, str] = {**os.environ, "ROTA_FOLDER": life.folder}
         self._main = threading.main_thread().ident or 0
         self._helper: int | None = None
         self._start_at = 0.0

@@ -9,9 +9,10 @@ from rota.store.open import open_store
 
 if TYPE_CHECKING:
     from rota.core.job import Needed
+    from rota.worker.context import Link
 
 
-def read(url: str | None, job_id: int, token: int) -> list[Needed]:
+def read(link: Link, job_id: int, token: int) -> list[Needed]:
     """On a connection that is closed again."""
-    with open_store(url, load()) as store:
+    with open_store(link.database, load(start=link.folder)) as store:
         return store.jobs.results(job_id, token)

@@ -11,14 +11,16 @@ from rota.store.payload import encode
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from rota.worker.context import Link
 
-def finish_within(connection: Any, url: str | None, job_id: int, token: int, result: object) -> Awaitable[None] | None:
+
+def finish_within(connection: Any, link: Link, claim: tuple[int, int], result: object) -> Awaitable[None] | None:
     """Settle a claim as done in the transaction of this connection."""
-    settings, text = load(), encode(result, "result")
+    settings, text = load(start=link.folder), encode(result, "result")
     return within(
         connection,
-        url,
+        link.database,
         settings,
-        lambda store: store.claims.finish_lent(job_id, token, text),
+        lambda store: store.claims.finish_lent(*claim, text),
         begins=False,
     )
