@@ -6,9 +6,10 @@ import os
 import re
 import subprocess
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import httpx
 import psycopg
@@ -17,6 +18,7 @@ import pytest
 from rota.core.job import NewJob
 from tests.support.crews import Crew
 from tests.support.eventually import eventually
+from tests.support.postgres import with_parts
 from tests.support.shell import ROTA, Shell, environment
 from tests.support.stores import STORES, url_of
 
@@ -48,24 +50,34 @@ def needs() -> int:
 def crew(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     where = {"ROTA_TRACKING": f"postgresql://me:{TRACKED}@127.0.0.1:1/nowhere"}
-    if request.param == "postgres":
-        own = url_of("postgres", tmp_path)
-        where = {
-            "ROTA_DB": with_password(own, PASSWORD),
-            "ROTA_TRACKING": with_password(own.partition("?")[0], TRACKED),
-        }
-    made = Crew(tmp_path, CANARY=CANARY, ROTA_RESTART_BACKOFF="50ms", ROTA_HTTP_PORT="0", **where)
-    made.teach(TASKS)
-    yield made
-    made.end()
+    with ExitStack() as logins:
+        if request.param == "postgres":
+            own = url_of("postgres", tmp_path)
+            where = {
+                "ROTA_DB": logins.enter_context(with_password(own, PASSWORD)),
+                "ROTA_TRACKING": logins.enter_context(with_password(own.partition("?")[0], TRACKED)),
+            }
+        made = Crew(tmp_path, CANARY=CANARY, ROTA_RESTART_BACKOFF="50ms", ROTA_HTTP_PORT="0", **where)
+        made.teach(TASKS)
+        yield made
+        made.end()
 
 
-def with_password(url: str, password: str) -> str:
-    """The same database with a password, which a server that trusts us does not look at."""
-    scheme, _, rest = url.partition("://")
-    user, at, place = rest.partition("@")
-    assert at and ":" not in user, url
-    return f"{scheme}://{user}:{password}@{place}"
+@contextmanager
+def with_password(url: str, password: str) -> Iterator[str]:
+    """The same database for a login with this password, whose tables are those of the user in `url`."""
+    place, _, schema = url.partition("?")
+    known = psycopg.conninfo.conninfo_to_dict(place)
+    name, user = f"canary_{uuid4().hex}", psycopg.sql.Identifier(str(known["user"]))
+    login = psycopg.sql.Identifier(name)
+    with psycopg.connect(place, autocommit=True) as connection:
+        told = psycopg.sql.Literal(password)
+        connection.execute(psycopg.sql.SQL("CREATE ROLE {} SUPERUSER LOGIN PASSWORD {}").format(login, told))
+        connection.execute(psycopg.sql.SQL("ALTER ROLE {} SET role TO {}").format(login, user))
+        try:
+            yield with_parts(place, user=name, password=password) + (f"?{schema}" if schema else "")
+        finally:
+            connection.execute(psycopg.sql.SQL("DROP ROLE {}").format(login))
 
 
 def left(crew: Crew) -> dict[str, bytes]:

@@ -6,17 +6,19 @@ import os
 import pwd
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from rota.core.errors import StoreError
 from rota.store.host import files_of
 from tests.http.servers import Server
 from tests.support.crews import Crew
+from tests.support.postgres import own
 from tests.support.shell import Shell, environment
 from tests.support.stores import STORES, url_of
 
@@ -229,3 +231,25 @@ def test_a_crew_imports_nothing_of_its_own_from_the_folder_that_it_is_started_in
     finally:
         crew.end()
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
+
+
+@pytest.mark.postgres
+def test_a_server_that_rota_starts_lets_in_nobody_without_its_password() -> None:
+    """Every user of the machine reaches its port, and whoever gets in as its superuser runs programs as its user."""
+    with own() as server:
+        known = psycopg.conninfo.conninfo_to_dict(server.url)
+        secret = known.pop("password")
+        assert isinstance(secret, str) and secret.encode() not in arguments()
+        for guess in ({}, {"password": "postgres"}):
+            for user in ("postgres", "nobody"):
+                with pytest.raises(psycopg.OperationalError, match="password"):
+                    psycopg.connect(**{**known, "user": user, **guess})  # type: ignore[arg-type]
+
+
+def arguments() -> bytes:
+    """How every process of this machine was called."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(file.read_bytes())
+    return b"".join(found)

@@ -9,6 +9,7 @@ import ctypes
 import importlib.util
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import socket
@@ -30,7 +31,7 @@ PATIENCE = 30.0
 LISTENS_HERE = {"unix_socket_directories": "", "listen_addresses": "127.0.0.1"}
 # Nothing outlives the server, so nothing has to reach the disk.
 CARELESS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
-_INITDB = ("-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+_INITDB = ("-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync")
 _PR_SET_PDEATHSIG = 1
 
 
@@ -112,19 +113,27 @@ class OwnServer:
 
     def __init__(self, folder: Path, home: Path, identity: dict[str, Any], settings: Mapping[str, str]) -> None:
         port = str(free_port())
-        self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        secret = secrets.token_urlsafe(24)  # any user of this machine can reach the port
+        self.url = f"postgresql://postgres:{secret}@127.0.0.1:{port}/postgres"
         self.psql = str(folder / "psql")
         self._as = identity
         self._log = home / "log"
         words: list[str | Path] = [folder / "initdb", "-D", home / "data", "-U", "postgres", *_INITDB]
+        told = home / "password"
+        told.write_text(secret)
+        told.chmod(0o644)  # for the server's user; nobody else may enter the folder
         try:
-            made = subprocess.run(words, capture_output=True, text=True, check=False, **self._as)
+            made = subprocess.run(
+                [*words, "--pwfile", told], capture_output=True, text=True, check=False, **self._as
+            )
         except OSError as problem:  # such as root that may not become another user
             raise NoServer(f"PostgreSQL's initdb cannot be started: {problem}") from problem
+        finally:
+            told.unlink()
         if made.returncode:
             raise NoServer(f"PostgreSQL's initdb failed: {made.stderr.strip()}")
         with (home / "data" / "pg_hba.conf").open("a") as rules:
-            rules.write("host all all all trust\n")  # it listens only where we say
+            rules.write("host all all all scram-sha-256\n")  # it listens only where we say
         options = [f"-c{name}={value}" for name, value in {**settings, "port": port}.items()]
         self._words: list[str | Path] = [folder / "postgres", "-D", home / "data", *options]
         self._process: subprocess.Popen[bytes] | None = None
