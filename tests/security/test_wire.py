@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from rota.http.guard import LARGEST_HEADERS, MOST_HEADERS
 from tests.http.conftest import certificate, server, shared
 from tests.http.servers import Server
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +59,11 @@ def memory(server: Server) -> int:
     with open(f"/proc/{server.process.pid}/status") as status:
         (line,) = [line for line in status if line.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
+
+
+def descriptors(server: Server) -> int:
+    assert server.process is not None
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 
 
 ENDLESS = {
@@ -120,6 +128,33 @@ def test_malformed_requests_leave_nothing_in_the_log(server: Server) -> None:
             peer.shutdown(socket.SHUT_WR)
             answer(peer)
     assert server.log.read_bytes() == before
+
+
+IDLE = {
+    "nothing": b"",
+    "half a head": HEAD,
+    "a request that was answered": HEAD + b"\r\n",
+    "a body that nobody reads": POST + b"Content-Length: 100\r\n\r\n{",
+    "an upgrade": HEAD + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+    "a body that is announced": POST + b"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n",
+}
+
+
+def test_nobody_keeps_others_out_by_holding_connections(tmp_path: Path) -> None:
+    """Neither up to the descriptors that a process has at first, nor up to all that it may have."""
+    at_first, most = 128, 600
+    change = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({at_first}, {most}))"
+    server = Server(tmp_path, change=change)
+    with ExitStack() as held:
+        held.callback(server.end)
+        oldest = held.enter_context(connect(server))
+        for sent in IDLE.values():
+            for _ in range(most // 4):
+                held.enter_context(connect(server)).sendall(sent)
+            assert server.client().get("/healthz") == {"status": "ok"}
+            eventually(lambda: descriptors(server) < most * 3 // 4)
+        assert answer(oldest) == b"", "the oldest made room"
+        server.client().post("/api/v1/jobs", title="A")
 
 
 def test_a_tls_handshake_that_stalls_is_cut_off(tmp_path: Path, certificate: tuple[str, str]) -> None:

@@ -1,10 +1,10 @@
-"""uvicorn's HTTP/1.1 protocol on h11, with limits on slow senders, large headers and peers that do not read."""
+"""uvicorn's HTTP/1.1 protocol on h11, with limits on idle peers, slow senders, large headers and who does not read."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+from typing import Any, ClassVar
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -13,18 +13,24 @@ HANDSHAKE_WITHIN = HEADERS_WITHIN = 10.0
 LARGEST_INCOMPLETE = 32 * 1024  # of a request's head, a chunk's head or trailers
 UNREAD_FOR_MS = 60_000
 UNREAD_BYTES = 32 * 1024
+MOST_IDLE = 2000  # more than the backlog: that many may be accepted before the first of them is read
 
 
 class Careful(H11Protocol):
     """Closes a connection whose headers take too long, or that leaves a minute's worth unread.
 
+    Of connections without a request the oldest make room for new ones, so nobody keeps others out by holding many.
+
     h11 is always installed with uvicorn and bounds what it buffers; httptools does not (decision 17).
     """
 
+    most_idle: ClassVar = MOST_IDLE
+    _idle: ClassVar[dict[Careful, None]] = {}  # in the order in which they became so
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._rest()
         transport.set_write_buffer_limits(high=UNREAD_BYTES)
         peer = transport.get_extra_info("socket")
         if peer is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -36,11 +42,20 @@ class Careful(H11Protocol):
     def data_received(self, data: bytes) -> None:
         self._expect_headers()
         super().data_received(data)
-        if self._has_request() and self._late is not None:
+        if not self._has_request():
+            return
+        self._idle.pop(self, None)
+        if self._late is not None:
             self._late.cancel()
             self._late = None
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._has_request():  # else the next one has come already
+            self._rest()
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self._idle.pop(self, None)
         if self._late is not None:
             self._late.cancel()
         super().connection_lost(exc)
@@ -50,6 +65,13 @@ class Careful(H11Protocol):
             super().send_400_response(msg)
         except h11.LocalProtocolError:  # a response is under way already
             self.transport.close()
+
+    def _rest(self) -> None:
+        self._idle[self] = None
+        if len(self._idle) > self.most_idle:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+            oldest.transport.abort()  # whatever it has not read
 
     def _expect_headers(self) -> None:
         if self._late is None and not self._has_request():

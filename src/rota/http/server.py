@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import resource
 import signal
 import socket
 import sys
@@ -24,7 +25,7 @@ from rota.http.guard import LOOPBACK
 from rota.http.local import address_file, local_token
 from rota.http.pipe import Pipe
 from rota.http.port import holder
-from rota.http.protocol import HANDSHAKE_WITHIN, LARGEST_INCOMPLETE, Careful
+from rota.http.protocol import HANDSHAKE_WITHIN, LARGEST_INCOMPLETE, MOST_IDLE, Careful
 from rota.settings import load
 from rota.store.open import open_store
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE, GRACE = 15, 3
 MOST_AT_ONCE, BACKLOG = 4000, 1024
+DESCRIPTORS = MOST_AT_ONCE + MOST_IDLE + 1000
 SWITCH_EVERY = 0.0005
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # and where this machine finds it  # noqa: S104 - refused without a token
 
@@ -150,6 +152,7 @@ def _run(api: Api, settings: Settings, listening: socket.socket, frame_fd: int |
         ssl_keyfile=settings.http_key,
     )
     _keep_memory_together()
+    _allow_descriptors()
     # The loop lets go of the interpreter with every system call: threads that compute give it back soon.
     sys.setswitchinterval(SWITCH_EVERY)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
@@ -166,6 +169,14 @@ def _keep_memory_together() -> None:
         ctypes.CDLL(None).mallopt(arena_max, 1)
     except (AttributeError, OSError):
         pass
+
+
+def _allow_descriptors() -> None:
+    """The usual limit of 1024 would be used up long before ours."""
+    allowed, ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(allowed, DESCRIPTORS if ceiling == resource.RLIM_INFINITY else min(DESCRIPTORS, ceiling))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, ceiling))
+    Careful.most_idle = min(MOST_IDLE, most // 2)
 
 
 class _Server(uvicorn.Server):
