@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -123,6 +124,54 @@ def test_what_is_no_frame_is_ignored_and_the_other_workers_are_unaffected(crew: 
     counted = [int(line.split()[-1]) for line in crew.said("wrote what is no frame")]
     assert counted[-1] > LEAST.get(kind, 0) and len(counted) < 20, "counted, and told whenever it has doubled"
     assert not (crew.folder / "unpickled").exists()
+    assert crew.stop() == 0
+
+
+HOSTILE = r'''
+import json, os, pathlib, re, socket, sys
+
+pipe, what = socket.socket(fileno=int(os.environ["ROTA_FRAME_FD"])), sys.argv[1]
+pipe.setblocking(True)
+pipe.sendall(b'HELLO|{"protocol":1,"tasks":true}\nHEALTH|{"status":"healthy","current_job":null}\n')
+heard = b""
+while b"RUN|" not in heard:
+    heard += pipe.recv(65536)
+token = int(re.search(rb'"token":(\d+)', heard)[1])
+schedule = {"timezone": "UTC", "missed": "once", "queue": "tag", "kind": "x", "priority": 0, "cron": "0 2 * * *"}
+body = {
+    "checkpoints": {"token": token, "checkpoint": json.dumps("x" * 200_000)},
+    "hellos": {"protocol": 1, "schedules": [{"name": f"s{n}", **schedule} for n in range(999)]},
+    "doubts": {"status": "healthy", "in_hand": []},
+    "numbers": {"status": "recovering", "recover_for_s": 10**4000, "cpu": 10**4000, "current_job": 10**4000},
+    "others": {"token": 10**30, "tokens": [*range(token), 10**30], "outcome": "done", "result": "1"},
+}[what]
+kinds = {"checkpoints": ["CHECKPOINT"], "hellos": ["HELLO"], "others": ["DONE", "CHECKPOINT", "RETURNED"]}
+text = "".join(f"{kind}|{json.dumps(body)}\n" for kind in kinds.get(what, ["HEALTH"])).encode()
+text = b'HEALTH|{"status":"healthy"}\n' + text * max(1, 200_000 // len(text))
+said = 0
+socket.send_fds(pipe, [b"\n"], [0, 1, 2])
+while True:
+    said += pipe.send(text)
+    if said > 8_000_000:
+        pathlib.Path(f"flooded-{what}").touch()
+'''
+FLOODS = ("checkpoints", "hellos", "doubts", "numbers", "others")
+
+
+def test_a_worker_that_floods_and_reads_nothing_takes_no_memory_and_slows_no_other(crew: Crew) -> None:
+    """Frames that are right, from a program of its own: only the last counts of those that replace each other."""
+    (crew.folder / "hostile.py").write_text(HOSTILE)
+    programs = [word for what in FLOODS for word in ("--program", f"{what}={sys.executable} hostile.py {what}")]
+    crew.env |= {"ROTA_RESTART_BACKOFF": "30s", "ROTA_SHUTDOWN_TIMEOUT": "500ms"}
+    crew.start("tag=1", *programs)
+    eventually(lambda: crew.up(1 + len(FLOODS)))
+    before, descriptors = memory(crew), len(os.listdir(f"/proc/{crew.pid}/fd"))
+    for what in FLOODS:
+        crew.app.jobs.add(NewJob(what, queue=what, kind="any"))
+    eventually(lambda: len(list(crew.folder.glob("flooded-*"))) == len(FLOODS), within=60)
+    assert [job.attempts for job in crew.done(*[crew.add("tag", n=n) for n in range(5)])] == [1] * 5
+    assert memory(crew) - before < 16_000, "the orchestrator keeps nothing of it"
+    assert len(os.listdir(f"/proc/{crew.pid}/fd")) <= descriptors, "nor any descriptor that it is handed"
     assert crew.stop() == 0
 
 

@@ -113,6 +113,7 @@ class Child:
         self.last_frame = ""
         self._decoder = frames.Decoder()
         self.told_rubbish = 0
+        self.has_said_hello = False
         self._outbox = b""
         self._has_backlog = False
         self.on_backlog: Callable[[bool], None] = lambda _: None

@@ -66,7 +66,10 @@ class Hearing:
                 self._say(str(body.get("message", ""))[:2000], place_name, worker, run)
             case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
                 self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
+            case frames.HELLO if child.has_said_hello:
+                child.health = child.health.babble()
             case frames.HELLO:
+                child.has_said_hello = True
                 sources = source.heard(body)
                 self._upkeep.declare(child.worker_id, sources, schedule.heard(body))
                 self._work.fills |= bool(sources)
@@ -116,8 +119,9 @@ class Hearing:
             if not named:
                 self._take_back(child, {held.token for held in child.held})
         elif again:
-            child.answered = False
-            child.recall()
+            if child.answered is None:  # who does not answer is not asked once more with every frame
+                child.answered = False
+                child.recall()
         else:
             child.answered = None
         child.missing = missing

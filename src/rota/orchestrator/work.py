@@ -108,7 +108,7 @@ class Work:
         self._carried: deque[tuple[str, Settled]] = deque()
         self._unheard: list[tuple[str, Settled]] = []
         self._dying: dict[str, set[int]] = {}
-        self._checkpoints: list[Checkpoint] = []
+        self._checkpoints: dict[int, Checkpoint] = {}  # by token: only the last one counts
         self._carried_checkpoints: list[Checkpoint] = []
         self._under_way = False
         self._hungry = True
@@ -130,7 +130,7 @@ class Work:
 
     def keep(self, checkpoint: Checkpoint) -> None:
         """A handler wants this kept for its next attempt."""
-        self._checkpoints.append(checkpoint)
+        self._checkpoints[checkpoint[2]] = checkpoint
 
     def take(self, worker: str) -> list[Settled]:
         """The reports of this worker that are not known to be settled, to be settled with its death.
@@ -143,8 +143,8 @@ class Work:
 
     def take_checkpoints(self, tokens: set[int]) -> list[Checkpoint]:
         """The checkpoints of these claims that are not known to be kept, for the same reason."""
-        mine = [each for each in (*self._carried_checkpoints, *self._checkpoints) if each[2] in tokens]
-        self._checkpoints = [each for each in self._checkpoints if each[2] not in tokens]
+        mine = [each for each in (*self._carried_checkpoints, *self._checkpoints.values()) if each[2] in tokens]
+        self._checkpoints = {token: each for token, each in self._checkpoints.items() if token not in tokens}
         return mine
 
     def wake(self) -> None:
@@ -187,8 +187,8 @@ class Work:
             return
         brought = self._carried = self._outcomes
         self._outcomes = deque()
-        checkpoints = self._carried_checkpoints = self._checkpoints
-        self._checkpoints = []
+        checkpoints = self._carried_checkpoints = list(self._checkpoints.values())
+        self._checkpoints = {}
         self._under_way, self._hungry = True, False
         outcomes = [settled for _, settled in brought]
         room = sum(each.room for each in idle)
