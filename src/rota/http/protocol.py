@@ -19,7 +19,7 @@ MOST_IDLE = 2000  # more than the backlog: that many may be accepted before the 
 class Careful(H11Protocol):
     """Closes a connection whose headers take too long, or that leaves a minute's worth unread.
 
-    Of connections without a request the oldest make room for new ones, so nobody keeps others out by holding many.
+    Of connections without a whole request the oldest make room for new ones, so nobody keeps others out by holding many.
 
     h11 is always installed with uvicorn and bounds what it buffers; httptools does not (decision 17).
     """
@@ -42,16 +42,16 @@ class Careful(H11Protocol):
     def data_received(self, data: bytes) -> None:
         self._expect_headers()
         super().data_received(data)
-        if not self._has_request():
-            return
-        self._idle.pop(self, None)
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+        if self._has_request():
+            if not self.cycle.more_body:
+                self._idle.pop(self, None)
+            if self._late is not None:
+                self._late.cancel()
+                self._late = None
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self._has_request():  # else the next one has come already
+        if not self._has_request() or self.cycle.more_body:  # else the next one has come already
             self._rest()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -67,6 +67,7 @@ class Careful(H11Protocol):
             self.transport.close()
 
     def _rest(self) -> None:
+        self._idle.pop(self, None)
         self._idle[self] = None
         if len(self._idle) > self.most_idle:
             oldest = next(iter(self._idle))
