@@ -237,6 +237,42 @@ def test_the_page_lets_no_script_in_but_its_own_and_all_of_it_is_below_150_kb(se
     browser.close()
 
 
+@pytest.mark.parametrize("width", [1280, 400])
+def test_names_that_javascript_knows_and_texts_without_a_break_spoil_no_page(
+    server: Server, view: Look, width: int
+) -> None:
+    names, long, turned = ("constructor", "__proto__", "toString"), "W" * 1000, f"a\u202ecod.exe\u2067\u2028{'b' * 200}"
+    places = []
+    with server.store() as store:
+        for n, (name, text) in enumerate(zip(names, (long, turned, turned[::-1]), strict=True)):
+            payload = {"path": "javascript:window.hit=4", "__proto__": {"hit": 1}, "constructor": text}
+            job = store.jobs.add(NewJob(text, queue=name, kind=name, payload=payload, max_attempts=1)).id
+            worker = store.workers.register(text[:200], queue=name).id
+            store.claims.settle(store.claims.claim(job, worker), Failed(text * 16))
+            done = store.jobs.add(NewJob(text, queue=name, kind=text[:200])).id
+            store.jobs.done(done, {"__proto__": text, "text": "x" * 250_000}, force=True)
+            store.queues.pause(name, text[:200])
+            crew = store.orchestrators.join(text[:150], Home(f"far/{n}", text[:150], 4242, text[:60]))
+            (slot,) = store.slots.take(text[:150], f"far/{n}", {name: 1})
+            hired = store.orchestrators.hire(crew, slot.name, name)
+            death = Death(hired, slot.name, "signaled", text, signal=9, sent_by=text, last_frame=text, stderr_tail=text)
+            store.orchestrators.record_death(death, Report(), RestartPolicy(most_in_window=0))
+            store.sources.declare([Declared(name, name, name, SECOND, 1, 1, None)])
+            store.schedules.add(NewSchedule(name, "0 2 * * *", kind=text[:180]))
+            with store.write() as tx:
+                tx.execute("source.fill_failed", name=name, error=text)
+                tx.execute("schedule.refused", name=name, error=text)
+            places += [f"jobs/{job}", f"jobs/{done}", f"workers/{worker}", f"workers/worker%3A{name}%3A0"]
+            places += [name, f"jobs?queue={name}", f"jobs?status={name}", f"events?topic={name}"]
+    screen = view(width=width)
+    for place in (*PAGES, *places):
+        is_harmless(screen, place)
+        assert screen.page.evaluate("document.documentElement.scrollWidth") <= width, place
+        for wrong in ("NaN", "[object", "function ", "undefined"):
+            expect(screen.page.locator("main").get_by_text(wrong)).to_have_count(0)
+    assert screen.page.evaluate("[...document.links].every(link => link.protocol.startsWith('http'))")
+
+
 def test_who_comes_without_a_session_is_told_what_to_do(server: Server, browser: Browser) -> None:
     stranger = browser.new_page()
     for path in ("/", "/open?code=nonsense"):

@@ -62,6 +62,11 @@ export function rate(perSecond: number): string {
   return perSecond < 10 ? `${perSecond.toFixed(1)}/s` : `${count(Math.round(perSecond))}/s`;
 }
 
+// The rate of one queue, which may be called `constructor`.
+export function rateOf(rates: Record<string, number> | undefined, queue: string): number {
+  return rates && Object.hasOwn(rates, queue) ? (rates[queue] ?? 0) : 0;
+}
+
 export function bytes(value: number): string {
   if (value < 1024) return `${value} B`;
   return value < 1_048_576 ? `${(value / 1024).toFixed(1)} KiB` : `${(value / 1_048_576).toFixed(1)} MiB`;

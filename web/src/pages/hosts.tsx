@@ -47,7 +47,7 @@ export function Hosts(): JSX.Element {
                       { head: "State", cell: (row) => <State state={row.trouble ? "unreachable" : (row.orchestrator?.status ?? "stopped")} /> },
                       { head: "Slots up", kind: "number", cell: (row) => `${row.up} of ${row.wanted}` },
                       { head: "Process", kind: "number", hide: true, cell: (row) => row.orchestrator?.pid ?? "–" },
-                      { head: "Version", hide: true, cell: (row) => row.orchestrator?.version ?? "–" },
+                      { head: "Version", kind: "long", hide: true, cell: (row) => row.orchestrator?.version ?? "–" },
                       { head: "Runs since", kind: "number", hide: true, cell: (row) => <Ago at={row.orchestrator?.started_at ?? null} /> },
                       { head: "Reconciled", kind: "number", hide: true, cell: (row) => <Ago at={row.orchestrator?.last_reconcile_at ?? null} /> },
                       {

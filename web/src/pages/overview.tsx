@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../charts.tsx";
 import { CrewGrid, inOrder } from "../crew.tsx";
 import { pauseDeed, resumeDeed } from "../deeds.ts";
-import { count, duration, rate, timeLeft } from "../format.ts";
+import { count, duration, rate, rateOf, timeLeft } from "../format.ts";
 import { useFeed, useLook, type Looked } from "../hooks.ts";
 import { to } from "../route.ts";
 import { agos, begun, bridged, last, perSecond } from "../series.ts";
@@ -176,9 +176,9 @@ function QueueTable({ pace, look }: { pace: Pace | null; look: Looked<Queue[]> }
                 { head: "State", cell: (queue) => <State state={queue.paused ? "paused" : queue.counts.active ? "active" : "idle"} /> },
                 { head: "Waiting", kind: "number", cell: (queue) => count(queues.get(queue.name)?.pending ?? queue.counts.ready + queue.counts.blocked + queue.counts.scheduled) },
                 { head: "Running", kind: "number", cell: (queue) => count(queues.get(queue.name)?.running ?? queue.counts.active) },
-                { head: "Rate", kind: "number", cell: (queue) => rate(pace?.rates[queue.name] ?? 0) },
+                { head: "Rate", kind: "number", cell: (queue) => rate(rateOf(pace?.rates, queue.name)) },
                 { head: "Oldest ready", kind: "number", hide: true, cell: (queue) => <Ago at={queue.oldest_ready_at} /> },
-                { head: "Time left", kind: "number", hide: true, cell: (queue) => timeLeft(queues.get(queue.name), pace?.rates[queue.name] ?? 0) },
+                { head: "Time left", kind: "number", hide: true, cell: (queue) => timeLeft(queues.get(queue.name), rateOf(pace?.rates, queue.name)) },
                 { head: "Failed", kind: "number", hide: true, cell: (queue) => count(queue.counts.failed) },
               ]}
             />

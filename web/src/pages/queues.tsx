@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { limitsDeed, pauseDeed, resumeDeed, scaleDeed } from "../deeds.ts";
-import { count, duration, rate, timeLeft } from "../format.ts";
+import { count, duration, rate, rateOf, timeLeft } from "../format.ts";
 import { useFeed, useLook } from "../hooks.ts";
 import { to } from "../route.ts";
 import type { Crew, JobStatus, Pace, Queue } from "../types.ts";
@@ -59,7 +59,7 @@ function Card({ queue, crew, pace, isMarked }: { queue: Queue; crew: Crew | null
       <dl class="facts">
         <div>
           <dt>Rate</dt>
-          <dd class="number">{rate(pace?.rates[queue.name] ?? 0)}</dd>
+          <dd class="number">{rate(rateOf(pace?.rates, queue.name))}</dd>
         </div>
         <div>
           <dt>Usual run</dt>
@@ -67,7 +67,7 @@ function Card({ queue, crew, pace, isMarked }: { queue: Queue; crew: Crew | null
         </div>
         <div>
           <dt>Time left</dt>
-          <dd class="number">{timeLeft(live, pace?.rates[queue.name] ?? 0)}</dd>
+          <dd class="number">{timeLeft(live, rateOf(pace?.rates, queue.name))}</dd>
         </div>
         <div>
           <dt>Oldest ready</dt>
