@@ -262,7 +262,7 @@ def test_open_says_when_nothing_runs(server: Server) -> None:
     assert server.process is not None
     server.process.kill()
     server.process.wait()
-    assert "nothing answers at" in server.shell.refuse("open", code=6)
+    assert "is not running here" in server.shell.refuse("open", code=3)
     server.start()
     server.stop()
     assert "is not running here" in server.shell.refuse("open", code=3)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import ExitStack
+import threading
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from tests.http.servers import Server
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["certificate", "server", "shared"]
@@ -169,5 +171,47 @@ def test_a_tls_handshake_that_stalls_is_cut_off(tmp_path: Path, certificate: tup
             peer.sendall(b"\x16\x03\x01\x02\x00\x01")
             assert answer(peer) == b"", "the server closes it, well before this side's own 30 seconds"
         assert server.client().get("/healthz") == {"status": "ok"}
+    finally:
+        server.end()
+
+
+@contextmanager
+def recorder(port: int = 0) -> Iterator[tuple[int, list[bytes]]]:
+    """Somebody who listens at a port for what was meant for another, and what he hears."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", port)) as listening:
+
+        def hear() -> None:
+            while True:
+                try:
+                    peer, _ = listening.accept()
+                except OSError:
+                    return
+                with peer:
+                    heard.append(peer.recv(65536))
+
+        thread = threading.Thread(target=hear)
+        thread.start()
+        yield listening.getsockname()[1], heard
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_the_admins_token_is_sent_to_nobody_but_the_server(tmp_path: Path) -> None:
+    """Neither to a proxy nor to whoever listens where a server was killed, and left word of its address."""
+    server = Server(tmp_path)
+    try:
+        with recorder() as (port, heard):
+            proxied = server.shell.exporting(http_proxy=f"http://127.0.0.1:{port}", no_proxy="")
+            assert proxied.say("open").startswith(f"{server.url}/open?code=")
+        assert heard == []
+        assert server.process is not None
+        server.process.kill()
+        server.process.wait()
+        with recorder(int(server.url.rpartition(":")[2])) as (_, heard):
+            assert "is not running here" in server.shell.refuse("open", code=3)
+        assert heard == []
+        server.start()
+        assert server.shell.say("open").startswith(f"{server.url}/open?code="), "a later one is found again"
     finally:
         server.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -48,8 +49,11 @@ def local_secret(path: str) -> str:
 
 
 def local_address(path: str) -> str:
-    """Where the server of this database answers."""
-    url = _read(f"{path}.http")
+    """Where the server of this database answers.
+
+    Not where one that was killed has answered: by now anybody may listen there, waiting for a secret.
+    """
+    url = _read(f"{path}.http", if_locked=True)
     if url is None:
         raise NotFound("the HTTP API is not running here: start it with `rota serve`")
     return url
@@ -57,17 +61,20 @@ def local_address(path: str) -> str:
 
 @contextmanager
 def address_file(path: str, url: str) -> Iterator[None]:
-    """A file that says where the server answers, for as long as it does."""
+    """A file that says where the server answers, locked for as long as it does."""
     place = f"{path}.http"
     _write(place, url)
+    descriptor = open_own(place, os.O_RDONLY)
     try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
+        os.close(descriptor)
         if _read(place) == url:
             os.unlink(place)
 
 
-def _read(path: str) -> str | None:
+def _read(path: str, if_locked: bool = False) -> str | None:
     try:
         descriptor = open_own(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -75,7 +82,17 @@ def _read(path: str) -> str | None:
     except OSError as problem:
         raise StoreError(f"{path} cannot be read: {problem.strerror}") from None
     with open(descriptor, encoding="ascii", errors="replace") as file:
+        if if_locked and not _is_locked(file.fileno()):
+            return None
         return file.read(1000).strip()
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _write(path: str, text: str) -> None:
