@@ -10,7 +10,8 @@ INTRODUCTION = """\
 # Settings
 
 A flag is stronger than a variable, a variable than a file, a file than the default. The file is the nearest
-`rota.toml`, or `pyproject.toml` with a `[tool.rota]`, from the current folder upwards. Durations are written `500ms`,
+`rota.toml`, or `pyproject.toml` with a `[tool.rota]`, from the current folder upwards; one
+of another user is refused, unless he owns the current folder. Durations are written `500ms`,
 `30s`, `10m`, `2h` or `7d`. A bare number is refused, but for `lease`, where it means minutes. An unknown name or a
 value that makes no sense stops the program at once, with exit code 2 and a message that says what would be right."""
 

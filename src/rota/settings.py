@@ -346,8 +346,8 @@ def refuse_strangers(path: str, start: str) -> None:
     owners = {os.lstat(path).st_uid, os.stat(path).st_uid}
     if strangers := owners - {0, os.geteuid(), os.stat(start).st_uid}:
         raise BadSetting(
-            f"{path} belongs to another user (uid {min(strangers)}), who could choose what you run:"
-            f" remove it, or have {'a `.rota`' if path.endswith('.rota') else 'a `rota.toml`'} of your own here (`rota init`)"
+            f"{path} belongs to another user (uid {min(strangers)}), who could choose what you run: remove it, or have"
+            f" {'a `.rota`' if path.endswith('.rota') else 'a `rota.toml`'} of your own here (`rota init`)"
         )
 
 

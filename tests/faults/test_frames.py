@@ -127,7 +127,7 @@ def test_what_is_no_frame_is_ignored_and_the_other_workers_are_unaffected(crew: 
     assert crew.stop() == 0
 
 
-HOSTILE = r'''
+HOSTILE = r"""
 import json, os, pathlib, re, socket, sys
 
 pipe, what = socket.socket(fileno=int(os.environ["ROTA_FRAME_FD"])), sys.argv[1]
@@ -154,7 +154,7 @@ while True:
     said += pipe.send(text)
     if said > 8_000_000:
         pathlib.Path(f"flooded-{what}").touch()
-'''
+"""
 FLOODS = ("checkpoints", "hellos", "doubts", "numbers", "others")
 
 

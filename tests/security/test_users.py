@@ -188,7 +188,7 @@ def test_a_database_of_another_user_is_not_found_from_a_folder_of_ours(below: Sh
         os.chown(place, NOBODY, NOBODY)
     for words in (["list"], ["add", "A"], ["worker", "register", "--name", "A"]):
         assert f"{upper.folder}/.rota belongs to another user" in below.refuse(*words, code=2)
-    assert below.ask("list", "--db", upper.path) == [], "where it is named, it is meant"
+    assert below.ask("list", "--db", str(upper.path)) == [], "where it is named, it is meant"
     below.say("init")
     assert below.ask("list") == []
 

@@ -70,8 +70,14 @@ def ask_for_link(address: str, secret: str) -> str:
     """A link with a one-time code, from the API at this address."""
     import json
     from urllib.error import HTTPError, URLError
-    from urllib.request import HTTPDefaultErrorHandler, HTTPErrorProcessor, HTTPHandler, HTTPSHandler
-    from urllib.request import OpenerDirector, Request
+    from urllib.request import (
+        HTTPDefaultErrorHandler,
+        HTTPErrorProcessor,
+        HTTPHandler,
+        HTTPSHandler,
+        OpenerDirector,
+        Request,
+    )
 
     direct = OpenerDirector()  # no proxy of the environment and no redirection gets the secret
     for handler in (HTTPHandler(), HTTPSHandler(), HTTPErrorProcessor(), HTTPDefaultErrorHandler()):

@@ -123,9 +123,7 @@ class OwnServer:
         told.write_text(secret)
         told.chmod(0o644)  # for the server's user; nobody else may enter the folder
         try:
-            made = subprocess.run(
-                [*words, "--pwfile", told], capture_output=True, text=True, check=False, **self._as
-            )
+            made = subprocess.run([*words, "--pwfile", told], capture_output=True, text=True, check=False, **self._as)
         except OSError as problem:  # such as root that may not become another user
             raise NoServer(f"PostgreSQL's initdb cannot be started: {problem}") from problem
         finally:

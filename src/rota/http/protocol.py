@@ -19,7 +19,7 @@ MOST_IDLE = 2000  # more than the backlog: that many may be accepted before the 
 class Careful(H11Protocol):
     """Closes a connection whose headers take too long, or that leaves a minute's worth unread.
 
-    Of connections without a whole request the oldest make room for new ones, so nobody keeps others out by holding many.
+    Of connections without a whole request the oldest make room for new ones: nobody keeps others out by holding many.
 
     h11 is always installed with uvicorn and bounds what it buffers; httptools does not (decision 17).
     """

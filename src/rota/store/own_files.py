@@ -1,4 +1,4 @@
-"""The files that rota and SQLite keep beside a database, in a folder in which others may put something in their place."""
+"""The files that rota and SQLite keep beside a database, in a folder where others may put something in their place."""
 
 from __future__ import annotations
 
