@@ -67,6 +67,14 @@ def last_word(name: str, size: int = 0) -> str:
 
 
 @app.task(queue="tag")
+def keep_and_die(ctx) -> str:
+    if ctx.checkpoint is None:
+        ctx.checkpoint = "kept"
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ctx.checkpoint
+
+
+@app.task(queue="tag")
 def touch_nothing() -> None:
     if not (here / "touched").exists():
         (here / "touched").touch()
@@ -103,6 +111,14 @@ def test_killed_between_the_handlers_return_and_the_report_the_job_runs_again_an
     assert (done.attempts, done.deaths, done.result) == (2, 1, {"n": 1})
     assert crew.ledger() == ["returned"] * 2
     assert [run.verb for run in crew.app.claims.runs(id)] == ["die", "finish"]
+
+
+def test_killed_right_after_a_checkpoint_the_next_attempt_has_it(crew: Crew) -> None:
+    """It is still in the pipe, or not yet in the store, when the death is seen."""
+    crew.teach(FATAL)
+    crew.start()
+    done = crew.done(*(crew.add("keep_and_die") for _ in range(3)))
+    assert [(job.result, job.attempts) for job in done] == [("kept", 2)] * 3
 
 
 def test_killed_after_the_commit_the_job_does_not_run_again(crew: Crew) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
 from rota.core.jsontext import DEEPEST as LEVELS
-from rota.http.guard import DEEPEST, refuse_deep
+from rota.http.guard import DEEPEST, Guard, refuse_deep
 from tests.http.servers import Server
 
 if TYPE_CHECKING:
@@ -61,6 +63,21 @@ def test_no_host_and_two_hosts_are_refused(shared: Server) -> None:
     assert raw(shared, none).split()[1] in (b"400", b"421")
     two = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
     assert raw(shared, two).split()[1] in (b"400", b"421")
+
+
+def test_two_hosts_are_refused_behind_a_server_that_lets_them_through() -> None:
+    """The server of `rota serve` refuses them by itself; the app may be mounted in another."""
+
+    async def reached(*_: object) -> None:
+        raise AssertionError("a request with two hosts went through")
+
+    async def ask(*hosts: str) -> httpx.Response:
+        there = httpx.ASGITransport(Guard(reached))
+        async with httpx.AsyncClient(transport=there, base_url="http://localhost") as client:
+            return await client.get("/healthz", headers=[("host", host) for host in hosts])
+
+    for hosts in (("localhost", "evil.example"), ("localhost", "localhost")):
+        assert asyncio.run(ask(*hosts)).status_code == 421
 
 
 @pytest.mark.parametrize(

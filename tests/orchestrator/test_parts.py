@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -72,6 +74,24 @@ def test_what_is_forgotten_is_not_called_though_it_was_ready_too() -> None:
     loop.close()
     for descriptor in (*pipes[0], *pipes[1]):
         os.close(descriptor)
+
+
+def test_what_waits_for_room_is_called_when_there_is_some() -> None:
+    loop, called = Loop(), []
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                ours.send(b"!" * 65536)
+        loop.watch(ours.fileno(), lambda: None, lambda: called.append("room"))
+        loop.want_write(ours.fileno(), True)
+        loop.turn(time.monotonic())
+        assert called == []
+        theirs.recv(1 << 24)
+        loop.turn(time.monotonic() + 30)
+        assert called == ["room"]
+    loop.close()
 
 
 def test_who_only_looks_for_an_orchestrator_is_not_taken_for_one_and_keeps_none_from_beginning(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given
@@ -10,6 +11,13 @@ from hypothesis import strategies as st
 
 from rota.core import report
 from rota.core.claim import Done, Failed, Released, Snoozed
+from rota.core.frame import Decoder
+from rota.core.times import SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.claim import Outcome
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists)
 BODIES = st.fixed_dictionaries(
@@ -64,6 +72,15 @@ def test_a_result_or_checkpoint_that_some_reader_of_json_does_not_take_is_none(t
     outcome = report.outcome({"outcome": "done", "result": text})
     assert isinstance(outcome, Failed) and outcome.error.startswith("the result is not JSON: ") and not outcome.again
     assert report.checkpoint({"checkpoint": text}) is None
+
+
+@pytest.mark.parametrize("outcome", [Released, partial(Released, reason="kind"), partial(Snoozed, SECOND)], ids=repr)
+def test_a_note_is_cut_to_the_longest_before_it_is_sent_and_may_be_left_out(outcome: Callable[..., Outcome]) -> None:
+    for note in ("brief", "x" * (report.LONGEST_NOTE + 1)):
+        (frame,) = Decoder().feed(report.done_frame(1, 2, outcome(note=note)))
+        assert frame.body["note"] == note[: report.LONGEST_NOTE]
+    (frame,) = Decoder().feed(report.done_frame(1, 2, outcome()))
+    assert frame.body["note"] is None
 
 
 def test_kinds_are_those_that_a_worker_names_or_all() -> None:
