@@ -411,7 +411,7 @@ RIGHTS = {
         "SELECT",
     ),
     "the schema": ("USAGE", "USAGE", "USAGE"),
-    "token": ("", "", ""),
+    "token": ("SELECT(id revoked_at)", "SELECT(id revoked_at)", ""),
     "worker": ("", "SELECT INSERT UPDATE(* but access)", "SELECT"),
 }
 OF_TABLES = ["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"]

@@ -28,12 +28,14 @@ WHERE schemaname = '$schema' AND sequencename LIKE 'number%'
 
 -- name: grant
 -- What each may do; what is not said here, it may not. A row can be held only by who may change something in it. Who has
--- any right to change the gate may write beside others, and who may update it also alone.
+-- any right to change the gate may write beside others, and who may update it also alone. Adding a job checks that the
+-- caller's token was not revoked; the hashes of tokens are the owner's alone.
 GRANT USAGE ON SCHEMA $schema TO $enqueue, $worker, $read;
 GRANT SELECT ON ALL TABLES IN SCHEMA $schema TO $worker, $read;
 REVOKE SELECT ON token FROM $worker, $read;
 GRANT SELECT ON migration, job, queue, dependency, tally TO $enqueue;
 GRANT SELECT (xid, facts) ON event TO $enqueue;
+GRANT SELECT (id, revoked_at) ON token TO $enqueue;
 GRANT INSERT ON gate TO $enqueue;
 REVOKE INSERT ON job, dependency, event, tally FROM $enqueue;
 GRANT INSERT (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
