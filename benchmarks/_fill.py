@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import psycopg
 
-from rota.store.adding import NewJob
-from rota.store.postgres.link import address
+from rota.store.jobs.enqueue import NewJob
+from rota.store.postgres.connection import address
 
 if TYPE_CHECKING:
     from collections.abc import Callable

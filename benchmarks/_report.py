@@ -6,10 +6,10 @@ import json
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
-from rota.bench.figures import median as median
-from rota.bench.figures import percentile as percentile
-from rota.bench.figures import spread as spread
-from rota.bench.figures import text
+from rota.lab.bench.figures import median as median
+from rota.lab.bench.figures import percentile as percentile
+from rota.lab.bench.figures import spread as spread
+from rota.lab.bench.figures import text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import Any
 
 from benchmarks.peers.compare import RAW
 from benchmarks.peers.table import POSTGRES, REDIS, SQLITE
-from rota.bench.figures import text
 from rota.core.record import Record
+from rota.lab.bench.figures import text
 
 Run = dict[str, Any]
 Judge = Callable[[Run], tuple[str, bool]]

@@ -19,7 +19,7 @@ from benchmarks.depth import Claimer, measure
 from rota.core.job import NewJob
 from rota.settings import Settings
 from rota.store.open import open_store
-from rota.store.postgres.link import address
+from rota.store.postgres.connection import address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,16 +17,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from benchmarks import _report, _stores
-from rota.bench import bare, rows
-from rota.bench import crew as crews
-from rota.bench.crew import finished, new_job, wait_until_done
-from rota.chaos import system
+from rota.lab.bench import bare, rows
+from rota.lab.bench import crew as crews
+from rota.lab.bench.crew import finished, new_job, wait_until_done
+from rota.lab.chaos import system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rota.chaos.crew import Crew
     from rota.core.job import NewJob
+    from rota.lab.chaos.crew import Crew
     from rota.store.store import Store
 
     Row = dict[str, _report.Cell]

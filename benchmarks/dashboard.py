@@ -19,8 +19,8 @@ from playwright.sync_api import expect, sync_playwright
 from benchmarks import _fill, _report
 from benchmarks.http import ROTA
 from rota.core.job import NewJob
+from rota.process.host import host_id
 from rota.settings import Settings
-from rota.store.host import host_id
 from rota.store.open import open_store
 from tests.web.screens import CHROMIUM, FLAGS, Screen
 

@@ -17,7 +17,7 @@ import psycopg
 from benchmarks import _report, _stores
 from benchmarks._targets import DEAD, DEAD_AT_MOST
 from benchmarks.depth import Claimer
-from rota.store.postgres.link import address
+from rota.store.postgres.connection import address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -18,8 +18,8 @@ from benchmarks._fill import fill, prepare, size_of
 from benchmarks._targets import DEPTH
 from rota.core.claim import Done
 from rota.settings import Settings
-from rota.store.adding import NewJob
-from rota.store.exchange import Idle, Report
+from rota.store.claims.exchange import Idle, Report
+from rota.store.jobs.enqueue import NewJob
 from rota.store.open import open_store
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ import psycopg
 
 from benchmarks import _report, _stores
 from benchmarks._fill import size_of
-from rota.bench import disk, rows
 from rota.core.claim import Done
+from rota.lab.bench import disk, rows
 from rota.settings import Settings
-from rota.store.adding import NewJob
-from rota.store.exchange import Idle, Report
+from rota.store.claims.exchange import Idle, Report
+from rota.store.jobs.enqueue import NewJob
 from rota.store.open import open_store
-from rota.store.postgres.link import address
+from rota.store.postgres.connection import address
 
 if TYPE_CHECKING:
     from rota.core.claim import Outcome

@@ -17,12 +17,12 @@ import psycopg
 
 from benchmarks import _report
 from benchmarks._targets import CRASHED, CUT
-from rota.bench.crew import APP
-from rota.chaos.app import QUEUE
-from rota.chaos.crew import Crew
-from rota.chaos.plan import alone
 from rota.core.job import NewJob
 from rota.demo.server import own_server
+from rota.lab.bench.crew import APP
+from rota.lab.chaos.app import QUEUE
+from rota.lab.chaos.crew import Crew
+from rota.lab.chaos.plan import alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

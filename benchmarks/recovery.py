@@ -12,8 +12,8 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from benchmarks import _report
-from rota.bench import bare
-from rota.bench.recovery import kill_workers
+from rota.lab.bench import bare
+from rota.lab.bench.recovery import kill_workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,8 +21,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import _report
-from rota.bench.figures import percentile
 from rota.core.record import Record
+from rota.lab.bench.figures import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

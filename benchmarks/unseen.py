@@ -12,11 +12,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks import _report
-from rota.bench.crew import APP, MINUTE, new_job
-from rota.chaos.app import QUEUE
-from rota.chaos.crew import Crew
-from rota.chaos.plan import alone
 from rota.core.times import SECOND
+from rota.lab.bench.crew import APP, MINUTE, new_job
+from rota.lab.chaos.app import QUEUE
+from rota.lab.chaos.crew import Crew
+from rota.lab.chaos.plan import alone
 
 TARGETS = {5: 12.0, 30: 62.0}
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from benchmarks import _report, _stores
 from benchmarks.crew import crew
-from rota.bench.crew import new_job, wait_until_done
-from rota.chaos import system
-from rota.chaos.app import QUEUE
+from rota.lab.bench.crew import new_job, wait_until_done
+from rota.lab.chaos import system
+from rota.lab.chaos.app import QUEUE
 from rota.store.postgres.database import PostgresDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.chaos.crew import Crew
+    from rota.lab.chaos.crew import Crew
     from rota.store.store import Store
 
     Times = tuple[float, float]  # in all, and of it in the system

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import _report
-from rota.core import frame as frames
+from rota.core.frames import codec as frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const place = process.argv[2] ?? join(here, "..", "src", "rota", "http", "static");
+const place = process.argv[2] ?? join(here, "..", "src", "rota", "api", "static");
 
 const built = await build({
   entryPoints: [join(here, "src", "main.tsx")],

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.peers import measure
 from benchmarks.peers.places import CannotRun, places
 from benchmarks.peers.table import OURS, PEERS, POSTGRES, REDIS, SQLITE, System
-from rota.bench import bare, rows
-from rota.bench.figures import median, percentile, spread
+from rota.lab.bench import bare, rows
+from rota.lab.bench.figures import median, percentile, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

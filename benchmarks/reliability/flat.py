@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rota.bench.figures import median
+from rota.lab.bench.figures import median
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 
-from rota.chaos.plan import COMMANDS, FAR, FUNCTIONS, REMOTE
+from rota.lab.chaos.plan import COMMANDS, FAR, FUNCTIONS, REMOTE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.chaos.book import Life
-    from rota.chaos.crew import Crew
+    from rota.lab.chaos.crew import Crew
+    from rota.lab.chaos.ledger_reader import Life
 
 MB, KB = 1e6, 1e3
 WAL = "SELECT sum(size) FROM pg_ls_waldir()"

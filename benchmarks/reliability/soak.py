@@ -30,21 +30,21 @@ from benchmarks.reliability import flat
 from benchmarks.reliability.chaos import publish
 from benchmarks.reliability.looks import Looks
 from benchmarks.reliability.soaked import SPEAK
-from rota.bench.figures import percentile
-from rota.chaos.book import Reader
-from rota.chaos.breaker import SIGNALS, clock, strike
-from rota.chaos.crew import Crew
-from rota.chaos.plan import COMMANDS, FAR, FUNCTIONS, KILL_BUSY, MAIN, REMOTE, WORK, Shape
-from rota.chaos.snapshot import every_job
 from rota.core import job as jobs
 from rota.core.job import NewJob
 from rota.core.version import __version__
+from rota.lab.bench.figures import percentile
+from rota.lab.chaos.crew import Crew
+from rota.lab.chaos.injector import SIGNALS, clock, strike
+from rota.lab.chaos.ledger_reader import Reader
+from rota.lab.chaos.plan import COMMANDS, FAR, FUNCTIONS, KILL_BUSY, MAIN, REMOTE, WORK, Shape
+from rota.lab.chaos.snapshot import every_job
 from tests.support.postgres import server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.chaos.book import Life
+    from rota.lab.chaos.ledger_reader import Life
     from rota.store.store import Store
 
 APP = "benchmarks.reliability.soaked:app"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from rota.chaos.app import COMMAND, app
-from rota.chaos.plan import COMMANDS, WORK
+from rota.lab.chaos.app import COMMAND, app
+from rota.lab.chaos.plan import COMMANDS, WORK
 
 SPEAK = "speak"
 SAYS = "yes what a command says | head -c 20000; yes and on the side | head -c 2000 >&2"

@@ -8,7 +8,7 @@ from docs.pages.markdown import code, join, sentence, table
 from rota.cli.table import GLOBAL, SECTIONS
 
 if TYPE_CHECKING:
-    from rota.cli.command import Argument, Command, Option
+    from rota.cli.verb import Argument, Command, Option
 
 INTRODUCTION = """\
 # Command line

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import rota
 from docs.pages.markdown import code, join, sentence, table
-from rota import feed, wire
+from rota import documents
 from rota.core import job
 from rota.core.topic import LONGEST, MOST
+from rota.live import feed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,8 +143,8 @@ def page() -> str:
 
 def _topics(noun: str) -> tuple[str, ...]:
     if noun == "job":
-        return wire.topics([noun, job.ADD, "tag", None, job.READY, [1]])
-    return wire.topics([noun, "make", {"queue": "tag", "worker": "worker-1a2b3c4d"}.get(noun, "nightly"), {}])
+        return documents.topics([noun, job.ADD, "tag", None, job.READY, [1]])
+    return documents.topics([noun, "make", {"queue": "tag", "worker": "worker-1a2b3c4d"}.get(noun, "nightly"), {}])
 
 
 def _facts() -> Iterator[tuple[str, ...]]:

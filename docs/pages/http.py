@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, get_args, get_origin
 import msgspec
 
 from docs.pages.markdown import code, first_paragraph, join, sentence, table
+from rota.api import metrics
+from rota.api.app import NOUNS
+from rota.api.errors import STATUSES
+from rota.api.schemas import nouns
 from rota.core.access import SCOPES
-from rota.http import metrics, shapes
-from rota.http.app import NOUNS
-from rota.http.problem import STATUSES
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from rota.http.route import Route
+    from rota.api.route import Route
 
 INTRODUCTION = """\
 # HTTP API
@@ -90,6 +91,6 @@ def _given(route: Route) -> str:
 
 def _answered(route: Route) -> str:
     known = [each for each in get_args(route.answer) or (route.answer,) if isinstance(each, type)]
-    names = [each.__name__ for each in known if issubclass(each, shapes.Answer)]
+    names = [each.__name__ for each in known if issubclass(each, nouns.Answer)]
     told = " or ".join(names) or route.media.partition(";")[0]
     return f"list of {told}" if get_origin(route.answer) is list else told

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from rota.http.app import ROUTES
-from rota.http.openapi import document
+from rota.api.app import ROUTES
+from rota.api.openapi import document
 
 
 def page() -> str:

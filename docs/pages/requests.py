@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from docs.pages.markdown import code, join, sentence, table
-from rota.http.app import ROUTES
-from rota.http.openapi import document
+from rota.api.app import ROUTES
+from rota.api.openapi import document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,10 +5,10 @@ from __future__ import annotations
 import apsw
 
 from docs.pages.markdown import code, join, sentence, table
-from rota.store import rows
+from rota.store.engine import rows
+from rota.store.engine.statements import fill
 from rota.store.migrate import migrations
 from rota.store.sqlite.database import GAPS
-from rota.store.statements import fill
 
 # Columns of `job` that no statement writes.
 UNFILLED = ("batch", "schedule")

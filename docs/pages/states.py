@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from docs.pages.markdown import code, join, sentence, table
 from rota.core import claim, health, job, orchestrator, slot, worker
-from rota.core.machine import diagram
+from rota.core.state_machine import diagram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.core.machine import Moves
+    from rota.core.state_machine import Moves
 
 INTRODUCTION = """\
 # States

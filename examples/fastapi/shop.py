@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from rota import App
-from rota.http.app import create
+from rota.api.app import create
 
 app = App()
 rota_api = create(hosts=["127.0.0.1", "localhost", "shop.example"])  # the names this server is reached by

@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from rota.core.queue import Queue as Queue
     from rota.core.worker import Worker as Worker
     from rota.crew import Crew as Crew
-    from rota.hooks.run import run_worker as run_worker
-    from rota.source.sql import SqlSource as SqlSource
     from rota.worker.context import Context as Context
     from rota.worker.handler import GiveUp as GiveUp
     from rota.worker.handler import Snooze as Snooze
+    from rota.worker.inprocess.run_worker import run_worker as run_worker
+    from rota.worker.sources.sql_source import SqlSource as SqlSource
 
 _HOMES = {
     "rota.app": ("App", "Enqueued", "Task"),
@@ -85,8 +85,8 @@ _HOMES = {
     "rota.core.queue": ("Queue",),
     "rota.core.worker": ("Worker",),
     "rota.crew": ("Crew",),
-    "rota.hooks.run": ("run_worker",),
-    "rota.source.sql": ("SqlSource",),
+    "rota.worker.inprocess.run_worker": ("run_worker",),
+    "rota.worker.sources.sql_source": ("SqlSource",),
     "rota.worker.context": ("Context",),
     "rota.worker.handler": ("GiveUp", "Snooze"),
 }

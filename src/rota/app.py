@@ -8,17 +8,17 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rota.core.errors import BadInput
+from rota.core.frames.messages import MOST_AT_ONCE
 from rota.core.job import UNTIL_DONE, NewJob
-from rota.core.report import MOST_AT_ONCE
 from rota.core.schedule import ONCE, UTC, NewSchedule
 from rota.core.schedule import checked as checked_schedule
 from rota.core.source import KIND, Declared, checked, filler_kind, is_vectorizer
 from rota.core.template import Command, parse
 from rota.core.times import SECOND, parse_duration
 from rota.settings import OFF, load
-from rota.source.filling import Source
 from rota.worker.context import check_names
 from rota.worker.handler import CONTEXT
+from rota.worker.sources.filling import Source
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from rota.core.times import Duration
     from rota.crew import Crew
     from rota.settings import Settings
-    from rota.store.claims import Claims
-    from rota.store.jobs import Jobs
+    from rota.store.claims.manual import Claims
+    from rota.store.jobs.jobs import Jobs
+    from rota.store.maintenance.reconcile import Reconciled
     from rota.store.queues import Queues
-    from rota.store.reconcile import Reconciled
     from rota.store.sqlite.clock import Clock
     from rota.store.store import Store
-    from rota.store.workers import Workers
+    from rota.store.workers.registration import Workers
 
     Sync = psycopg.Connection[Any]
     Async = psycopg.AsyncConnection[Any]
@@ -375,7 +375,7 @@ class App:
 
     def events(self, topics: Sequence[str] = (), after: str | None = None) -> Iterator[dict[str, Any]]:
         """What these topics (none: all) say now, then what changes, without end; or what did after an id."""
-        from rota.feed import follow
+        from rota.live.feed import follow
 
         return follow(self.store, topics, after)
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from rota.core.errors import BadInput, Conflict, NotFound, Refused, RotaError
 from rota.core.ids import queue_name
 from rota.orchestrator.daemon import start_daemon
-from rota.orchestrator.run import Start
-from rota.store.host import host_id, log_of
+from rota.orchestrator.main import Start
+from rota.process.host import host_id, log_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rota.app import App
     from rota.core.worker import Worker
-    from rota.store.slots import Slot
+    from rota.store.workers.slots import Slot
 
 _ties: weakref.WeakSet[Crew] = weakref.WeakSet()
 

@@ -15,10 +15,10 @@ from rota.core.schedule import NewSchedule
 from rota.core.slot import HTTP
 from rota.core.source import Declared
 from rota.core.times import HOUR, MINUTE
-from rota.feed import Feed
-from rota.store.crews import Process
-from rota.store.host import host_id
+from rota.live.feed import Feed
+from rota.process.host import host_id
 from rota.store.sources import Found
+from rota.store.workers.crews import Process
 from tests.support.clock import FakeClock
 from tests.support.stores import make_store, rows
 from tests.support.work import Crew, add, add_many, claim, fail, finish, register

@@ -205,9 +205,9 @@ def test_a_name_that_is_none_is_said_in_one_line(pytester: pytest.Pytester) -> N
 @pytest.mark.parametrize(
     ("code", "forbidden"),
     [
-        ("rota.fixtures", {"rota.app", "rota.testing", "rota.store.store"}),
+        ("rota.pytest_plugin", {"rota.app", "rota.testing", "rota.store.store"}),
         (
-            "rota.app, rota.cli.table, rota.orchestrator.run, rota.worker.runtime, rota.http.app",
+            "rota.app, rota.cli.table, rota.orchestrator.main, rota.worker.runtime, rota.api.app",
             {"rota.testing", "pytest"},
         ),
     ],

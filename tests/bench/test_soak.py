@@ -14,7 +14,7 @@ from benchmarks.__main__ import ROOT
 from benchmarks.reliability.flat import FEWEST, MEASURES, RULE, judged
 from benchmarks.reliability.soak import LOOKS, STORES, astray, is_good
 from docs.pages.reliability import page_of
-from rota.chaos.plan import COMMANDS, FUNCTIONS, REMOTE
+from rota.lab.chaos.plan import COMMANDS, FUNCTIONS, REMOTE
 from tests.bench.storms import run
 from tests.support.shell import environment
 from tests.support.stores import make_store, rows

@@ -11,9 +11,11 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from rota.chaos.crew import SETTINGS, START_WITHIN, Crew
-from rota.chaos.invariants import check, replay_of
-from rota.chaos.plan import (
+from rota.core import slot as slots
+from rota.core.times import MILLISECOND
+from rota.lab.chaos.crew import SETTINGS, START_WITHIN, Crew
+from rota.lab.chaos.invariants import check, replay_of
+from rota.lab.chaos.plan import (
     CANCEL,
     COMMANDS,
     COROUTINES,
@@ -32,9 +34,7 @@ from rota.chaos.plan import (
     PlannedJob,
     alone,
 )
-from rota.chaos.storm import Storm
-from rota.core import slot as slots
-from rota.core.times import MILLISECOND
+from rota.lab.chaos.scenario import Storm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,8 +47,8 @@ POOLS = {FUNCTIONS: 2, COROUTINES: 1, COMMANDS: 1}
 # Nobody works off the queue of commands: its worker never comes up again once it was killed, and its slot is given up.
 APP = """
 import os
-from rota.chaos.app import app
-from rota.chaos.plan import COMMANDS
+from rota.lab.chaos.app import app
+from rota.lab.chaos.plan import COMMANDS
 
 
 @app.setup(queue=COMMANDS)

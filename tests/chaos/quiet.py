@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.chaos.book import Book
-from rota.chaos.plan import FLAKY, POISON, WORK, Fault, Offer, Options, Plan, PlannedJob
-from rota.chaos.snapshot import Sample, Snapshot, Watch
-from rota.chaos.system import Remains, Vitals
 from rota.core.claim import Run
 from rota.core.job import Job
 from rota.core.record import Record
 from rota.core.restart import RestartPolicy
 from rota.core.slot import History
 from rota.core.worker import Worker
+from rota.lab.chaos.ledger_reader import Book
+from rota.lab.chaos.plan import FLAKY, POISON, WORK, Fault, Offer, Options, Plan, PlannedJob
+from rota.lab.chaos.snapshot import Sample, Snapshot, Watch
+from rota.lab.chaos.system import Remains, Vitals
 from rota.store.events import Event
-from rota.store.slots import Slot
-from rota.store.workers import Certificate
+from rota.store.workers.registration import Certificate
+from rota.store.workers.slots import Slot
 
 A, B = "worker-aaaaaaaa", "worker-bbbbbbbb"
 MS = 1000

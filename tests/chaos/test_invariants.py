@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rota.chaos import figures, report
-from rota.chaos.invariants import CHECKS, check, replay_of
-from rota.chaos.lookout import Lookout
-from rota.chaos.plan import POISON
-from rota.chaos.snapshot import Sample, Sourced
-from rota.chaos.system import Remains, Vitals
 from rota.core.slot import History
+from rota.lab.chaos import figures, report
+from rota.lab.chaos.invariants import CHECKS, check, replay_of
+from rota.lab.chaos.online_checks import Lookout
+from rota.lab.chaos.plan import POISON
+from rota.lab.chaos.snapshot import Sample, Sourced
+from rota.lab.chaos.system import Remains, Vitals
 from tests.chaos import quiet as q
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.chaos.snapshot import Snapshot
+    from rota.lab.chaos.snapshot import Snapshot
 
     Plant = Callable[[Snapshot], Snapshot]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rota.chaos.pen import LEDGER, Pen
 from rota.core.errors import RotaError
+from rota.lab.chaos.ledger_writer import LEDGER, Pen
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Started:
     def __init__(self, folder: Path) -> None:
         self.file = folder / "ledger"
         self.socket = str(folder / "sock")
-        words = [sys.executable, "-m", "rota.chaos.ledger", str(self.file), self.socket]
+        words = [sys.executable, "-m", "rota.lab.chaos.ledger", str(self.file), self.socket]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.process.stdin is not None and self.process.stdout is not None
         self.pen = Pen(self.process.stdout, self.process.stdin)
@@ -47,13 +47,13 @@ def ledger(tmp_path: Path) -> Iterator[Started]:
 
 WORKER = """
 import os, sys
-from rota.chaos.pen import LEDGER, Pen
+from rota.lab.chaos.ledger_writer import LEDGER, Pen
 pen = Pen.connect(sys.argv[1])
 pen.write("up", pid=os.getpid(), worker=sys.argv[2], slot="s")
 """
 COMMAND = """
 import os, sys
-from rota.chaos.pen import LEDGER, Pen
+from rota.lab.chaos.ledger_writer import LEDGER, Pen
 pen = Pen.connect(sys.argv[1])
 pen.write("start", pid=os.getpid(), worker="w", job=1, token=7, own=True)
 """
@@ -117,7 +117,7 @@ def test_the_life_of_a_bash_loop_is_in_it_from_its_first_word_to_its_end(ledger:
     ledger.pen.write("offered", numbers=[])  # once this is answered it listens
     env = {**os.environ, LEDGER: ledger.socket, "ROTA_WORKER_ID": "worker-looploop", "ROTA_SLOT": "loop:0"}
     loop = subprocess.Popen(["sleep", "600"])
-    watch = subprocess.Popen([sys.executable, "-m", "rota.chaos.watch", str(loop.pid)], env=env)
+    watch = subprocess.Popen([sys.executable, "-m", "rota.lab.chaos.watch", str(loop.pid)], env=env)
     try:
         eventually(lambda: ledger.whats() == ["offered", "up"])
         ledger.pen.write("thaw", worker="worker-looploop")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rota.chaos.book import Book
-from rota.chaos.lookout import JUDGED, Lookout
-from rota.chaos.snapshot import Sample
+from rota.lab.chaos.ledger_reader import Book
+from rota.lab.chaos.online_checks import JUDGED, Lookout
+from rota.lab.chaos.snapshot import Sample
 from tests.chaos.quiet import FACTS, LINES, ONE, TWO, A, B, events, moved
 
 DIED = ["worker", "die", A, {"reason": "signaled"}]

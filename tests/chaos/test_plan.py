@@ -6,8 +6,11 @@ from collections import Counter
 
 import pytest
 
-from rota.chaos.crew import SETTINGS
-from rota.chaos.plan import (
+from rota.core.health import HealthPolicy
+from rota.core.orchestrator import LEASE
+from rota.core.times import SECOND, parse_duration
+from rota.lab.chaos.crew import SETTINGS
+from rota.lab.chaos.plan import (
     COMMANDS,
     COROUTINES,
     CRASH,
@@ -32,9 +35,6 @@ from rota.chaos.plan import (
     Options,
     draw,
 )
-from rota.core.health import HealthPolicy
-from rota.core.orchestrator import LEASE
-from rota.core.times import SECOND, parse_duration
 
 
 def test_a_seed_draws_the_same_plan_again_and_another_seed_another() -> None:

@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from rota.chaos.crew import Crew
-from rota.chaos.invariants import check, replay_of
-from rota.chaos.plan import KILL_API, KILL_BUSY, TERMINATE, Fault, Options, draw
-from rota.chaos.snapshot import take
-from rota.chaos.storm import Storm
+from rota.lab.chaos.crew import Crew
+from rota.lab.chaos.invariants import check, replay_of
+from rota.lab.chaos.plan import KILL_API, KILL_BUSY, TERMINATE, Fault, Options, draw
+from rota.lab.chaos.scenario import Storm
+from rota.lab.chaos.snapshot import take
 from rota.settings import Settings
 from rota.store.open import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rota.chaos.snapshot import Snapshot
+    from rota.lab.chaos.snapshot import Snapshot
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = Options(seed=3, jobs=60, minutes=0.04, workers=2, faults=2, others=False)
 
 DOUBLED = """
-from rota.chaos import app as storm
+from rota.lab.chaos import app as storm
 
 app, begin = storm.app, storm.begin
 
@@ -46,7 +46,7 @@ def twice(ctx):
 storm.begin = twice
 """
 NEVER_BEGINS = """
-from rota.chaos import app as storm
+from rota.lab.chaos import app as storm
 
 app = storm.app
 storm.begin = lambda ctx: None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from rota.chaos.plan import (
+from rota.lab.chaos.plan import (
     CRASH,
     CUT,
     FATAL,

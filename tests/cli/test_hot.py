@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from rota.cli import _find
-from rota.cli.command import join
 from rota.cli.table import COMMANDS
+from rota.cli.verb import join
 from tests.support.shell import ROTA, environment
 
 if TYPE_CHECKING:

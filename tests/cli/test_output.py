@@ -150,7 +150,7 @@ def test_a_bug_is_one_line_unless_it_is_being_debugged(shell: Shell) -> None:
     broken = [ROTA, "show", "1"]
     shell.add()
     spoil = shell.folder / "sitecustomize.py"
-    spoil.write_text("import rota.wire\nrota.wire.job = None\n")
+    spoil.write_text("import rota.documents\nrota.documents.job = None\n")
     env = environment(PYTHONPATH=f"{shell.folder}:{os.environ.get('PYTHONPATH', '')}")
     plain = subprocess.run([*broken, "--json"], cwd=shell.folder, env=env, capture_output=True, text=True, check=False)
     assert (plain.returncode, plain.stdout, plain.stderr.count("\n")) == (1, "", 1)

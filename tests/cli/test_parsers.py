@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.cli.arguments import build, parse
-from rota.cli.command import join
+from rota.cli.argparse_parser import build, parse
 from rota.cli.help import OTHER_WORDS
-from rota.cli.parse import split, values
+from rota.cli.parser import split, values
 from rota.cli.table import COMMANDS
-from rota.cli.values import KINDS
+from rota.cli.types import KINDS
+from rota.cli.verb import join
 from rota.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from rota.cli.command import Command
-    from rota.cli.parse import Texts
+    from rota.cli.parser import Texts
+    from rota.cli.verb import Command
     from tests.support.shell import Shell
 
 NAMED = {command.name: command for command in COMMANDS}

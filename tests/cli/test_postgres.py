@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from rota.cli import run, server
+from rota.cli import run
+from rota.cli.doctor import postgres
 from rota.core.claim import Done, Snoozed
 from rota.core.errors import NotAllowed, RotaError
 from rota.core.job import NewJob
@@ -20,8 +21,8 @@ from rota.core.source import Declared
 from rota.core.times import SECOND
 from rota.settings import Settings
 from rota.store.open import open_store, within
+from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.postgres.link import address
 from rota.store.postgres.roles import KINDS, role
 from rota.store.sources import Found
 from tests.support.postgres import login_role, with_parts
@@ -144,7 +145,7 @@ def test_doctor_counts_the_rows_of_the_job_table(rota: Terminal, url: str) -> No
 
 def test_doctor_warns_of_a_slow_link(rota: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     rota.say("init")
-    monkeypatch.setattr(server, "_SLOW", 0.0)
+    monkeypatch.setattr(postgres, "_SLOW", 0.0)
     (link,) = [each for each in rota.ask("doctor") if each["about"] == "link"]
     assert link["level"] == "warn"
 
@@ -153,9 +154,9 @@ def test_doctor_warns_of_a_link_whose_settings_were_reset(url: str) -> None:
     """As a pooler does that hands on the server's own process id and cleans up after each transaction."""
     with open_store(url, Settings(), make=True) as store:
         assert isinstance(store.database, PostgresDatabase)
-        assert {each.about: each.level for each in server.look(store)}["jit"] == "ok"
+        assert {each.about: each.level for each in postgres.look(store)}["jit"] == "ok"
         store.database.session.connection.execute("RESET ALL")
-        (jit,) = [each for each in server.look(store) if each.about == "jit"]
+        (jit,) = [each for each in postgres.look(store) if each.about == "jit"]
     assert jit.level == "warn" and jit.mend is not None and "jit = off" in jit.mend
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core.claim import Cancelled, Claim, Died, Done, Failed, Lapsed, Released, Run, Snoozed, end, renewed
-from rota.core.machine import allowed
 from rota.core.retry import Backoff
+from rota.core.state_machine import allowed
 from tests.core.jobs import a_job
 
 if TYPE_CHECKING:

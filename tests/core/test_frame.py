@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core import frame as frames
-from rota.core.frame import Decoder, Frame, encode, parse
+from rota.core.frames import codec as frames
+from rota.core.frames.codec import Decoder, Frame, encode, parse
 
 BODIES = st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
 from rota.core.jsontext import DEEPEST, Raw, compact, encode, shown, sound
-from rota.store import payload
+from rota.store.jobs import payload
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)

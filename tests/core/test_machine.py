@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core import claim, health, job, orchestrator, slot, worker
-from rota.core.machine import ImpossibleMove, allowed, check, diagram
+from rota.core.state_machine import ImpossibleMove, allowed, check, diagram
 
 if TYPE_CHECKING:
-    from rota.core.machine import Moves
+    from rota.core.state_machine import Moves
 
 TABLES: list[tuple[str, Moves, tuple[str, ...], set[str | None]]] = [
     ("job", job.MOVES, job.STATES, {None}),

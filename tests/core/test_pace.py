@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.core.pace import RATE_OVER, STEP, STEPS, Pace
+from rota.core.throughput import RATE_OVER, STEP, STEPS, Pace
 from rota.core.times import MILLISECOND, SECOND
 
 BEGIN = 1000 * STEP

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.cli.begin import pools_of
-from rota.core import frame, health, orchestrator, report, slot, worker
+from rota.api import middleware
+from rota.cli.verbs.init_run import pools_of
+from rota.core import health, orchestrator, slot, worker
 from rota.core.errors import BadSetting
+from rota.core.frames import codec, messages
 from rota.core.health import HealthPolicy
 from rota.core.job import NewJob
 from rota.core.queue import Queue
@@ -17,11 +19,10 @@ from rota.core.restart import RestartPolicy
 from rota.core.retry import Backoff
 from rota.core.times import DAY, MINUTE, SECOND
 from rota.demo.run import POOLS
-from rota.http import guard
-from rota.orchestrator import handout, stopping, upkeep
+from rota.orchestrator import dispatch_window, maintenance, shutdown
 from rota.settings import MEANINGS, Settings, _plain, load
-from rota.store import payload
-from rota.worker import context, life, runtime
+from rota.store.jobs import payload
+from rota.worker import context, job_state, runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,20 +56,20 @@ def test_what_is_no_setting_is_as_the_design_says_too() -> None:
     assert (health.SHORTEST_RECOVERY, health.LONGEST_RECOVERY) == (5 * SECOND, 120 * SECOND)
     assert worker.MISSED_BEATS == 2
     assert (orchestrator.LEASE, orchestrator.RENEW_EVERY) == (15 * SECOND, 4 * SECOND)
-    assert (orchestrator.TELL_AFTER, orchestrator.END_AFTER, life.FENCE) == (10 * SECOND, 12 * SECOND, 12 * SECOND)
+    assert (orchestrator.TELL_AFTER, orchestrator.END_AFTER, job_state.FENCE) == (10 * SECOND, 12 * SECOND, 12 * SECOND)
     assert Queue("tag").fence != "end", "handlers are told, and go on"
-    assert upkeep.RECONCILE_EVERY == 60 * SECOND
-    assert (stopping.TERM, stopping.KILL) == (5 * SECOND, SECOND // 2)
+    assert maintenance.RECONCILE_EVERY == 60 * SECOND
+    assert (shutdown.TERM, shutdown.KILL) == (5 * SECOND, SECOND // 2)
     assert (slot.MOST_UNSTARTED, runtime.ERRORS_IN_A_ROW) == (5, 10)
     assert (NewJob("a").timeout, Backoff().delay(3, 1.0)) == (None, 8 * SECOND)
     assert Backoff().delay(3, 0.0) == 0, "full jitter"
 
 
 def test_the_largest_of_each_is_as_the_design_says() -> None:
-    jobs = {payload.LARGEST, report.LARGEST_RESULT, context.LARGEST_CHECKPOINT, handout.LARGEST_WINDOW}
+    jobs = {payload.LARGEST, messages.LARGEST_RESULT, context.LARGEST_CHECKPOINT, dispatch_window.LARGEST_WINDOW}
     assert jobs == {256 * 1024}
-    assert {guard.LARGEST_BODY, frame.LARGEST} == {1024 * 1024}
-    assert frame.LARGEST_REPORT == 64 * 1024
+    assert {middleware.LARGEST_BODY, codec.LARGEST} == {1024 * 1024}
+    assert codec.LARGEST_REPORT == 64 * 1024
 
 
 def test_a_flag_goes_over_a_variable_over_the_file_over_the_default(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.core.frame import PROTOCOL
+from rota.core.frames.codec import PROTOCOL
 from tests.support.crews import Crew, is_alive
 from tests.support.eventually import eventually
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 OTHER = """
 import pathlib, sys
 if any(word.startswith("rota.worker") for word in sys.orig_argv):
-    from rota.core import frame
-    frame.PROTOCOL = int(pathlib.Path(__file__).with_name("protocol").read_text())
+    from rota.core.frames import codec
+    codec.PROTOCOL = int(pathlib.Path(__file__).with_name("protocol").read_text())
 """
 
 

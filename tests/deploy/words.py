@@ -6,10 +6,10 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from rota.cli.command import join
-from rota.cli.parse import split, values
+from rota.api.metrics import COUNTER, HISTOGRAM, TOLD
+from rota.cli.parser import split, values
 from rota.cli.table import COMMANDS
-from rota.http.metrics import COUNTER, HISTOGRAM, TOLD
+from rota.cli.verb import join
 from rota.settings import MEANINGS
 from tests.docs.pages import ROOT, blocks
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from rota.core import death
-from rota.core import frame as frames
 from rota.core.claim import Done, Failed, Released, Snoozed
-from rota.core.report import outcome
+from rota.core.frames import codec as frames
+from rota.core.frames.messages import outcome
 from rota.worker.reader import _is_job
 from tests.docs.pages import ROOT, blocks
 

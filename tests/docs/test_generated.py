@@ -14,9 +14,9 @@ from benchmarks.peers.compare import RAW
 from docs.generate import PAGES, outdated
 from docs.pages import errors as error_page
 from docs.pages import events, performance, schema, states
-from rota import feed
 from rota.cli.table import COMMANDS, GLOBAL
 from rota.core import claim, job, orchestrator, worker
+from rota.live import feed
 from rota.settings import MEANINGS, Settings
 from tests.docs.pages import ROOT
 

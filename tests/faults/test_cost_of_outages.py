@@ -167,7 +167,7 @@ def test_nobody_spins_while_postgresql_is_away(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with at_the_end_of_a_cable(tmp_path) as (crew, link):
         processes = begin(crew)
-        (api,) = [pid for pid in processes if "rota.http" in command(pid)]
+        (api,) = [pid for pid in processes if "rota.api" in command(pid)]
         with top(crew) as watcher, crew.api() as client, client.stream("GET", "/api/v1/events"):
             eventually(lambda: spent(watcher) > 0.2)
             before = spent(api)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.store.host import process_start
+from rota.process.host import process_start
 from tests.support.crews import Crew, is_alive
 from tests.support.eventually import eventually
 from tests.support.hosts import UNSHARE
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.parametrize("same", [True, False], ids=["itself", "anot
 # In a process namespace of its own a number is given away again as soon as one wants: it is the next after the last.
 REUSED = """
 import os, signal, subprocess, sys
-from rota.orchestrator.loop import Loop
-from rota.orchestrator.watch import Watch
-from rota.store.crews import Process
-from rota.store.host import process_start
-from rota.worker.parent import Parent
+from rota.orchestrator.event_loop import Loop
+from rota.process.watch import Watch
+from rota.store.workers.crews import Process
+from rota.process.host import process_start
+from rota.process.parent import Parent
 
 
 def begin():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.orchestrator.child import MOST_AT_ONCE
+from rota.orchestrator.worker_process import MOST_AT_ONCE
 from tests.support.crews import is_alive, states
 from tests.support.eventually import eventually
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.store.heed import unheeded
+from rota.store.directives import unheeded
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from rota.chaos.system import MARK, Remains, remains
 from rota.core.ids import run_id
 from rota.core.times import SECOND
-from rota.orchestrator.stopping import LAST_WORD
+from rota.lab.chaos.system import MARK, Remains, remains
+from rota.orchestrator.shutdown import LAST_WORD
+from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.postgres.link import address
 from tests.support.crews import children
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
@@ -25,7 +25,7 @@ from tests.support.shell import ROTA, environment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.store.crews import Live
+    from rota.store.workers.crews import Live
     from tests.support.crews import Crew
 
 pytestmark = pytest.mark.both_stores

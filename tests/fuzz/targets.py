@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import settings
-from rota.cli import parse
+from rota.api.app import ROUTES
+from rota.cli import parser
 from rota.cli.table import COMMANDS
-from rota.core import frame as frames
-from rota.core import ids, jsontext, queue, report, schedule, source, template, times, topic
+from rota.core import ids, jsontext, queue, schedule, source, template, times, topic
 from rota.core.errors import RotaError
+from rota.core.frames import codec as frames
+from rota.core.frames import messages
 from rota.core.schedule import NewSchedule
-from rota.http.app import ROUTES
 from rota.store import open as opening
-from rota.store.postgres import link as postgres_link
-from rota.store.postgres import log as postgres_log
-from rota.store.remote import carried, connection, link, records
-from rota.store.remote.link import Link
-from rota.store.sqlite import log as sqlite_log
+from rota.store.postgres import connection as postgres_link
+from rota.store.postgres import event_log as postgres_log
+from rota.store.remote import carried, client, http_connection, records
+from rota.store.remote.client import Link
+from rota.store.sqlite import event_log as sqlite_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ def command_line(text: str) -> None:
     """The words of every command."""
     words = [word for word in text.split("\n") if word != "-" and "\0" not in word and not word.startswith("@")]
     for command in COMMANDS:
-        refuses(lambda command=command: parse.values(command, parse.split(command, words), {}))  # type: ignore[misc]
+        refuses(lambda command=command: parser.values(command, parser.split(command, words), {}))  # type: ignore[misc]
 
 
 def problem_document(text: str) -> None:
@@ -82,7 +83,7 @@ def problem_document(text: str) -> None:
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = {"type": text, "status": 400, "code": "x", "detail": text}
-    assert isinstance(link.told_error(document), RotaError)
+    assert isinstance(client.told_error(document), RotaError)
 
 
 def frame_bytes(data: bytes) -> None:
@@ -95,12 +96,19 @@ def frame_bytes(data: bytes) -> None:
 
 
 def body_of_a_frame(body: dict[str, Any]) -> None:
-    outcome = report.outcome(body)
-    told = frames.parse(report.done_frame(1, 2, outcome).rstrip(b"\n"))
-    assert told is not None and report.outcome(told.body) == outcome, "an outcome that is told otherwise"
-    for read in (report.concurrency, report.tokens, report.seconds, report.progress, report.metrics, report.checkpoint):
+    outcome = messages.outcome(body)
+    told = frames.parse(messages.done_frame(1, 2, outcome).rstrip(b"\n"))
+    assert told is not None and messages.outcome(told.body) == outcome, "an outcome that is told otherwise"
+    for read in (
+        messages.concurrency,
+        messages.tokens,
+        messages.seconds,
+        messages.progress,
+        messages.metrics,
+        messages.checkpoint,
+    ):
         read(body)
-    report.kinds(body.get("kinds"))
+    messages.kinds(body.get("kinds"))
     for each in schedule.heard(body):
         refuses(lambda each=each: schedule.checked(each, NOW))  # type: ignore[misc]
     source.heard(body)
@@ -128,7 +136,7 @@ class Answering:
     def __init__(self) -> None:
         self.says = b""
         self._listening = socket.create_server(("127.0.0.1", 0))
-        self.link = Link(connection.address_of(f"http://127.0.0.1:{self._listening.getsockname()[1]}"))
+        self.link = Link(http_connection.address_of(f"http://127.0.0.1:{self._listening.getsockname()[1]}"))
         self.link.within = 5.0
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -219,7 +227,7 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "template": lambda text: template.parse(text.split("\n")),
     "database": opening.path_of,
     "postgres url": lambda text: postgres_link.address("postgresql://" + text),
-    "http url": lambda text: connection.address_of("http://" + text),
+    "http url": lambda text: http_connection.address_of("http://" + text),
     "sqlite cursor": sqlite_log._number,
     "postgres cursor": postgres_log._parts,
     "environment": environment,

@@ -39,7 +39,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        code = f"{self._change}\nimport runpy; runpy.run_module('rota.http', run_name='__main__')"
+        code = f"{self._change}\nimport runpy; runpy.run_module('rota.api', run_name='__main__')"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", code],

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from rota.api.app import create
+from rota.api.credentials import local_token
+from rota.api.enqueue_batcher import Adding
+from rota.api.store_pool import Stores
 from rota.core.errors import Denied, NotFound, StoreError
 from rota.core.job import NewJob
-from rota.http.adding import Adding
-from rota.http.app import create
-from rota.http.local import local_token
-from rota.http.stores import Stores
 from rota.settings import Settings
 from tests.support.stores import make_store, path_of
 

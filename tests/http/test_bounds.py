@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota import facts
+from rota.api.metrics import Own
+from rota.api.store_pool import Stores
+from rota.api.stream import hub as stream_hub
 from rota.core.job import NewJob
-from rota.http import feed
-from rota.http.metrics import Own
-from rota.http.stores import Stores
+from rota.live import event_log
 from rota.settings import Settings
-from rota.store import slots
+from rota.store.workers import slots
 from tests.http.servers import Client, Server
 from tests.support.eventually import eventually
 from tests.support.steps import Steps
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from httpx import Response
 
 SMALL = """
-from rota.http import events, feed, waiting
-feed.MOST_PATTERNS, feed.MOST_OF_TOKEN, feed.MOST_READ_BACK = 5, 4, 1000
+from rota.api.routes import events
+from rota.api.stream import hub, waiting
+hub.MOST_PATTERNS, hub.MOST_OF_TOKEN, hub.MOST_READ_BACK = 5, 4, 1000
 waiting.MOST_OF_TOKEN = 2
 events.LOOKED_AT = 500
 """
 COUNTED = """
-from rota.http.visit import Visit
+from rota.api.request import Visit
 prove = Visit.prove
 async def counted(self):
     print("proved", flush=True)
@@ -107,7 +108,7 @@ def test_a_search_of_the_log_compares_each_topic_once_however_many_facts_have_it
         for _ in range(10):
             store.jobs.add_many([NewJob("A", f"q{n}") for n in range(20)])
         with Steps(50_000_000) as counted:
-            assert facts.after(store, patterns, "0", 100) == ([], None)
+            assert event_log.after(store, patterns, "0", 100) == ([], None)
     assert counted.count < 20_000
 
 
@@ -190,7 +191,7 @@ def test_one_token_has_so_many_slots_and_no_request_makes_more(server: Server) -
 
 
 def test_what_the_readers_of_a_token_have_open_is_counted_as_they_come_and_go() -> None:
-    share = feed.Share()
+    share = stream_hub.Share()
     for patterns in (("job.*",), (), ("job.*",)):
         share.add(patterns)
     share.remove(())
@@ -208,7 +209,7 @@ def test_many_readers_of_many_topics_hold_the_loop_up_for_a_bounded_number_of_st
 
 async def most_steps_in_a_turn(url: str, readers: int) -> int:
     stores = Stores(url, Settings(), 1, "feed")
-    hub = feed.Hub(stores, 60.0, Own())
+    hub = stream_hub.Hub(stores, 60.0, Own())
     try:
         for n in range(readers):
             await hub.join(tuple(f"queue:*:{n}:{m}:jobs" for m in range(50)), None, str(n))

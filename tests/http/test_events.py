@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from rota.http import feed
-from rota.store.host import host_id
+from rota.api.stream import hub
+from rota.process.host import host_id
 from tests.http.servers import Server, next_of_each
 from tests.support.cable import cable
 from tests.support.eventually import eventually
@@ -39,19 +39,19 @@ ON_BOTH = (
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[Server]:
     """A server that keeps streams alive every fifth of a second, and lets little wait."""
-    change = "from rota.http import feed; feed.KEEP_ALIVE = 0.2; feed.MOST_WAITING = 20; feed.MOST_REPLAYED = 30"
+    change = "from rota.api.stream import hub; hub.KEEP_ALIVE = 0.2; hub.MOST_WAITING = 20; hub.MOST_REPLAYED = 30"
     server = Server(tmp_path, change=change)
     yield server
     server.end()
 
 
 REVOKED_MEANWHILE = """
-from rota.http import feed
-join = feed.Hub.join
+from rota.api.stream import hub
+join = hub.Hub.join
 async def late(self, patterns, after, token_id):
     await self._stores.ask(lambda store: store.tokens.revoke(token_id))
     return await join(self, patterns, after, token_id)
-feed.Hub.join = late
+hub.Hub.join = late
 """
 
 
@@ -375,12 +375,12 @@ def test_readers_are_woken_a_few_at_a_time_so_that_others_are_answered_in_betwee
 
     async def wake() -> None:
         counting = asyncio.create_task(count_turns())
-        async for _ in feed.in_turns([feed.Reader((), None) for _ in range(5 * feed.AT_ONCE)]):
+        async for _ in hub.in_turns([hub.Reader((), None) for _ in range(5 * hub.AT_ONCE)]):
             met.append(len(turns))
         counting.cancel()
 
     asyncio.run(wake())
-    assert [met.count(n) for n in sorted(set(met))] == [feed.AT_ONCE] * 5
+    assert [met.count(n) for n in sorted(set(met))] == [hub.AT_ONCE] * 5
 
 
 def test_a_fact_that_the_feed_cannot_read_is_a_resync_and_not_the_end_of_it(server: Server) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.store.crews import Process
-from rota.store.host import host_id
+from rota.process.host import host_id
+from rota.store.workers.crews import Process
 from tests.support.work import Crew, add_many
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rota.store.host import host_id
+from rota.process.host import host_id
 from tests.support.work import add_many
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from rota.core.slot import HTTP, History
 from rota.core.source import Declared
 from rota.core.times import MINUTE, SECOND
 from rota.core.worker import Dead
-from rota.store.crews import Process
-from rota.store.host import host_id
-from rota.store.slots import remember
+from rota.process.host import host_id
 from rota.store.sources import Found
+from rota.store.workers.crews import Process
+from rota.store.workers.slots import remember
 from tests.docs.pages import ROOT
 from tests.http.servers import Server
 from tests.support.eventually import eventually
@@ -152,7 +152,7 @@ def test_a_lapse_is_a_run_that_expired_and_what_its_holder_says_then_a_stale_com
 
 
 def test_the_lag_is_the_age_of_the_newest_event_when_it_was_read(tmp_path: Path) -> None:
-    slow = "from rota.http import feed; feed.Bell.wait = lambda *_: feed.asyncio.sleep(0.5)"
+    slow = "from rota.api.stream import hub; hub.Bell.wait = lambda *_: hub.asyncio.sleep(0.5)"
     server = Server(tmp_path, change=slow)
     try:
         assert samples(server)["rota_event_lag_seconds",] == 0

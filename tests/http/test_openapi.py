@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from rota.api.app import ROUTES
+from rota.api.openapi import document
 from rota.core.source import Declared
 from rota.core.times import MINUTE
-from rota.http.app import ROUTES
-from rota.http.openapi import document
 from tests.docs.pages import ROOT
 from tests.http.servers import Server
 from tests.support.tiers import times
@@ -22,7 +22,7 @@ from tests.support.tiers import times
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.http.route import Route
+    from rota.api.route import Route
 
 COMMITTED = ROOT / "docs" / "reference" / "openapi.json"
 DESCRIBED = json.loads(json.dumps(document(ROUTES)))

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rota import feed
 from rota.core import errors
 from rota.core.claim import Claim, Done, Failed, Snoozed
 from rota.core.errors import RotaError
 from rota.core.job import NewJob
 from rota.core.source import Declared
 from rota.core.times import MINUTE, SECOND
+from rota.live import feed
 from rota.settings import Settings
 from rota.store.open import open_store
-from rota.store.remote import link
-from rota.store.remote.connection import address_of
+from rota.store.remote import client
+from rota.store.remote.http_connection import address_of
 from tests.http.servers import Server
 from tests.support.eventually import eventually
 
@@ -188,7 +188,7 @@ def test_beats_and_outcomes_wait_until_the_api_is_back(server: Server, remote: S
 
 
 def test_the_wait_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "PATIENCE", 0.5)
+    monkeypatch.setattr(client, "PATIENCE", 0.5)
     with open_store("http://127.0.0.1:1", Settings()) as store, pytest.raises(errors.StoreAway):
         store.workers.heartbeat("worker-00000000")
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from rota.api.app import ROUTES
+from rota.api.schemas import nouns
 from rota.core.source import Declared
 from rota.core.times import MINUTE
-from rota.http import shapes
-from rota.http.app import ROUTES
+from rota.process.host import host_id
 from rota.settings import Settings
-from rota.store.host import host_id
 
 if TYPE_CHECKING:
     from tests.http.servers import Server
@@ -86,14 +86,14 @@ def test_an_answer_has_exactly_the_fields_of_its_type_in_their_order(path: str, 
     answer = busy.client().get(path)
     msgspec.convert(answer, route.answer)
     shape: Any = route.answer.__args__[0] if isinstance(answer, list) else route.answer
-    if shape is not shapes.Fact:
+    if shape is not nouns.Fact:
         for document in answer if isinstance(answer, list) else [answer]:
             assert list(document) == [name for name in shape.__struct_fields__ if name != "details"]
 
 
 def test_details_come_where_they_are_asked_for(busy: Server) -> None:
     client = busy.client()
-    for path, shape in (("jobs/1", shapes.JobDetails), ("workers?all=true", shapes.WorkerDetails)):
+    for path, shape in (("jobs/1", nouns.JobDetails), ("workers?all=true", nouns.WorkerDetails)):
         told = client.get(f"/api/v1/{path}{'&' if '?' in path else '?'}details=true")
         document = told[0] if isinstance(told, list) else told
         assert tuple(document["details"]) == shape.__struct_fields__
@@ -260,12 +260,12 @@ def test_a_queue_may_be_called_null(server: Server) -> None:
 
 
 def test_settings_shown_have_no_password() -> None:
-    from rota import wire
+    from rota import documents
 
-    shown = wire.settings(Settings(db="postgresql://me:secret@db.example/app"))["db"]
+    shown = documents.settings(Settings(db="postgresql://me:secret@db.example/app"))["db"]
     assert shown == "postgresql://me@db.example/app"
-    assert wire.settings(Settings(db="/a/b.db"))["db"] == "/a/b.db"
-    tracking = wire.settings(Settings(tracking="postgresql://db.example/app?password=secret&sslmode=require"))[
+    assert documents.settings(Settings(db="/a/b.db"))["db"] == "/a/b.db"
+    tracking = documents.settings(Settings(tracking="postgresql://db.example/app?password=secret&sslmode=require"))[
         "tracking"
     ]
     assert tracking == "postgresql://db.example/app?sslmode=require"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rota.api.app import ROUTES
+from rota.api.credentials import local_secret
 from rota.core.access import SCOPES
 from rota.core.errors import NotFound
-from rota.http.app import ROUTES
-from rota.http.local import local_secret
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rota.http.route import Route
+    from rota.api.route import Route
     from tests.http.servers import Client, Server
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/api/v1/info", "/api/v1/clock"}

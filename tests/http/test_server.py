@@ -243,7 +243,7 @@ def test_what_a_caller_says_of_a_proxy_is_not_believed(server: Server) -> None:
 
 
 def test_a_code_is_of_use_for_a_minute() -> None:
-    from rota.http.auth import CODE_LASTS, SESSION_LASTS, Sessions
+    from rota.api.auth import CODE_LASTS, SESSION_LASTS, Sessions
 
     sessions = Sessions()
     late, early = sessions.new_code("token-1", 0.0), sessions.new_code("token-1", 0.0)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.http import stores
-from rota.http.stores import Stores
+from rota.api import store_pool
+from rota.api.store_pool import Stores
 from rota.settings import Settings
 from tests.support.stores import make_store, path_of
 from tests.support.work import add_many
@@ -56,10 +56,10 @@ def test_a_glance_is_taken_at_once_and_what_takes_long_in_a_thread(
         return noting
 
     async def ask() -> None:
-        monkeypatch.setattr(stores, "GLANCE", 60.0)
+        monkeypatch.setattr(store_pool, "GLANCE", 60.0)
         assert await asked.glance(noted(one)) == 1
         assert await asked.glance(noted(all_jobs)) == 0
-        monkeypatch.setattr(stores, "GLANCE", 0.0)
+        monkeypatch.setattr(store_pool, "GLANCE", 0.0)
         assert await asked.glance(noted(all_jobs)) == 0
 
     asyncio.run(ask())
@@ -69,7 +69,7 @@ def test_a_glance_is_taken_at_once_and_what_takes_long_in_a_thread(
 
 def test_a_glance_that_is_given_up_leaves_nothing_behind(asked: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite counts the steps of a statement over all its runs: one in hundreds of the shortest is given up too."""
-    monkeypatch.setattr(stores, "GLANCE", 0.0)
+    monkeypatch.setattr(store_pool, "GLANCE", 0.0)
 
     async def ask() -> set[int]:
         return {await asked.glance(one) for _ in range(1000)}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.store.slots import Slot
+    from rota.store.workers.slots import Slot
 
 pytestmark = pytest.mark.crew
 

@@ -10,14 +10,14 @@ import httpx
 import msgspec
 import pytest
 
+from rota.api.app import ROUTES
+from rota.api.routes.output import whole
+from rota.api.schemas import views
 from rota.core.claim import Done
 from rota.core.job import NewJob
 from rota.core.worker import Dead
-from rota.http import views
-from rota.http.app import ROUTES
-from rota.http.output import whole
+from rota.process.host import host_id
 from rota.settings import Settings
-from rota.store.host import host_id
 from rota.store.open import open_store
 from rota.tracking.postgres import opened
 from rota.tracking.schema import install

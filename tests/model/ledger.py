@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rota.core import job as jobs
-from rota.core.machine import allowed
+from rota.core.state_machine import allowed
 
 if TYPE_CHECKING:
     from rota.store.events import Event

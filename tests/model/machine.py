@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from rota.core.errors import Conflict, Cycle, NotFound
+from rota.core.frames.messages import Kinds
 from rota.core.queue import DEFAULT
-from rota.core.report import Kinds
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.core.worker import Dead
-from rota.store.crews import Process
+from rota.store.workers.crews import Process
 from tests.model.programs import PICKS, QUEUES, WORKERS, Programs
 
 if TYPE_CHECKING:

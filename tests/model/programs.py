@@ -12,7 +12,7 @@ from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.errors import Conflict, NothingReady, QueueFull, Refused, RotaError, Stale
 from rota.core.orchestrator import LEASE
 from rota.core.times import MINUTE, SECOND
-from rota.store.adding import NewJob
+from rota.store.jobs.enqueue import NewJob
 from tests.model.checks import Checks
 from tests.model.ledger import Ledger
 from tests.model.reused import reused
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rota.core.claim import Claim, Outcome
-    from rota.store.exchange import Exchange
+    from rota.store.claims.exchange import Exchange
     from rota.store.store import Store
 
     Report = tuple[int, int, Outcome]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from rota.settings import Settings
+from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.postgres.link import address
 from rota.store.sqlite.database import SqliteDatabase
 from rota.store.store import Store
 from tests.support.clock import FakeClock

@@ -9,16 +9,16 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from rota.core.job import READY
-from rota.store import flow
-from rota.store.claims import Claims
-from rota.store.orchestrators import Orchestrators
-from rota.store.statements import Statements
+from rota.store.claims.manual import Claims
+from rota.store.engine.statements import Statements
+from rota.store.jobs import dependencies
+from rota.store.workers.orchestrators import Orchestrators
 from tests.model.machine import StoreMachine
 from tests.support.statements import with_mistake
 
 if TYPE_CHECKING:
     from rota.core.claim import Claim, Outcome
-    from rota.store.exchange import Exchange, Report
+    from rota.store.claims.exchange import Exchange, Report
 
 
 def run() -> None:
@@ -66,6 +66,6 @@ def test_it_fails_when_a_job_that_nobody_holds_is_blindly_ready(monkeypatch: pyt
     def resting(*_: Any) -> tuple[str, None]:
         return READY, None
 
-    monkeypatch.setattr(flow, "resting", resting)
+    monkeypatch.setattr(dependencies, "resting", resting)
     with pytest.raises(AssertionError, match=r"I4|before their time"):
         run()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.store.exchange import Handout
+    from rota.store.claims.exchange import Handout
     from rota.store.store import Store
 
 pytestmark = pytest.mark.postgres

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.demo.server import OwnServer
-    from rota.store.crews import Live
+    from rota.store.workers.crews import Live
 
 BATCH = 20
 LEASE = 5  # seconds, by what the test asks of its crews; it is 15 else

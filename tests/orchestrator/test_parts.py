@@ -18,15 +18,15 @@ from rota.core.claim import Done
 from rota.core.errors import Conflict, Replaced, RotaError, StoreFull
 from rota.core.job import NewJob
 from rota.core.times import MILLISECOND, SECOND
-from rota.orchestrator.exclusive import Exclusive, holder, is_holder
-from rota.orchestrator.handout import MOST, SPAN, usual_after, window
-from rota.orchestrator.ledger import DEATH, WORK, Ledger
-from rota.orchestrator.loop import Loop
-from rota.orchestrator.streaks import Streaks
-from rota.orchestrator.upkeep import now
-from rota.orchestrator.work import Work
+from rota.orchestrator.dispatch import Work
+from rota.orchestrator.dispatch_window import MOST, SPAN, usual_after, window
+from rota.orchestrator.event_loop import Loop
+from rota.orchestrator.maintenance import now
+from rota.orchestrator.pidlock import Exclusive, holder, is_holder
+from rota.orchestrator.pool_backoff import Streaks
+from rota.orchestrator.store_thread import DEATH, WORK, Ledger
 from rota.settings import Settings
-from rota.store.exchange import Exchange, Idle
+from rota.store.claims.exchange import Exchange, Idle
 from rota.store.open import open_store
 from tests.support.eventually import eventually
 
@@ -146,7 +146,7 @@ def test_the_ledger_answers_the_most_urgent_first_and_a_refusal_is_an_answer(tmp
 
 KEEP_SMALL = """
 import os, sys
-from rota.orchestrator.log import keep_small
+from rota.process.log import keep_small
 path = sys.argv[1]
 log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 os.dup2(log, 2)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.both_stores
 
 PAUSES = '''
-from rota.store.heed import until_heeded
+from rota.store.directives import until_heeded
 
 
 @app.task(queue="tag")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.store.heed import unheeded
+from rota.store.directives import unheeded
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rota.core import report
 from rota.core.claim import Done, Failed, Released, Snoozed
-from rota.core.frame import Decoder
+from rota.core.frames import messages
+from rota.core.frames.codec import Decoder
 from rota.core.times import SECOND
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ BODIES = st.fixed_dictionaries(
 @example({"recover_for_s": float("nan")})
 @example({"outcome": "failed", "error": "\ud800"})
 def test_nothing_that_json_can_hold_raises(body: dict[str, Any]) -> None:
-    assert isinstance(report.outcome(body), Done | Failed | Snoozed | Released)
-    assert all(type(token) in (int, bool) for token in report.tokens(body))
-    asked = report.seconds(body)
+    assert isinstance(messages.outcome(body), Done | Failed | Snoozed | Released)
+    assert all(type(token) in (int, bool) for token in messages.tokens(body))
+    asked = messages.seconds(body)
     assert asked is None or 0 <= asked <= 1e6
 
 
@@ -57,39 +57,39 @@ def test_nothing_that_json_can_hold_raises(body: dict[str, Any]) -> None:
         ({"outcome": "failed", "error": "no file", "again": False}, Failed("no file", again=False)),
         ({"outcome": "failed"}, Failed("failed, and did not say why")),
         ({"outcome": "snoozed", "delay": 5, "note": "x"}, Snoozed(5, "x")),
-        ({"outcome": "snoozed", "delay": 10**30}, Snoozed(report.LONGEST_SNOOZE)),
+        ({"outcome": "snoozed", "delay": 10**30}, Snoozed(messages.LONGEST_SNOOZE)),
         ({"outcome": "released", "note": 7}, Released(None)),
         ({}, Failed("reported no outcome that rota knows: None")),
     ],
     ids=repr,
 )
 def test_each_report_is_taken_for_what_it_is(body: dict[str, Any], outcome: object) -> None:
-    assert report.outcome(body) == outcome
+    assert messages.outcome(body) == outcome
 
 
 @pytest.mark.parametrize("text", ["not json", "", "Infinity", "1e400", r'"\ud800"', "[" * 61 + "]" * 61])
 def test_a_result_or_checkpoint_that_some_reader_of_json_does_not_take_is_none(text: str) -> None:
-    outcome = report.outcome({"outcome": "done", "result": text})
+    outcome = messages.outcome({"outcome": "done", "result": text})
     assert isinstance(outcome, Failed) and outcome.error.startswith("the result is not JSON: ") and not outcome.again
-    assert report.checkpoint({"checkpoint": text}) is None
+    assert messages.checkpoint({"checkpoint": text}) is None
 
 
 @pytest.mark.parametrize("outcome", [Released, partial(Released, reason="kind"), partial(Snoozed, SECOND)], ids=repr)
 def test_a_note_is_cut_to_the_longest_before_it_is_sent_and_may_be_left_out(outcome: Callable[..., Outcome]) -> None:
-    for note in ("brief", "x" * (report.LONGEST_NOTE + 1)):
-        (frame,) = Decoder().feed(report.done_frame(1, 2, outcome(note=note)))
-        assert frame.body["note"] == note[: report.LONGEST_NOTE]
-    (frame,) = Decoder().feed(report.done_frame(1, 2, outcome()))
+    for note in ("brief", "x" * (messages.LONGEST_NOTE + 1)):
+        (frame,) = Decoder().feed(messages.done_frame(1, 2, outcome(note=note)))
+        assert frame.body["note"] == note[: messages.LONGEST_NOTE]
+    (frame,) = Decoder().feed(messages.done_frame(1, 2, outcome()))
     assert frame.body["note"] is None
 
 
 def test_kinds_are_those_that_a_worker_names_or_all() -> None:
-    named, every = report.kinds(["tag"]), report.kinds(True)
+    named, every = messages.kinds(["tag"]), messages.kinds(True)
     assert "tag" in named and "other" not in named and "other" in every
-    assert "tag" not in report.kinds(None)
+    assert "tag" not in messages.kinds(None)
 
 
 @pytest.mark.parametrize("told", [None, 5, "{", ["a"]])
 def test_a_checkpoint_that_is_not_json_text_is_ignored(told: object) -> None:
-    assert report.checkpoint({"checkpoint": told}) is None
-    assert report.checkpoint({"checkpoint": "[1]"}) == "[1]"
+    assert messages.checkpoint({"checkpoint": told}) is None
+    assert messages.checkpoint({"checkpoint": "[1]"}) == "[1]"

@@ -9,8 +9,8 @@ import pytest
 
 from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.times import MINUTE
-from rota.orchestrator.screen import MOST_AT_ONCE, Line, ended, shown
-from rota.store.exchange import Handout
+from rota.orchestrator.console import MOST_AT_ONCE, Line, ended, shown
+from rota.store.claims.exchange import Handout
 from tests.support.eventually import eventually
 from tests.support.shell import Shell
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from rota.core.times import SECOND
-from rota.orchestrator.stopping import Stopping
+from rota.orchestrator.shutdown import Stopping
 
 
 def test_twenty_seconds_to_finish_then_five_after_sigterm_then_sigkill() -> None:

@@ -10,11 +10,11 @@ import pytest
 from rota.core import job as jobs
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.times import SECOND
-from rota.orchestrator.tracked import Tracked
-from rota.store.exchange import Handout
+from rota.orchestrator.tracking import Tracked
+from rota.store.claims.exchange import Handout
 from rota.tracking.postgres import opened
-from rota.tracking.roll import Roll
 from rota.tracking.schema import install
+from rota.tracking.worker_rows import Roll
 from tests.support.postgres import shared
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 
 from rota.core.claim import Failed, Returned
 from rota.core.times import MILLISECOND
-from rota.orchestrator.child import LARGEST_JOB, TOO_LARGE, Child
-from rota.orchestrator.handout import LARGEST_WINDOW, STUCK, idle
-from rota.orchestrator.place import Place
-from rota.store.exchange import Handout
+from rota.orchestrator.dispatch_window import LARGEST_WINDOW, STUCK, idle
+from rota.orchestrator.slot import Place
+from rota.orchestrator.worker_process import LARGEST_JOB, TOO_LARGE, Child
+from rota.store.claims.exchange import Handout
 from tests.support.eventually import eventually
 from tests.support.shell import environment
 

@@ -27,16 +27,16 @@ PACKAGES = {
     "store": ("store/",),
     "orchestrator": ("orchestrator/",),
     "worker": ("worker/",),
-    "http": ("http/",),
+    "api": ("api/",),
     "cli": ("cli/",),
     "tracking": ("tracking/",),
-    "live": ("feed.py", "states.py", "attention.py", "facts.py", "crew.py"),
-    "hooks": ("hooks/",),
+    "live": ("live/", "crew.py"),
+    "inprocess": ("worker/inprocess/",),
     "settings": ("settings.py",),
-    "app": ("app.py", "batch.py", "source/", "testing/", "wire.py"),
+    "app": ("app.py", "batch.py", "worker/sources/", "testing/", "documents.py"),
     "top": ("top/", "mcp/"),
 }
-LEFT_OUT = ("store/sql/migrations/", "cli/bench.py", "cli/chaos", "cli/demo.py", "core/version.py")
+LEFT_OUT = ("store/sql/migrations/", "cli/verbs/bench.py", "cli/verbs/chaos", "cli/verbs/demo.py", "core/version.py")
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("<", "<="),
     ast.LtE: ("<=", "<"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.settings import Settings
-from rota.store.adding import NewJob
+from rota.store.jobs.enqueue import NewJob
 from rota.store.open import open_store
 from tests.races.racers import answers, racers, start
 from tests.support.stores import rows, url_of

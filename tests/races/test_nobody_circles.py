@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from rota.core.claim import Done, Failed, Released
 from rota.core.errors import RotaError, StoreError
 from rota.core.times import MILLISECOND, SECOND
-from rota.store.exchange import Idle, Report
+from rota.store.claims.exchange import Idle, Report
 from tests.support.postgres import shared
 from tests.support.stores import again, rows, store_at
 from tests.support.work import add_many
 
 if TYPE_CHECKING:
     from rota.core.claim import Claim, Outcome
-    from rota.store.exchange import Settled
+    from rota.store.claims.exchange import Settled
     from rota.store.store import Store
 
 OUTCOMES: list[Outcome] = [Done(), Failed("x"), Released()]

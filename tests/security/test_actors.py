@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rota.api.app import ROUTES
 from rota.cli.table import COMMANDS
 from rota.core.access import ADMIN, ENQUEUE
 from rota.core.job import NewJob
 from rota.core.schedule import NewSchedule
 from rota.core.source import Declared
-from rota.http.app import ROUTES
+from rota.process.host import host_id
 from rota.settings import Settings
-from rota.store.host import host_id
 from rota.store.open import open_store
 from tests.http.servers import Server
 from tests.support.eventually import eventually

@@ -11,7 +11,7 @@ import pytest
 
 from rota.core.errors import BadInput, RotaError
 from rota.core.ids import run_id, token_of
-from rota.store.captures import Output, remove
+from rota.store.jobs.output import Output, remove
 from rota.top.tail import TRANSCRIPT, Tail
 from rota.worker.capture import Folder
 from tests.support.crews import Crew

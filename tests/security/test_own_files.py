@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
+from rota.api.credentials import address_file, local_address, local_token
 from rota.core.errors import StoreError
-from rota.http.local import address_file, local_address, local_token
 from rota.orchestrator.daemon import start_daemon
-from rota.orchestrator.exclusive import Exclusive, holder, is_holder
-from rota.orchestrator.run import Start
+from rota.orchestrator.main import Start
+from rota.orchestrator.pidlock import Exclusive, holder, is_holder
 from rota.settings import Settings
 from rota.store.open import open_store
 from rota.store.sqlite.create import create

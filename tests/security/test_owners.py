@@ -19,16 +19,16 @@ from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
-from rota.orchestrator.watch import is_alive
+from rota.process.host import process_start
+from rota.process.watch import is_alive
 from rota.settings import Settings
-from rota.store.crews import Process
-from rota.store.deaths import Death
-from rota.store.exchange import Idle, Report
-from rota.store.host import process_start
+from rota.store.actor import implicit_id
+from rota.store.claims.exchange import Idle, Report
 from rota.store.open import open_store
-from rota.store.person import implicit_id
 from rota.store.remote import processes
 from rota.store.remote.store import RemoteStore
+from rota.store.workers.crews import Process
+from rota.store.workers.death import Death
 from tests.http.servers import Server
 from tests.support.eventually import eventually
 from tests.support.shell import environment
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rota.store.exchange import Handout
+    from rota.store.claims.exchange import Handout
     from rota.store.store import Store
     from tests.http.servers import Client
 

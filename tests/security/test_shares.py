@@ -10,7 +10,7 @@ import pytest
 
 from rota.core.job import NewJob
 from rota.settings import Settings
-from rota.store.exchange import MOST_FAR, Idle, Report
+from rota.store.claims.exchange import MOST_FAR, Idle, Report
 from rota.store.open import open_store
 from tests.http.servers import Server
 from tests.support.eventually import eventually
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SMALL = """
-from rota.store.jobs import Jobs
+from rota.store.jobs.jobs import Jobs
 ready = Jobs.ready
 def counted(self, queue=None, limit=10):
     print(f"looked into {queue}", flush=True)
     return ready(self, queue, limit)
 Jobs.ready = counted
-from rota.http import jobs
-from rota.store import owners, search
-owners.MOST_QUEUES, owners.MOST_WORKERS, owners.MOST_ORCHESTRATORS, owners.MOST_SCHEDULES = 4, 30, 2, 2
+from rota.api.routes import jobs
+from rota.store import ownership
+from rota.store.jobs import search
+ownership.MOST_QUEUES, ownership.MOST_WORKERS, ownership.MOST_ORCHESTRATORS, ownership.MOST_SCHEDULES = 4, 30, 2, 2
 jobs.MOST_EDGES, jobs.READ_AT_ONCE = 9, 2
 jobs.LARGEST_PAGE = search.LARGEST_PAGE = 1000
 """

@@ -13,7 +13,7 @@ import pytest
 
 from rota.core.errors import BadInput
 from rota.core.ids import queue_name
-from rota.store.postgres.link import address
+from rota.store.postgres.connection import address
 
 ROOT = Path(__file__).parents[2]
 # They read pickles, or start programs that do: multiprocessing and concurrent.futures send pickles over pipes.
@@ -53,7 +53,7 @@ def test_the_search_finds_what_it_looks_for() -> None:
     assert {"pickle", "multiprocessing.pool", "shelve"} <= imported(ast.parse(text))
 
 
-@pytest.mark.parametrize("module", ["rota.orchestrator.run", "rota.worker.runtime"])
+@pytest.mark.parametrize("module", ["rota.orchestrator.main", "rota.worker.runtime"])
 def test_an_orchestrator_and_a_worker_load_nothing_that_unpickles(module: str) -> None:
     code = f"import sys, {module}; print([name for name in ('pickle', 'multiprocessing') if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
@@ -86,16 +86,17 @@ def test_a_statement_that_is_made_of_data_is_found_however_it_is_made(text: str)
 
 
 MAY_MAKE: dict[str, set[str]] = {
-    "src/rota/bench/raw_postgres.py": {  # a schema's name, checked
+    "src/rota/lab/bench/raw_postgres.py": {  # a schema's name, checked
         "SELECT {set_all({'search_path': where.schema, **PLANS}, local=False)}",
     },
-    "src/rota/source/plan.py": {  # the user's own query; of the user's own tables, quoted names
+    "src/rota/worker/sources/query_plan.py": {  # the user's own query; of the user's own tables, quoted names
         "EXPLAIN QUERY PLAN {source.query}",
         "EXPLAIN {source.query}",
         "EXPLAIN (FORMAT JSON, VERBOSE) {source.query}",
         "CREATE INDEX {name} ON {_quoted(table)} ({', '.join(map(_quoted, columns))})",
     },
-    "src/rota/store/postgres/callers.py": {  # settings and texts of our own, and bells: a schema's name, checked
+    # settings and texts of our own, and bells: a schema's name, checked
+    "src/rota/store/postgres/caller_transaction.py": {
         "SAVEPOINT rota; {keep}; SELECT {set_all(own)}; {number}; SELECT {CLOCK}",
         "SELECT  + ', '.join((f\"current_setting('{name}')\" for name in own))",
         "SELECT {restore}",
@@ -117,7 +118,7 @@ MAY_MAKE: dict[str, set[str]] = {
         "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={JOURNAL_LIMIT}",
         "PRAGMA incremental_vacuum({most})",
     },
-    "src/rota/tracking/presence.py": {  # a grant for a person to give, of quoted names
+    "src/rota/tracking/capability.py": {  # a grant for a person to give, of quoted names
         "GRANT {', '.join(which)} ON {name} TO {_quoted(role)}",
     },
 }
@@ -190,7 +191,7 @@ def test_secrets_are_compared_in_constant_time() -> None:
     """Where tokens, codes and cookies are proved, by `hmac.compare_digest` and nothing else."""
     plain: dict[str, set[str]] = {
         "src/rota/store/tokens.py": set(),
-        "src/rota/http/auth.py": {
+        "src/rota/api/auth.py": {
             "kind.lower() == 'bearer'",
             "request.headers.get('sec-fetch-site') != 'same-origin'",
             "port[0] == ':'",
@@ -201,7 +202,7 @@ def test_secrets_are_compared_in_constant_time() -> None:
         compared = [node for node in ast.walk(modules()[file]) if isinstance(node, ast.Compare)]
         same = {ast.unparse(node) for node in compared if any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops)}
         assert same == harmless, f"{file}: is it a secret? then `hmac.compare_digest`"
-    for file, prover in (("src/rota/store/tokens.py", "prove"), ("src/rota/http/auth.py", "token_of")):
+    for file, prover in (("src/rota/store/tokens.py", "prove"), ("src/rota/api/auth.py", "token_of")):
         (function,) = [
             node for node in ast.walk(modules()[file]) if isinstance(node, ast.FunctionDef) and node.name == prover
         ]

@@ -20,11 +20,11 @@ from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
 from rota.core.source import Declared
 from rota.core.times import SECOND
+from rota.process.host import host_id
 from rota.settings import Settings
-from rota.store.deaths import Death
-from rota.store.exchange import Report
-from rota.store.host import host_id
+from rota.store.claims.exchange import Report
 from rota.store.open import open_store
+from rota.store.workers.death import Death
 from tests.cli.test_output import on_terminal
 from tests.support.shell import Shell
 from tests.support.work import Crew

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from rota.core.errors import StoreError
-from rota.store.host import files_of
+from rota.process.host import files_of
 from tests.http.servers import Server
 from tests.support.crews import Crew
 from tests.support.postgres import own
@@ -116,7 +116,7 @@ def test_the_test_would_see_what_is_open(server: Server) -> None:
 AS_NOBODY = """
 import importlib, os, pkgutil, sys
 import rota
-for package in ("rota.cli", "rota.core", "rota.store", "rota.orchestrator", "rota.http"):
+for package in ("rota.cli", "rota.core", "rota.store", "rota.orchestrator", "rota.api"):
     for each in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
         if not each.name.endswith("__main__"):
             importlib.import_module(each.name)
@@ -150,7 +150,7 @@ def test_a_folder_that_another_user_put_in_our_place_is_refused(
         place.symlink_to(ours)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 0)
-    monkeypatch.setattr("rota.store.host.SHARED", str(tmp_path / "rota-"))
+    monkeypatch.setattr("rota.process.host.SHARED", str(tmp_path / "rota-"))
     with pytest.raises(StoreError, match="another user's, or a link"):
         files_of("postgresql://somewhere/rota", "token")
     assert list(ours.iterdir()) == []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.http.guard import LARGEST_HEADERS, MOST_HEADERS
+from rota.api.middleware import LARGEST_HEADERS, MOST_HEADERS
 from tests.http.conftest import certificate, server, shared
 from tests.http.servers import Server
 from tests.support.eventually import eventually
@@ -164,7 +164,7 @@ def test_nobody_keeps_others_out_by_holding_connections(tmp_path: Path) -> None:
 
 
 def test_a_tls_handshake_that_stalls_is_cut_off(tmp_path: Path, certificate: tuple[str, str]) -> None:
-    change = "from rota.http import protocol; protocol.HANDSHAKE_WITHIN = 0.5"
+    change = "from rota.api import protocol; protocol.HANDSHAKE_WITHIN = 0.5"
     server = Server(tmp_path, change=change, ROTA_HTTP_CERT=certificate[0], ROTA_HTTP_KEY=certificate[1])
     try:
         with connect(server) as peer:

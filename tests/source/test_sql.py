@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from rota import App, BadInput, SqlSource
-from rota.source.filling import as_pair
-from rota.source.plan import candidates, explain, statement
-from rota.source.sql import kind_of
+from rota.worker.sources.filling import as_pair
+from rota.worker.sources.query_plan import candidates, explain, statement
+from rota.worker.sources.sql_source import kind_of
 from tests.support.postgres import with_parts
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from rota.core.job import NewJob
 from rota.core.times import SECOND
 from rota.settings import Settings
 from rota.store.open import open_store
+from rota.store.postgres.connection import address, with_schema, without_schema
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.postgres.link import address, with_schema, without_schema
 from tests.support.cable import CUT_AFTER, CUT_BEFORE, cable
 from tests.support.inflight import beside
 from tests.support.stores import again, make_store, rows, url_of

@@ -12,7 +12,7 @@ from rota.core.job import READY
 from rota.core.jsontext import Raw
 from rota.core.schedule import NewSchedule
 from rota.core.times import MINUTE
-from rota.store.adding import NewJob
+from rota.store.jobs.enqueue import NewJob
 from tests.support.stores import rows
 from tests.support.work import add, add_many, finish, told
 

@@ -13,14 +13,14 @@ from rota.core.orchestrator import LEASE
 from rota.core.restart import RestartPolicy
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
-from rota.store.crews import Process
-from rota.store.deaths import Death
-from rota.store.exchange import Idle, Report
+from rota.store.claims.exchange import Idle, Report
+from rota.store.workers.crews import Process
+from rota.store.workers.death import Death
 from tests.support.work import Crew, add, add_many, status
 
 if TYPE_CHECKING:
     from rota.core.claim import Outcome
-    from rota.store.exchange import Exchange, Handout, Settled
+    from rota.store.claims.exchange import Exchange, Handout, Settled
     from rota.store.store import Store
     from tests.support.clock import FakeClock
 

@@ -12,13 +12,13 @@ from rota.core.errors import Conflict, Contended, Cycle, NothingReady, QueueFull
 from rota.core.job import ACTIVE, BLOCKED, CANCELLED, DONE, READY
 from rota.core.times import DAY, HOUR, MINUTE, SECOND
 from rota.core.worker import Dead
-from rota.store import hold
-from rota.store.adding import NewJob
-from rota.store.deaths import Death
-from rota.store.exchange import Idle, Report
+from rota.store.claims.exchange import Idle, Report
+from rota.store.engine import locks
+from rota.store.engine.statements import FOLDER, read_statements
+from rota.store.jobs.enqueue import NewJob
+from rota.store.maintenance.reconcile import Reconciled
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.reconcile import Reconciled
-from rota.store.statements import FOLDER, read_statements
+from rota.store.workers.death import Death
 from tests.support.inflight import beside, in_flight
 from tests.support.stores import database_for_tests, make_store, rows
 from tests.support.work import Crew, add, add_many, claim, finish, register, status
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.store.exchange import Handout, Settled
-    from rota.store.history import Pruned
+    from rota.store.claims.exchange import Handout, Settled
+    from rota.store.maintenance.prune import Pruned
     from rota.store.store import Store
     from tests.support.clock import FakeClock
     from tests.support.inflight import Change
@@ -86,7 +86,7 @@ def test_a_job_that_its_last_holder_takes_again_meanwhile_is_not_changed_without
 
     def hold_it(own: Store) -> None:
         with own.write() as tx:
-            hold.job(tx, job)
+            locks.job(tx, job)
 
     with in_flight(store, exchange(crew)) as one, beside(store, hold_it) as other:
         assert other.waits()
@@ -111,7 +111,7 @@ def test_whoever_changes_a_claim_waits_for_its_holder(store: Store, held_by: str
 
     def hold_it(own: Store) -> None:
         with own.write() as tx:
-            hold.job(tx, changed)
+            locks.job(tx, changed)
 
     with in_flight(store, busy) as running, beside(store, hold_it) as waiting:
         assert waiting.waits()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.attention import MOST_ERRORS, Notice, notices
 from rota.core.claim import Done
 from rota.core.orchestrator import LEASE
 from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import HOUR, MINUTE, SECOND
-from rota.store.deaths import Death
-from rota.store.exchange import Report
-from rota.store.host import host_id
-from rota.store.slots import remember
+from rota.live.attention import MOST_ERRORS, Notice, notices
+from rota.process.host import host_id
+from rota.store.claims.exchange import Report
+from rota.store.workers.death import Death
+from rota.store.workers.slots import remember
 from tests.support.stores import rows
 from tests.support.work import Crew, add, add_many, claim, fail, register
 

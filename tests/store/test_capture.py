@@ -10,7 +10,7 @@ import pytest
 from rota.core.claim import Captured, Done, Failed
 from rota.core.errors import BadInput, NotFound, Stale, TooLarge
 from rota.core.times import HOUR
-from rota.store.captures import Output
+from rota.store.jobs.output import Output
 from tests.support.stores import everything
 from tests.support.work import add, claim, register
 

@@ -7,24 +7,24 @@ import json
 import msgspec
 import pytest
 
-from rota import wire
+from rota import documents
+from rota.api.schemas import machine
+from rota.api.schemas.derive import derived
+from rota.api.schemas.nouns import Answer
+from rota.api.schemas.requests import Request
 from rota.core.claim import Done, Failed, Released, Returned, Run, Snoozed
+from rota.core.frames.messages import Kinds
 from rota.core.jsontext import encode
 from rota.core.record import Record
-from rota.core.report import Kinds
 from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import SECOND
-from rota.http import carried
-from rota.http.asked import Request
-from rota.http.derived import derived
-from rota.http.shapes import Answer
-from rota.store.crews import Home, Outlook, Process, Wish
-from rota.store.deaths import Death
-from rota.store.exchange import Exchange, Handout, Idle, Report
+from rota.store.claims.exchange import Exchange, Handout, Idle, Report
 from rota.store.remote.carried import KNOWN, LARGEST, fields, heard, parcels, told
-from rota.store.slots import Slot
+from rota.store.workers.crews import Home, Outlook, Process, Wish
+from rota.store.workers.death import Death
+from rota.store.workers.slots import Slot
 from tests.core.jobs import a_job
 
 RUN = Run(1, 2, "worker-00000000", 3, 4, 5, "fail", "death", "e", "n", 6, "/t", "/s")
@@ -54,7 +54,12 @@ SAMPLES: list[Record] = [
 
 def over_the_wire(record: Record) -> object:
     return json.loads(
-        encode(told(record, {"Run": wire.run, "Job": lambda it: {**wire.job(it), "details": wire.job_details(it)}}))
+        encode(
+            told(
+                record,
+                {"Run": documents.run, "Job": lambda it: {**documents.job(it), "details": documents.job_details(it)}},
+            )
+        )
     )
 
 
@@ -96,15 +101,15 @@ OUTCOMES = [
 def test_an_outcome_arrives_as_it_was(outcome: Done) -> None:
     (parcel,) = parcels(Report([(1, 2, outcome)]))
     (document,) = parcel["outcomes"]
-    found = carried.settled_of(msgspec.json.decode(encode(document).encode(), type=carried.Outcome))
+    found = machine.settled_of(msgspec.json.decode(encode(document).encode(), type=machine.Outcome))
     expected = Failed("failed, and did not say why") if outcome == Failed("") else outcome
     assert found == (1, 2, expected)
 
 
 @pytest.mark.parametrize("result", [f"{'[' * 61}{']' * 61}", '{"a": 1e400}', '"\\ud800"'])
 def test_a_result_that_may_not_be_kept_fails_its_own_job_and_not_the_exchange(result: str) -> None:
-    told = carried.Outcome(1, 2, "done", msgspec.Raw(result.encode()))
-    job, token, outcome = carried.settled_of(told)
+    told = machine.Outcome(1, 2, "done", msgspec.Raw(result.encode()))
+    job, token, outcome = machine.settled_of(told)
     assert (job, token) == (1, 2) and isinstance(outcome, Failed) and not outcome.again
     assert outcome.error.startswith("the result is not JSON (")
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from rota.core import look
+from rota.core import ready_scan
 from rota.core.claim import Done, Released
 from rota.core.job import READY
-from rota.core.look import Floor
+from rota.core.ready_scan import Floor
 from rota.core.times import HOUR, MILLISECOND, SECOND
-from rota.store.looks import Looks
+from rota.store.claims.ready_scan import Looks
+from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.postgres.link import address
 from tests.support.postgres import shared
 from tests.support.stores import rows, store_at
 from tests.support.work import Crew, add, add_many, status
@@ -87,7 +87,7 @@ SELECT nextval('number_job'), 'default', 'work', 'ended', 0, 'ready', 0, 1, 1 FR
 @pytest.mark.timeout(240)
 def test_looks_past_what_an_old_snapshot_keeps_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault 39: a look that was slow is not made again soon; in between those behind it are as cheap as ever."""
-    monkeypatch.setattr(look, "SLOW", MILLISECOND)  # on a quick machine too; the pages that were looked at decide
+    monkeypatch.setattr(ready_scan, "SLOW", MILLISECOND)  # on a quick machine too; the pages that were looked at decide
     with shared().database() as url, store_at(url) as store:
         add_many(store, 100)
         few = pages_of_a_pick(store)

@@ -11,7 +11,7 @@ from rota.core.claim import Done
 from rota.core.errors import Conflict, Cycle, NotFound, Refused
 from rota.core.job import BLOCKED, CANCELLED, READY, SCHEDULED
 from rota.core.times import HOUR
-from rota.store.flow import CHUNK
+from rota.store.jobs.dependencies import CHUNK
 from tests.support.stores import rows
 from tests.support.work import Crew, add, add_many, claim, fail, finish, last_event, status, told
 

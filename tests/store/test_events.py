@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rota.api.stream.hub import _missed
 from rota.core.claim import Done, Failed
 from rota.core.errors import BadInput
 from rota.core.times import HOUR, MINUTE, SECOND
-from rota.feed import Feed
-from rota.http.feed import _missed
+from rota.live.feed import Feed
 from tests.support.eventually import eventually
 from tests.support.stores import STORES, again, make_store, rows
 from tests.support.work import Crew, add, add_many, claim, fail, finish, last_event, register

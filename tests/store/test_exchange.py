@@ -9,13 +9,13 @@ import pytest
 
 from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.errors import Conflict, NotFound, Stale, StoreError, UnknownWorker
+from rota.core.frames.messages import Kinds
 from rota.core.job import ACTIVE, DONE, FAILED, READY, SCHEDULED
-from rota.core.report import Kinds
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
-from rota.orchestrator.work import Holdings
-from rota.store.exchange import Idle, Report
-from rota.store.host import host_id
+from rota.orchestrator.dispatch import Holdings
+from rota.process.host import host_id
+from rota.store.claims.exchange import Idle, Report
 from rota.store.sqlite.database import SqliteDatabase
 from tests.support.clock import FakeClock
 from tests.support.stores import everything, make_store, rows, watch_writes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rota.store.exchange import Exchange
+    from rota.store.claims.exchange import Exchange
     from rota.store.store import Store
 
 

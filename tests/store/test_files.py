@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 from rota.core.errors import BadInput, NotFound, StoreError, StoreFull
+from rota.process.host import log_of
 from rota.settings import Settings
-from rota.store.host import log_of
 from rota.store.open import find, open_store, path_of
 from rota.store.sqlite.create import create
 from rota.store.sqlite.database import SqliteDatabase
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BEFORE = """
 import glob, os, tempfile
 from rota.core.errors import StoreError
-from rota.store import statements
+from rota.store.engine import statements
 texts = {path: statements.read_statements(path) for path in glob.glob(statements.FOLDER + "/*.sql")}
 statements.read_statements = texts.__getitem__
 with tempfile.TemporaryDirectory() as folder, open_store(folder + "/rota.db", Settings(), make=True) as store:

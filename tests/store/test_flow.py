@@ -10,7 +10,7 @@ from rota.core.claim import Done, Failed
 from rota.core.errors import BadInput, Conflict, QueueFull, Stale
 from rota.core.job import ACTIVE, BLOCKED, DONE, READY, SCHEDULED, NewJob
 from rota.core.times import MINUTE, SECOND
-from rota.store.reconcile import Reconciled
+from rota.store.maintenance.reconcile import Reconciled
 from tests.support.inflight import beside, in_flight
 from tests.support.stores import make_store, rows, watch_writes
 from tests.support.work import Crew, add, claim, fail, finish, status

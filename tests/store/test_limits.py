@@ -13,8 +13,8 @@ from rota.core.errors import BadInput, NothingReady, QueueFull, Refused
 from rota.core.job import ACTIVE, BLOCKED, READY
 from rota.core.times import HOUR, MILLISECOND, MINUTE, SECOND
 from rota.store import queues
-from rota.store.adding import NewJob
-from rota.store.exchange import Idle, Report
+from rota.store.claims.exchange import Idle, Report
+from rota.store.jobs.enqueue import NewJob
 from rota.store.sqlite.database import SqliteDatabase
 from tests.support.eventually import eventually
 from tests.support.stores import STORES, again, make_store

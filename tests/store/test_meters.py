@@ -12,8 +12,8 @@ from rota.core.meter import BEYOND, BOUNDS, PICKUP, RUN, bucket, bucket_sql
 from rota.core.source import Declared
 from rota.core.times import HOUR, MILLISECOND, SECOND
 from rota.core.worker import Dead
-from rota.store.adding import NewJob
-from rota.store.meters import DEATH
+from rota.store.jobs.enqueue import NewJob
+from rota.store.metrics import DEATH
 from rota.store.sources import Found
 from tests.support.stores import again, rows
 from tests.support.work import Crew, add, add_many, claim, finish

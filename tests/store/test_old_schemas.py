@@ -11,12 +11,12 @@ from rota.core.claim import Claim, Done, Released
 from rota.core.job import UNKNOWN_KIND
 from rota.core.meter import RUN
 from rota.settings import Settings
-from rota.store import rows as gaps
+from rota.store.engine import rows as gaps
+from rota.store.engine.statements import fill
 from rota.store.migrate import LATEST, migrate
 from rota.store.open import open_database
-from rota.store.postgres import texts as postgres
+from rota.store.postgres import dialect as postgres
 from rota.store.sqlite import database as sqlite
-from rota.store.statements import fill
 from rota.store.store import Store
 from tests.support.clock import FakeClock
 from tests.support.schemas import HELD, KNOWN, STATES, WORKER, Inside, made_by

@@ -12,13 +12,13 @@ from rota.core.job import ACTIVE, READY
 from rota.core.orchestrator import LEASE
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.core.worker import Dead
-from rota.store.orphans import move_to_lease
+from rota.store.workers.orphans import move_to_lease
 from tests.support.work import Crew, add, add_many, last_event, register, status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.store.rows import Row
+    from rota.store.engine.rows import Row
     from rota.store.store import Store
     from tests.support.clock import FakeClock
 

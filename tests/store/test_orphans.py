@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota import wire
+from rota import documents
 from rota.core.claim import Done, Failed
 from rota.core.death import OPERATOR, STARTUP_TIMEOUT
 from rota.core.errors import Stale
@@ -16,16 +16,16 @@ from rota.core.orchestrator import LEASE
 from rota.core.restart import RestartPolicy
 from rota.core.times import MINUTE, SECOND
 from rota.core.worker import END
-from rota.store.adding import NewJob
-from rota.store.crews import Home, Process
-from rota.store.deaths import Death
-from rota.store.exchange import Idle, Report
-from rota.store.host import host_id
-from rota.store.reconcile import Reconciled
+from rota.process.host import host_id
+from rota.store.claims.exchange import Idle, Report
+from rota.store.jobs.enqueue import NewJob
+from rota.store.maintenance.reconcile import Reconciled
+from rota.store.workers.crews import Home, Process
+from rota.store.workers.death import Death
 from tests.support.work import add, add_many, register, status
 
 if TYPE_CHECKING:
-    from rota.store.exchange import Handout
+    from rota.store.claims.exchange import Handout
     from rota.store.store import Store
     from tests.support.clock import FakeClock
 
@@ -226,7 +226,7 @@ def test_a_slots_restarts_are_shown_until_they_no_longer_count(store: Store, clo
     store.orchestrators.record_death(death(crew), Report(), policy)
 
     def shown() -> tuple[int, int]:
-        document = wire.slot(store.slots.all()[0], store.now(), {}, policy)
+        document = documents.slot(store.slots.all()[0], store.now(), {}, policy)
         return document["restarts"], document["lifetime_restarts"]
 
     assert shown() == (1, 1)

@@ -10,7 +10,7 @@ from rota.core.claim import Done
 from rota.core.job import NewJob
 from rota.core.queue import DEFAULT
 from rota.core.times import MILLISECOND
-from rota.store.host import host_id
+from rota.process.host import host_id
 from rota.store.postgres.database import PostgresDatabase
 from tests.support.eventually import eventually
 from tests.support.stores import make_store, rows

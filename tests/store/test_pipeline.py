@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.store.postgres import link, pipeline
+from rota.store.postgres import connection as connections
+from rota.store.postgres import pipeline
+from rota.store.postgres.dialect import Statement, as_statement
 from rota.store.postgres.driver import psycopg
 from rota.store.postgres.pipeline import Pipeline
-from rota.store.postgres.texts import Statement, as_statement
 from tests.support.stores import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.store.postgres.link import Connection
+    from rota.store.postgres.connection import Connection
 
 pytestmark = pytest.mark.postgres
 
@@ -26,7 +27,7 @@ GIVE_BACK = as_statement("SELECT CAST(:value AS text)")
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[Connection]:
-    with closing(link.connect(link.address(url_of("postgres", tmp_path)).conninfo)) as opened:
+    with closing(connections.connect(connections.address(url_of("postgres", tmp_path)).conninfo)) as opened:
         yield opened
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rota.store.engine.statements import FOLDER, read_statements
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.postgres.texts import KEPT, as_statement
-from rota.store.statements import FOLDER, read_statements
+from rota.store.postgres.dialect import KEPT, as_statement
 from tests.support.stores import make_store, rows
 
 if TYPE_CHECKING:

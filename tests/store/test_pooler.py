@@ -13,7 +13,7 @@ from rota.core.times import MINUTE, SECOND
 from rota.settings import Settings
 from rota.store.open import open_store
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.postgres.texts import as_statement
+from rota.store.postgres.dialect import as_statement
 from tests.support.pooler import pooled
 from tests.support.stores import database_for_tests, url_of
 from tests.support.work import Crew, add, add_many, claim, finish, register, status

@@ -17,14 +17,14 @@ from rota.core.claim import Done
 from rota.core.errors import BadInput, NotFound, SchemaMismatch, StoreError
 from rota.core.times import MINUTE, SECOND
 from rota.settings import Settings
-from rota.store import listening as lines
+from rota.store.engine import listening as lines
+from rota.store.engine.statements import FOLDER, read_statements
 from rota.store.migrate import LATEST
 from rota.store.open import open_store
 from rota.store.postgres import listener as listeners
+from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.postgres.link import address
-from rota.store.postgres.texts import KEPT, own_texts
-from rota.store.statements import FOLDER, read_statements
+from rota.store.postgres.dialect import KEPT, own_texts
 from tests.support.eventually import eventually
 from tests.support.inflight import in_flight
 from tests.support.postgres import login_role, with_parts

@@ -13,7 +13,7 @@ import pytest
 from rota.core.claim import Done
 from rota.core.errors import Contended, InDoubt, StoreAway
 from rota.settings import Settings
-from rota.store.again import TIMES, again
+from rota.store.engine.conflict_retry import TIMES, again
 from rota.store.open import open_store
 from rota.store.postgres.database import PostgresDatabase
 from tests.support.eventually import eventually
@@ -227,7 +227,7 @@ def test_a_child_forked_within_a_transaction_is_refused_and_its_parent_loses_not
     fork = """
 import os
 from rota.core.errors import StoreError
-from rota.store.adding import Addition
+from rota.store.jobs.enqueue import Addition
 ended, end = os.pipe()
 store = open_store(sys.argv[1], Settings())
 try:

@@ -8,7 +8,7 @@ import pytest
 
 from rota.core.errors import NotFound
 from rota.core.times import DAY, HOUR, MINUTE, SECOND
-from rota.store.history import Pruned, Stride
+from rota.store.maintenance.prune import Pruned, Stride
 from tests.support.stores import rows
 from tests.support.work import add, add_many, claim, fail, finish, register
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.job import ACTIVE, BLOCKED, READY
 from rota.core.times import HOUR, MINUTE, SECOND
-from rota.store.reconcile import Reconciled
+from rota.store.maintenance.reconcile import Reconciled
 from tests.support.stores import again, everything, rows
 from tests.support.work import Crew, add, add_many, claim, finish, register, status, told
 

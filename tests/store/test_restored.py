@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.times import HOUR, SECOND
-from rota.store.restored import FASTEST, LEAST, raise_numbers
+from rota.store.maintenance.restore import FASTEST, LEAST, raise_numbers
 from tests.support.work import add, claim
 
 if TYPE_CHECKING:

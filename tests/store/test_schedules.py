@@ -10,7 +10,7 @@ import pytest
 from rota.core.errors import BadInput, Conflict, NotFound
 from rota.core.schedule import ALL, SKIP, NewSchedule
 from rota.core.times import HOUR, MINUTE, SECOND
-from rota.store.reconcile import Reconciled
+from rota.store.maintenance.reconcile import Reconciled
 from tests.support.stores import again, rows, watch_writes
 from tests.support.work import Crew, claim
 
@@ -242,7 +242,7 @@ def test_of_two_who_look_at_once_one_fires(store: Store, clock: FakeClock) -> No
         seen: list[Schedule] = other.schedules.list()
         store.tend()
         with other.write() as tx:
-            from rota.store import schedules
+            from rota.store.maintenance import schedules
 
             schedules._fire(other, tx, seen[0], at)  # what it read before the first one fired
     assert len(jobs(store)) == 1

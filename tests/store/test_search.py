@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.errors import NotFound
-from rota.store import search as searching
-from rota.store.graph import MOST, around
-from rota.store.search import Page, search
+from rota.store.jobs import search as searching
+from rota.store.jobs.graph import MOST, around
+from rota.store.jobs.search import Page, search
 from tests.support.work import add, add_many, finish
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 
 WITHIN = """
-from rota.store.adding import Addition
+from rota.store.jobs.enqueue import Addition
 def add(tx, title):
     Addition(tx, 1).add([NewJob(title)], [None])
 """

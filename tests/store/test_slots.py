@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.store.host import host_id
+from rota.process.host import host_id
 from tests.support.steps import steps
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tests.support.work import Crew, add, claim, status
 
 if TYPE_CHECKING:
     from rota.core.source import Source
-    from rota.store.exchange import Handout
+    from rota.store.claims.exchange import Handout
     from rota.store.sources import Filled
     from rota.store.store import Store
     from tests.support.clock import FakeClock

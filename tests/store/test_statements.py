@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.store.statements import FOLDER
+from rota.store.engine.statements import FOLDER
 
 FILES = sorted(Path(FOLDER).parent.rglob("*.sql"))
 

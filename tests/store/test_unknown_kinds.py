@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.attention import notices
 from rota.core import job as jobs
 from rota.core.claim import Done, Released
 from rota.core.errors import Refused
+from rota.core.frames.messages import Kinds
 from rota.core.ids import worker_id
-from rota.core.report import Kinds
 from rota.core.restart import RestartPolicy
 from rota.core.times import HOUR, SECOND
-from rota.store import unknown
-from rota.store.crews import Process
-from rota.store.deaths import Death
-from rota.store.exchange import Handout, Report
-from rota.store.host import host_id
-from rota.store.reconcile import Reconciled
+from rota.live.attention import notices
+from rota.process.host import host_id
+from rota.store.claims.exchange import Handout, Report
+from rota.store.jobs import unknown_kinds
+from rota.store.maintenance.reconcile import Reconciled
+from rota.store.workers.crews import Process
+from rota.store.workers.death import Death
 from tests.support.work import Crew, add, add_many, claim, status
 
 if TYPE_CHECKING:
@@ -137,8 +137,8 @@ def test_the_pool_default_frees_those_of_queues_without_a_pool(true_store: Store
 def test_very_many_are_freed_in_turns_that_others_can_work_between(
     true_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unknown, "FREED_AT_ONCE", 2)
-    monkeypatch.setattr(unknown, "MOST_CHUNKS", 2)
+    monkeypatch.setattr(unknown_kinds, "FREED_AT_ONCE", 2)
+    monkeypatch.setattr(unknown_kinds, "MOST_CHUNKS", 2)
     crew = crew_of(true_store, NEW)
     add_many(true_store, 9, kind="fresh")
     add(true_store, kind="strange")

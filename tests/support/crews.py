@@ -22,7 +22,7 @@ from tests.support.tiers import refuse_in_fast
 
 if TYPE_CHECKING:
     from rota.core.job import Job
-    from rota.store.workers import Certificate
+    from rota.store.workers.registration import Certificate
 
 POINTS = Path(__file__).parent / "points"
 SHOP = '''

@@ -13,13 +13,13 @@ import psycopg
 
 from rota.core.times import Instant
 from rota.settings import Settings
-from rota.store import rows
+from rota.store.engine import rows
+from rota.store.engine.statements import fill
 from rota.store.migrate import migrations
 from rota.store.open import POSTGRES, path_of
-from rota.store.postgres.link import address
-from rota.store.postgres.texts import GAPS, Texts
+from rota.store.postgres.connection import address
+from rota.store.postgres.dialect import GAPS, Texts
 from rota.store.sqlite.create import create
-from rota.store.statements import fill
 
 NEVER: Instant = 0
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OPEN = """
 import sys
 from rota.settings import Settings
-from rota.store.adding import NewJob
+from rota.store.jobs.enqueue import NewJob
 from rota.store.open import open_store
 """
 

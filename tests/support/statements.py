@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.store.statements import Statements
+from rota.store.engine.statements import Statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.core.claim import Done, Failed
-from rota.store.adding import NewJob
-from rota.store.exchange import Idle, Report
+from rota.store.claims.exchange import Idle, Report
+from rota.store.jobs.enqueue import NewJob
 from tests.support.stores import rows
 
 if TYPE_CHECKING:
     from rota.core.claim import Claim
-    from rota.store.exchange import Exchange
+    from rota.store.claims.exchange import Exchange
     from rota.store.store import Store
 
 

@@ -8,16 +8,16 @@ import pytest
 
 from rota.core.claim import Done, Snoozed
 from rota.core.job import NewJob
-from rota.core.pace import Pace
 from rota.core.restart import RestartPolicy
 from rota.core.slot import History
 from rota.core.source import Declared
+from rota.core.throughput import Pace
 from rota.core.times import HOUR, MINUTE, SECOND
-from rota.store.deaths import Death
-from rota.store.exchange import Report
-from rota.store.host import host_id
-from rota.store.slots import move, remember
+from rota.process.host import host_id
+from rota.store.claims.exchange import Report
 from rota.store.sources import Found
+from rota.store.workers.death import Death
+from rota.store.workers.slots import move, remember
 from rota.top import acts, pages, rows
 from rota.top.look import FAILED, NEWEST, look, page
 from tests.support.clock import FakeClock

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.times import SECOND
-from rota.tracking import account as accounts
-from rota.tracking.account import Account
-from rota.tracking.parcel import Parcel, Progress
+from rota.tracking import outbox as accounts
+from rota.tracking.delta import Parcel, Progress
+from rota.tracking.outbox import Account
 
 if TYPE_CHECKING:
     from rota.tracking.postgres import Connection

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from rota.cli.tracking import bar
+from rota.cli.verbs.tracking import bar
 from tests.support.postgres import with_parts
 from tests.support.shell import ROTA, Shell, environment
 

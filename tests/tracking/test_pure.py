@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.times import MILLISECOND, MINUTE, SECOND
-from rota.tracking.pace import Pace
-from rota.tracking.parcel import Parcel, Progress, Sent, arrived
-from rota.tracking.presence import ABSENT, FORBIDDEN, NEEDED, READY, Right, judge
+from rota.tracking.backoff import Pace
+from rota.tracking.capability import ABSENT, FORBIDDEN, NEEDED, READY, Right, judge
+from rota.tracking.delta import Parcel, Progress, Sent, arrived
 
 EVERY = 100 * MILLISECOND
 

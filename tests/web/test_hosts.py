@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from rota.core.job import NewJob
-from rota.store.crews import Home
+from rota.store.workers.crews import Home
 
 if TYPE_CHECKING:
     from rota.store.store import Store

@@ -18,9 +18,9 @@ from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
 from rota.core.source import Declared
 from rota.core.times import SECOND
-from rota.store.crews import Home
-from rota.store.deaths import Death
-from rota.store.exchange import Report
+from rota.store.claims.exchange import Report
+from rota.store.workers.crews import Home
+from rota.store.workers.death import Death
 from tests.http.servers import Server
 from tests.web.screens import PAGES, ROOT, Screen
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from rota.store.crews import Home
+from rota.store.workers.crews import Home
 from tests.http.servers import Server
 from tests.support.postgres import own
 from tests.support.shell import Shell
@@ -36,7 +36,7 @@ new EventSource("api/v1/events?topics=queue:jobs").addEventListener("alive", () 
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[Server]:
     """A server that keeps streams alive every fifth of a second."""
-    server = Server(tmp_path, change="from rota.http import feed; feed.KEEP_ALIVE = 0.2")
+    server = Server(tmp_path, change="from rota.api.stream import hub; hub.KEEP_ALIVE = 0.2")
     yield server
     server.end()
 

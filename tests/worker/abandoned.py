@@ -11,7 +11,7 @@ from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rota.core import frame as frames
+from rota.core.frames import codec as frames
 from rota.core.job import NewJob
 from rota.settings import Settings
 from rota.store.open import open_store
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 # Claims what it is asked to, hands it out on a worker's pipe, and settles nothing.
 PARENT = """
 import json, os, socket, subprocess, sys
-from rota.core import frame as frames
+from rota.core.frames import codec as frames
 from rota.settings import Settings
-from rota.store.host import host_id
+from rota.process.host import host_id
 from rota.store.open import open_store
-from rota.store.exchange import Idle, Report
-from rota.worker.clock import since_boot
+from rota.store.claims.exchange import Idle, Report
+from rota.process.boot_clock import since_boot
 
 path, room, fence, queue, concurrency = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
 store = open_store(path, Settings())

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rota.core import frame as frames
-from rota.worker.clock import since_boot
+from rota.core.frames import codec as frames
+from rota.process.boot_clock import since_boot
 from tests.support.eventually import eventually
 from tests.support.shell import environment
 

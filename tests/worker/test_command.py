@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rota.core import frame as frames
+from rota.core.frames import codec as frames
 from rota.core.times import SECOND
-from rota.worker.clock import since_boot
+from rota.process.boot_clock import since_boot
 from tests.support.crews import is_alive
 from tests.support.eventually import eventually
 

@@ -11,11 +11,11 @@ import pytest
 
 import rota
 from rota import App
-from rota.core import frame as frames
+from rota.core.frames import codec as frames
 from rota.core.times import DAY
+from rota.process.boot_clock import since_boot
 from rota.settings import Settings
 from rota.testing import work_off
-from rota.worker.clock import since_boot
 from rota.worker.context import RESERVED
 from tests.support.eventually import eventually
 from tests.worker.driven import Driven

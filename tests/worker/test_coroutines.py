@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.core import frame as frames
 from rota.core.claim import Done
-from rota.worker.life import Life
+from rota.core.frames import codec as frames
+from rota.worker.job_state import Life
 from rota.worker.reporter import Reporter
 from tests.support.eventually import eventually
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.claim import Done
-from rota.worker.life import FENCE, MOST_UNSETTLED, Life
+from rota.worker.job_state import FENCE, MOST_UNSETTLED, Life
 from rota.worker.reporter import Reporter
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.errors import BadInput
-from rota.worker.load import load_app
+from rota.worker.app_loader import load_app
 
 if TYPE_CHECKING:
     from pathlib import Path

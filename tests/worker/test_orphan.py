@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.core import frame as frames
 from rota.core.claim import Done
+from rota.core.frames import codec as frames
 from rota.core.times import SECOND
 from rota.core.worker import Dead
-from rota.store import orphans, tend
-from rota.store.host import is_stopped
+from rota.process.host import is_stopped
+from rota.store.maintenance import tick
+from rota.store.workers import orphans
 from tests.support.eventually import eventually
 from tests.support.stores import STORES
 from tests.worker.abandoned import Abandoned, is_alive
@@ -290,7 +291,7 @@ def test_an_orphan_whose_job_another_took_is_ended_and_changes_nothing(crew: Aba
     with crew.store.write() as tx:
         tx.execute("orchestrator.end", id=1)
     with crew.store.write() as tx:
-        tend.bury(crew.store, tx, crew.worker_id, Dead("lost", "judged by another"))
+        tick.bury(crew.store, tx, crew.worker_id, Dead("lost", "judged by another"))
     claim = crew.store.claims.take(crew.store.workers.register("another").id)
     os.kill(crew.pid, signal.SIGCONT)
     eventually(crew.is_gone)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rota.core import frame as frames
-from rota.core.frame import Decoder
+from rota.core.frames import codec as frames
+from rota.core.frames.codec import Decoder
 from rota.worker.reporter import Reporter
 
 Pipe = tuple[Reporter, socket.socket]

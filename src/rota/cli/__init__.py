@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rota.cli.call import Call
-    from rota.cli.command import Command
+    from rota.cli.invocation import Call
+    from rota.cli.verb import Command
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -62,17 +62,17 @@ def _run(words: list[str]) -> int:
         return version_or_overview(words)
     command, rest = _find(words)
     rest = before + rest
-    from rota.cli.parse import once, split, values
+    from rota.cli.parser import once, split, values
 
     if not command.hot or "--help" in rest or "-h" in rest:
-        from rota.cli.arguments import parse
+        from rota.cli.argparse_parser import parse
 
         texts = parse(command, rest)
         if texts is None:
             return 0
     else:
         texts = split(command, rest)
-    from rota.cli.call import Call
+    from rota.cli.invocation import Call
 
     call = Call(
         values(command, texts, os.environ), "json" in texts, once("--db", texts["db"]) if "db" in texts else None
@@ -102,8 +102,8 @@ def _leading_options(words: list[str]) -> list[str]:
 
 def _find(words: list[str]) -> tuple[Command, list[str]]:
     """The command that the first words name, and the words after it."""
-    from rota.cli.command import join
-    from rota.cli.work_table import CLAIMS, JOBS, WORKERS
+    from rota.cli.verb import join
+    from rota.cli.verbs.work_table import CLAIMS, JOBS, WORKERS
 
     known = join((*JOBS, *CLAIMS, *WORKERS))
     found = _named(words, known)
@@ -134,7 +134,7 @@ def _function(command: Command) -> Callable[[Call], int]:
 
 
 def _report(message: str, code: int) -> int:
-    from rota.cli.call import aside
+    from rota.cli.invocation import aside
 
     try:
         aside(message)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rota.cli.command import join
 from rota.cli.table import COMMANDS, GLOBAL
+from rota.cli.verb import join
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rota.cli.call import Call
+    from rota.cli.invocation import Call
 
 _BASH = """\
 # rota completion for bash: eval "$(rota completion bash)"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from rota.cli.call import write
-from rota.cli.command import join
+from rota.cli.invocation import write
 from rota.cli.table import COMMANDS, SECTIONS
+from rota.cli.verb import join
 from rota.core.errors import BadInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rota.cli.call import Call
+    from rota.cli.invocation import Call
 
 EXIT_CODES = (
     (0, "ok"),
@@ -51,7 +51,7 @@ def help_command(call: Call) -> int:
     if not call["command"]:
         write(overview())
         return 0
-    from rota.cli.arguments import build
+    from rota.cli.argparse_parser import build
 
     words = call["command"]
     known = join(tuple(COMMANDS))

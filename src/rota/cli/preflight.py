@@ -21,7 +21,7 @@ def declared(app: str, folder: str | None, settings: Settings) -> dict[str, str]
     read, write = os.pipe()
     paths = [path for path in (folder, os.environ.get("PYTHONPATH")) if path]
     environment = {**os.environ, **({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})}
-    words = [sys.executable, "-P", "-m", "rota.worker.load", app, str(write)]
+    words = [sys.executable, "-P", "-m", "rota.worker.app_loader", app, str(write)]
     with open(read, encoding="utf-8") as told:
         try:
             process = subprocess.Popen(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from rota.cli.chaos_table import CHAOS
-from rota.cli.command import GLOBAL as GLOBAL
-from rota.cli.command import Argument, Command, Option
-from rota.cli.crew_table import CREW, FIRST
-from rota.cli.http_table import HTTP, MCP
-from rota.cli.schedule_table import SCHEDULES
-from rota.cli.work_table import CLAIMS, JOBS, WORKERS
+from rota.cli.verb import GLOBAL as GLOBAL
+from rota.cli.verb import Argument, Command, Option
+from rota.cli.verbs.chaos_table import CHAOS
+from rota.cli.verbs.crew_table import CREW, FIRST
+from rota.cli.verbs.http_table import HTTP, MCP
+from rota.cli.verbs.schedule_table import SCHEDULES
+from rota.cli.verbs.work_table import CLAIMS, JOBS, WORKERS
 
 _QUEUES = (
-    Command("queue list", "queues with their counts and limits", "queues:list_queues", "rota queue list"),
+    Command("queue list", "queues with their counts and limits", "verbs.queues:list_queues", "rota queue list"),
     Command(
         "queue set",
         "set limits of a queue; none removes one",
-        "queues:set_limits",
+        "verbs.queues:set_limits",
         "rota queue set tag --max-depth 1000 --rate 10/m --concurrency none",
         (Argument("Q", "the queue", "queue"),),
         (
@@ -30,7 +30,7 @@ _QUEUES = (
     Command(
         "pause",
         "let nothing new be claimed, from one queue or from all; it persists",
-        "queues:pause",
+        "verbs.queues:pause",
         "rota pause tag --reason 'model is being replaced'",
         (Argument("Q", "the queue; without one, all", "queue", required=False),),
         (Option("--reason", "for those who ask why", "TEXT"),),
@@ -38,7 +38,7 @@ _QUEUES = (
     Command(
         "resume",
         "the opposite of pause; resuming all resumes each queue too",
-        "queues:resume",
+        "verbs.queues:resume",
         "rota resume tag",
         (Argument("Q", "the queue; without one, all", "queue", required=False),),
     ),
@@ -48,13 +48,13 @@ _SOURCES = (
     Command(
         "source list",
         "sources with their progress, and when each is looked at next",
-        "sources:list_sources",
+        "verbs.sources:list_sources",
         "rota source list --json",
     ),
     Command(
         "source check",
         "run a source once and show what it would add, and how its query is run; adds nothing",
-        "sources:check",
+        "verbs.sources:check",
         "rota source check files --app shop:app",
         (Argument("NAME", "the source"),),
         (
@@ -65,7 +65,7 @@ _SOURCES = (
     Command(
         "source forget",
         "remove a source that no app declares any more, with its counters and the jobs that wait",
-        "sources:forget",
+        "verbs.sources:forget",
         "rota source forget files",
         (Argument("NAME", "the source"),),
     ),
@@ -75,7 +75,7 @@ _STORE = (
     Command(
         "reconcile",
         "make the store true: dead workers, lapsed leases, orphans, stale states",
-        "upkeep:reconcile",
+        "verbs.maintenance:reconcile",
         "rota reconcile --plan",
         options=(Option("--plan", "say what it would do, and change nothing"),),
         aliases=("orchestrator reconcile",),
@@ -83,7 +83,7 @@ _STORE = (
     Command(
         "events",
         "what happened, oldest first; or, followed, how things stand and then what changes",
-        "events:events",
+        "verbs.events:events",
         "rota events --follow --topic 'queue:tag:*'",
         options=(
             Option("--follow", "the live feed: a snapshot, then changes; with --json one document per line"),
@@ -95,7 +95,7 @@ _STORE = (
     Command(
         "prune",
         "forget old final jobs, runs, events and workers that are gone",
-        "upkeep:prune",
+        "verbs.maintenance:prune",
         "rota prune --older 7d",
         options=(
             Option("--older", "what ended longer ago; else as `keep_for` and `keep_failed` say", "D", "duration"),
@@ -106,7 +106,7 @@ _STORE = (
     Command(
         "migrate",
         "bring the database to this rota's schema",
-        "upkeep:migrate",
+        "verbs.maintenance:migrate",
         "rota migrate",
         options=(
             Option("--roles", "on PostgreSQL, make roles to own, enqueue, work and read, and give their rights"),
@@ -114,7 +114,10 @@ _STORE = (
         ),
     ),
     Command(
-        "doctor", "check the database and all in it; exit code 1 when something is bad", "doctor:doctor", "rota doctor"
+        "doctor",
+        "check the database and all in it; exit code 1 when something is bad",
+        "doctor.checks:doctor",
+        "rota doctor",
     ),
     Command(
         "completion",
@@ -136,21 +139,21 @@ _TRACKING = (
     Command(
         "tracking install",
         "make worker tracking in a PostgreSQL database, where it is absent",
-        "tracking:install",
+        "verbs.tracking:install",
         "rota tracking install --db postgresql://owner@localhost/app --grant embedder",
         options=(Option("--grant", "give this role what a worker needs", "ROLE"),),
     ),
     Command(
         "tracking uninstall",
         "drop what `tracking install` made, and nothing else",
-        "tracking:uninstall",
+        "verbs.tracking:uninstall",
         "rota tracking uninstall --yes",
         options=(Option("--yes", "do not ask; needed where there is no terminal"),),
     ),
     Command(
         "tracking status",
         "living and dead workers, and how each vectorizer is doing",
-        "tracking:status",
+        "verbs.tracking:status",
         "rota tracking status --json",
         options=(
             Option("--limit", "how many of the living and of the dead, the latest first", "N", "count", default="20"),
@@ -159,7 +162,7 @@ _TRACKING = (
     Command(
         "tracking prune",
         "forget workers that have been dead for long",
-        "tracking:prune",
+        "verbs.tracking:prune",
         "rota tracking prune --older 7d",
         options=(Option("--older", "whose last beat was longer ago", "D", "duration", default="7d"),),
     ),

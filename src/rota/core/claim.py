@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rota.core.job import Job
-    from rota.core.machine import Moves
     from rota.core.retry import Backoff
+    from rota.core.state_machine import Moves
     from rota.core.times import Duration, Instant
 
 ACTIVE, COMPLETED, FAILED, RELEASED, EXPIRED = "active", "completed", "failed", "released", "expired"

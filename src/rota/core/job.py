@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rota.core.machine import Moves
+    from rota.core.state_machine import Moves
     from rota.core.times import Duration, Instant
 
 BLOCKED, SCHEDULED, READY, ACTIVE = "blocked", "scheduled", "ready", "active"

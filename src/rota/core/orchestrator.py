@@ -7,7 +7,7 @@ from rota.core.times import SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rota.core.machine import Moves
+    from rota.core.state_machine import Moves
     from rota.core.times import Duration, Instant
 
 STOPPED, STARTING, RUNNING, STOPPING = "stopped", "starting", "running", "stopping"

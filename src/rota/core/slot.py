@@ -8,8 +8,8 @@ from rota.core.restart import GiveUp, Restart
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.core.death import Charge
-    from rota.core.machine import Moves
     from rota.core.restart import RestartPolicy
+    from rota.core.state_machine import Moves
     from rota.core.times import Instant
 
 EMPTY, STARTING, UP, BACKOFF, STOPPING, FAILED = "empty", "starting", "up", "backoff", "stopping", "failed"

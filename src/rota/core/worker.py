@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rota.core.machine import Moves
+    from rota.core.state_machine import Moves
     from rota.core.times import Duration, Instant
 
 STARTING, IDLE, BUSY, STOPPING, STOPPED, DEAD = "starting", "idle", "busy", "stopping", "stopped", "dead"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rota.app import App
 from rota.demo import sound
-from rota.source.sql import SqlSource
+from rota.worker.sources.sql_source import SqlSource
 
 if TYPE_CHECKING:
     from rota.worker.context import Context

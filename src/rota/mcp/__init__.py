@@ -1,1 +1,4 @@
-"""The tools of `rota mcp`: jobs for a program that speaks the Model Context Protocol."""
+"""`rota mcp`: jobs as tools of the Model Context Protocol. The only package that imports its SDK.
+
+One session is one worker. Start at `tools.py`.
+"""

@@ -10,7 +10,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from rota import wire
+from rota import documents
 from rota.core.claim import Done, Failed, Released
 from rota.core.errors import NothingReady, RotaError
 from rota.core.job import NewJob
@@ -49,7 +49,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
     def ready(queue: Queue = None, limit: Annotated[int, Field(ge=1, le=100)] = 10) -> Document:
         """List the jobs that can be claimed now, best first."""
         with session.store() as store:
-            return {"jobs": [wire.job(job) for job in store.jobs.ready(session.bound(queue), limit)]}
+            return {"jobs": [documents.job(job) for job in store.jobs.ready(session.bound(queue), limit)]}
 
     def claim(
         job_id: Annotated[int | None, Field(description="this job; without it the best there is")] = None,
@@ -60,7 +60,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
             claimed = session.claim(job_id, queue)
         except NothingReady as problem:
             return {"job": None, "why": str(problem)}
-        return {"job": _whole(session, claimed.job_id), "claim": wire.claim(claimed)}
+        return {"job": _whole(session, claimed.job_id), "claim": documents.claim(claimed)}
 
     def show(job_id: JobId) -> Document:
         """Read a job: its payload, its state, its result, and what each earlier attempt found."""
@@ -68,7 +68,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
 
     def renew(job_id: JobId) -> Document:
         """Renew your claim on a job now. It is renewed by itself while you are connected, so you rarely need this."""
-        return {"claim": wire.claim(session.renew(job_id))}
+        return {"claim": documents.claim(session.renew(job_id))}
 
     def progress(
         job_id: JobId,
@@ -88,7 +88,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
         job_id: JobId, result: Annotated[Any, Field(description="anything JSON can hold, at most 256 KiB")] = None
     ) -> Document:
         """Report that a job in hand is done. Jobs that waited for it can be claimed now."""
-        from rota.store.payload import encode as encoded
+        from rota.store.jobs.payload import encode as encoded
 
         session.settle(job_id, Done(encoded(result, "result")))
         return {"job_id": job_id, "status": "done"}
@@ -131,7 +131,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
         seldom = {"key": key, "unique": unique, "max_attempts": max_attempts}
         new = NewJob(title, where, kind, payload, priority, after or (), parent).but(**seldom)
         with session.store() as store:
-            return {"job": wire.job(store.jobs.add(new))}
+            return {"job": documents.job(store.jobs.add(new))}
 
     def why(job_id: JobId) -> Document:
         """Say in one sentence why a job is not running, or who runs it."""
@@ -146,9 +146,9 @@ def _whole(session: Session, job_id: int) -> Document:
     """A job with what earlier attempts found."""
     with session.store() as store:
         job = session.refuse_elsewhere(store.jobs.get(job_id))
-        runs = [wire.run(run) for run in store.claims.runs(job_id)]
+        runs = [documents.run(run) for run in store.claims.runs(job_id)]
     previous = [{name: run[name] for name in _RUN} for run in runs]
-    return {**wire.job(job), "checkpoint": wire.json_text(job.checkpoint_json), "previous_runs": previous}
+    return {**documents.job(job), "checkpoint": documents.json_text(job.checkpoint_json), "previous_runs": previous}
 
 
 def _taught(tool: Callable[..., Document]) -> Callable[..., Document]:

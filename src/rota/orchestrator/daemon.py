@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import RotaError
 from rota.core.record import Record
-from rota.orchestrator.run import Start, run
+from rota.orchestrator.main import Start, run
 from rota.settings import load
 from rota.store.own_files import open_own
 

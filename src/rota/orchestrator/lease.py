@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core import frame as frames
 from rota.core import orchestrator as orchestrators
 from rota.core.errors import RotaError
+from rota.core.frames import codec as frames
 from rota.core.orchestrator import RENEW_EVERY, standing
-from rota.orchestrator import ledger as urgency
-from rota.orchestrator.upkeep import NEVER, now
-from rota.store.sqlite.clock import since_boot
+from rota.orchestrator import store_thread as urgency
+from rota.orchestrator.maintenance import NEVER, now
+from rota.process.boot_clock import since_boot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.core.times import Instant
-    from rota.orchestrator.child import Child
-    from rota.orchestrator.ledger import Ledger
-    from rota.orchestrator.log import Say
+    from rota.orchestrator.store_thread import Ledger
+    from rota.orchestrator.worker_process import Child
+    from rota.process.log import Say
     from rota.store.store import Store
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from rota.core.errors import SchemaMismatch
-from rota.store import rows
-from rota.store.statements import FOLDER, fill
+from rota.store.engine import rows
+from rota.store.engine.statements import FOLDER, fill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rota.store.port import Database
+    from rota.store.engine.database import Database
 
 LATEST = 9
 _MIGRATIONS = os.path.join(FOLDER, "migrations")

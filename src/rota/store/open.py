@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from rota.settings import Settings
-    from rota.store.port import Database
+    from rota.store.engine.database import Database
     from rota.store.sqlite.clock import Clock
     from rota.store.store import Store
 
@@ -104,7 +104,7 @@ def open_database(
 
 def within_schema(url: str, schema: str) -> str:
     """The same PostgreSQL database, with rota's tables in this schema."""
-    from rota.store.postgres.link import with_schema
+    from rota.store.postgres.connection import with_schema
 
     return with_schema(url, schema)
 
@@ -128,9 +128,9 @@ def within(
             " App('postgresql://…') or ROTA_DB=postgresql://…; here they are"
             f" {'behind an HTTP API' if (url or '').startswith(REMOTE) else 'in SQLite'}"
         )
-    from rota.store.postgres import callers
+    from rota.store.postgres import caller_transaction
 
-    return callers.within(connection, url or "", settings, work, begins, clock)
+    return caller_transaction.within(connection, url or "", settings, work, begins, clock)
 
 
 def open_store(
@@ -150,8 +150,8 @@ def open_store(
         from rota.store.remote.store import RemoteStore
 
         return RemoteStore(url, settings)
+    from rota.store.actor import implicit_name
     from rota.store.migrate import is_outdated, migrate
-    from rota.store.person import implicit_name
     from rota.store.store import Store
 
     database = open_database(url, settings, make=make, clock=clock, told=told)

@@ -8,17 +8,17 @@ from rota.core.errors import BadInput, NotFound
 from rota.core.ids import MOST, queue_name, whole
 from rota.core.queue import parse_rate
 from rota.core.record import Record
-from rota.store import flow
-from rota.store.again import again
-from rota.store.rows import to_job, to_queue
+from rota.store.engine.conflict_retry import again
+from rota.store.engine.rows import to_job, to_queue
+from rota.store.jobs import dependencies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.core.queue import Queue
     from rota.core.times import Instant
-    from rota.store.rows import Row
+    from rota.store.engine.rows import Row
+    from rota.store.engine.transaction import Transaction
     from rota.store.store import Store
-    from rota.store.transaction import Transaction
 
 LIMITS = ("max_depth", "rate", "concurrency", "per_key", "breaker", "fence")
 _BATCH = 500
@@ -71,7 +71,7 @@ class Queues:
             _check(limit, value)
         with self._store.write(alone=True) as tx:
             tx.execute("queue.make", queue=queue_name(name), now=tx.now)
-            before = flow.queue_of(tx, name)
+            before = dependencies.queue_of(tx, name)
             wanted = {limit: limits.get(limit, getattr(before, limit)) for limit in LIMITS}
             tx.execute("queue.set", queue=name, **wanted)
             tx.tell("queue", "set", name, **limits)
@@ -124,11 +124,11 @@ class Queues:
     def _hold_back(self, name: str) -> bool:
         """Ready jobs beyond their key's limit wait again; whether there may be more."""
         with self._store.write(alone=True) as tx:
-            per_key = flow.queue_of(tx, name).per_key
+            per_key = dependencies.queue_of(tx, name).per_key
             keys = [] if per_key is None else tx.execute("job.admitted_keys", queue=name, per_key=per_key, most=_BATCH)
             for (key,) in keys:
                 ((last,),) = tx.execute("job.last_ready_of_key", queue=name, limit_key=key)
-                flow.move_to_rest(tx, jobs.BLOCK, to_job(tx.execute("job.get", id=last)[0]))
+                dependencies.move_to_rest(tx, jobs.BLOCK, to_job(tx.execute("job.get", id=last)[0]))
         return bool(keys)
 
     @again
@@ -137,7 +137,7 @@ class Queues:
         with self._store.write(alone=True) as tx:
             keys = tx.execute("job.crowded_keys", queue=name, after=after, most=_BATCH)
             for (key,) in keys:
-                flow.admit_next(tx, name, key)
+                dependencies.admit_next(tx, name, key)
         return str(keys[-1][0]) if len(keys) == _BATCH else None
 
     def counts(self) -> dict[str, dict[str, int]]:

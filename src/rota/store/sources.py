@@ -6,9 +6,9 @@ from rota.core import job as jobs
 from rota.core import source as core
 from rota.core.errors import NotFound, Stale
 from rota.core.record import Record
-from rota.store import hold
-from rota.store.again import again
-from rota.store.rows import to_job, to_source
+from rota.store.engine import locks
+from rota.store.engine.conflict_retry import again
+from rota.store.engine.rows import to_job, to_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rota.core.job import Job, NewJob
     from rota.core.source import Declared, Source
     from rota.core.times import Instant
-    from rota.store.rows import Row
+    from rota.store.engine.rows import Row
+    from rota.store.engine.transaction import Transaction
     from rota.store.store import Store
-    from rota.store.transaction import Transaction
 
     Many = Callable[[str, Iterable[Row]], list[Row]]
 
@@ -165,7 +165,7 @@ class Sources:
 
     def _room(self, tx: Transaction, queue: str) -> int:
         """How many more jobs the queue's depth lets wait."""
-        known = hold.queue(tx, queue)
+        known = locks.queue(tx, queue)
         if known is None:
             _make_queue(tx, queue)
             return core.LARGEST_NUMBER

@@ -6,10 +6,10 @@ import os
 
 from rota.core.errors import NotAllowed, SchemaMismatch
 from rota.core.ids import worker_id
-from rota.store import tend
-from rota.store.again import again
-from rota.store.looks import Looks
-from rota.store.transaction import Transaction
+from rota.store.claims.ready_scan import Looks
+from rota.store.engine.conflict_retry import again
+from rota.store.engine.transaction import Transaction
+from rota.store.maintenance import tick
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from rota.core.access import AccessToken
     from rota.core.times import Duration, Instant
     from rota.settings import Settings
-    from rota.store.claims import Claims
+    from rota.store.claims.manual import Claims
+    from rota.store.engine.database import Database
     from rota.store.events import Events
-    from rota.store.history import History
-    from rota.store.jobs import Jobs
-    from rota.store.meters import Meters
-    from rota.store.orchestrators import Orchestrators
-    from rota.store.orphans import Orphans
-    from rota.store.port import Database
+    from rota.store.jobs.jobs import Jobs
+    from rota.store.maintenance.prune import History
+    from rota.store.maintenance.reconcile import Reconciled
+    from rota.store.maintenance.schedules import Schedules
+    from rota.store.metrics import Meters
     from rota.store.queues import Queues
-    from rota.store.reconcile import Reconciled
-    from rota.store.remote.link import Link
-    from rota.store.schedules import Schedules
-    from rota.store.slots import Slots
+    from rota.store.remote.client import Link
     from rota.store.sources import Sources
     from rota.store.tokens import Tokens
-    from rota.store.workers import Workers
+    from rota.store.workers.orchestrators import Orchestrators
+    from rota.store.workers.orphans import Orphans
+    from rota.store.workers.registration import Workers
+    from rota.store.workers.slots import Slots
 
 
 class Store:
@@ -67,19 +67,19 @@ class Store:
 
     @property
     def jobs(self) -> Jobs:
-        from rota.store.jobs import Jobs
+        from rota.store.jobs.jobs import Jobs
 
         return Jobs(self)
 
     @property
     def claims(self) -> Claims:
-        from rota.store.claims import Claims
+        from rota.store.claims.manual import Claims
 
         return Claims(self)
 
     @property
     def workers(self) -> Workers:
-        from rota.store.workers import Workers
+        from rota.store.workers.registration import Workers
 
         return Workers(self)
 
@@ -91,19 +91,19 @@ class Store:
 
     @property
     def orchestrators(self) -> Orchestrators:
-        from rota.store.orchestrators import Orchestrators
+        from rota.store.workers.orchestrators import Orchestrators
 
         return Orchestrators(self)
 
     @property
     def orphans(self) -> Orphans:
-        from rota.store.orphans import Orphans
+        from rota.store.workers.orphans import Orphans
 
         return Orphans(self)
 
     @property
     def slots(self) -> Slots:
-        from rota.store.slots import Slots
+        from rota.store.workers.slots import Slots
 
         return Slots(self)
 
@@ -115,7 +115,7 @@ class Store:
 
     @property
     def schedules(self) -> Schedules:
-        from rota.store.schedules import Schedules
+        from rota.store.maintenance.schedules import Schedules
 
         return Schedules(self)
 
@@ -133,19 +133,19 @@ class Store:
 
     @property
     def meters(self) -> Meters:
-        from rota.store.meters import Meters
+        from rota.store.metrics import Meters
 
         return Meters(self)
 
     @property
     def history(self) -> History:
-        from rota.store.history import History
+        from rota.store.maintenance.prune import History
 
         return History(self)
 
     def reconcile(self, plan: bool = False) -> Reconciled:
-        """Make the store true: see `rota.store.reconcile`."""
-        from rota.store.reconcile import reconcile
+        """Make the store true: see `rota.store.maintenance.reconcile`."""
+        from rota.store.maintenance.reconcile import reconcile
 
         return reconcile(self, plan)
 
@@ -171,9 +171,9 @@ class Store:
     def tend(self) -> None:
         """Look after what is due, without writing when nothing is."""
         try:
-            if tend.anything_due(self):
+            if tick.anything_due(self):
                 with self.write() as tx:
-                    tend.tend(self, tx)
+                    tick.tend(self, tx)
         except NotAllowed:  # who may only look leaves it to those who may do more
             pass
 
@@ -187,7 +187,7 @@ class Store:
             waits = [each.rate_next_at - self.now() for each in rated]
             if any(wait <= 0 and self.jobs.has_claimable(each) for wait, each in zip(waits, rated, strict=True)):
                 return 0
-            due = tend.next_due(self)
+            due = tick.next_due(self)
         return min([wait for wait in waits if wait > 0] + ([] if due is None else [due]), default=None)
 
     def now(self) -> Instant:

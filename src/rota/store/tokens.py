@@ -8,13 +8,13 @@ import hmac
 from rota.core.access import AccessToken, checked_name, checked_scopes, id_of, secret_text, token_id
 from rota.core.errors import Conflict, NotFound
 from rota.core.times import MINUTE
-from rota.store.again import again
+from rota.store.engine.conflict_retry import again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.store.rows import Row
+    from rota.store.engine.rows import Row
     from rota.store.store import Store
 
 _USE_SHOWN_EVERY = MINUTE

@@ -20,7 +20,7 @@ def fresh_schema(url: str) -> Iterator[str]:
 
     The block gets the URL that names it. Whose role `url` names needs the right to make schemas there.
     """
-    from rota.store.postgres.link import address, with_schema
+    from rota.store.postgres.connection import address, with_schema
     from rota.store.postgres.open import remove
 
     settings, own = Settings(), with_schema(address(url).url, f"rota_test_{secrets.token_hex(8)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from rota.core.claim import Done, verb_of
 from rota.core.ids import run_id
 from rota.core.record import Record
-from rota.store.payload import encode
+from rota.store.jobs.payload import encode
 from rota.testing.hand import Hand
 from rota.testing.work import outcome_of
 from rota.worker.capture import Folder

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from rota import wire
+from rota import documents
 from rota.core.claim import Failed
 from rota.core.errors import NothingReady
 from rota.core.job import DONE
@@ -14,7 +14,7 @@ from rota.core.jsontext import Raw
 from rota.core.times import SECOND
 from rota.testing.hand import Hand
 from rota.testing.temporary import declare
-from rota.worker import byhand
+from rota.worker import claimed_job
 from rota.worker.capture import Folder
 from rota.worker.command import Commands
 from rota.worker.context import Context
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.core.claim import Claim, Outcome
     from rota.core.job import Job
-    from rota.worker.life import Handed
+    from rota.worker.job_state import Handed
 
 
 def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job]:
@@ -62,9 +62,9 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
 
 def _settled(app: App, job: Job, claim: Claim, loop: asyncio.Runner) -> Outcome:
     deadline = None if job.timeout is None else time.monotonic() + job.timeout / SECOND
-    handed = byhand.handed(job, claim, app.claims.runs(job.id), deadline)
+    handed = claimed_job.handed(job, claim, app.claims.runs(job.id), deadline)
     kept = Folder(app.store.database.runs, app.settings.capture_limit * 1_000_000)
-    return outcome_of(app, {**handed, "whole": wire.job(job)}, ByHand(app, claim), loop, kept)
+    return outcome_of(app, {**handed, "whole": documents.job(job)}, ByHand(app, claim), loop, kept)
 
 
 def outcome_of(app: App, handed: Handed, link: Hand, loop: asyncio.Runner, kept: Folder) -> Outcome:

@@ -1,1 +1,5 @@
-"""`rota top`: what happens now, on a terminal. Only this package knows textual."""
+"""`rota top`: the live state on a terminal. The only package that imports textual.
+
+Reads the store on a thread of its own and acts through it. Start at `app.py`, then `rows.py`, which decides what the
+panes show.
+"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.store.heed import until_heeded
+from rota.store.directives import until_heeded
 
 if TYPE_CHECKING:
     from rota.store.store import Store

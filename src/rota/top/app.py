@@ -13,7 +13,7 @@ from textual.app import App
 from textual.binding import Binding
 from textual.message import Message
 
-from rota.core.pace import Pace
+from rota.core.throughput import Pace
 from rota.core.times import SECOND
 from rota.top import acts
 from rota.top.overview import Overview

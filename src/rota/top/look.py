@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.attention import notices
 from rota.core import job as jobs
-from rota.core.pace import STEP, STEPS
 from rota.core.record import Record
 from rota.core.slot import HTTP
-from rota.core.system import Place, health
+from rota.core.system_health import Place, health
+from rota.core.throughput import STEP, STEPS
+from rota.live.attention import notices
 
 if TYPE_CHECKING:
-    from rota.attention import Notice
     from rota.core.claim import Run
     from rota.core.job import Job
     from rota.core.restart import RestartPolicy
     from rota.core.source import Source
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
-    from rota.store.crews import Live
+    from rota.live.attention import Notice
     from rota.store.events import Event
     from rota.store.queues import QueueStatus
-    from rota.store.slots import Slot
     from rota.store.store import Store
-    from rota.store.workers import Certificate
+    from rota.store.workers.crews import Live
+    from rota.store.workers.registration import Certificate
+    from rota.store.workers.slots import Slot
 
 MOST_HELD, MOST_JOBS = 1000, 200
 MOST_DEATHS = 50

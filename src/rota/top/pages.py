@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from rota.core import claim as claims
 from rota.core import job as jobs
-from rota.core import system
+from rota.core import system_health
 from rota.core.ids import printable
 from rota.core.jsontext import sound
-from rota.core.pace import RATE_OVER, STEP, STEPS
+from rota.core.throughput import RATE_OVER, STEP, STEPS
 from rota.core.times import SECOND, format_duration, format_instant
 from rota.top.rows import BAD, BUSY, DIM, GOOD, PLAIN, WARN
 from rota.top.words import ago, bars, rate
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.claim import Run
-    from rota.core.pace import Pace
+    from rota.core.throughput import Pace
     from rota.core.times import Instant
-    from rota.store.workers import Certificate
+    from rota.store.workers.registration import Certificate
     from rota.top.look import Look, Page
     from rota.top.rows import Cell
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MOST_LINES = 1000
 _NAMES = 10
 _BESIDE = 17  # what stands beside a chart: its name and its rate
-_HEALTH = {system.HEALTHY: ("●", GOOD), system.DEGRADED: ("▲", WARN), system.ERROR: ("✖", BAD)}
+_HEALTH = {system_health.HEALTHY: ("●", GOOD), system_health.DEGRADED: ("▲", WARN), system_health.ERROR: ("✖", BAD)}
 _TONES = {
     **dict.fromkeys((jobs.DONE, claims.COMPLETED), GOOD),
     **dict.fromkeys((jobs.FAILED, claims.EXPIRED), BAD),

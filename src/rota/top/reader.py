@@ -18,8 +18,8 @@ from rota.top.look import IN_HAND, lately, look
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.store.engine.database import Listener
     from rota.store.events import Event
-    from rota.store.port import Listener
     from rota.store.store import Store
     from rota.top.look import Look
 

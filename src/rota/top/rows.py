@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.attention import FAILURES, JOB, QUEUE, RUN, SLOT
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
@@ -12,8 +11,9 @@ from rota.core.ids import printable
 from rota.core.queue import BREAKER
 from rota.core.record import Record
 from rota.core.source import is_internal
-from rota.core.system import average, eta
+from rota.core.system_health import average, eta
 from rota.core.times import SECOND
+from rota.live.attention import FAILURES, JOB, QUEUE, RUN, SLOT
 from rota.top.layout import Column
 from rota.top.words import ago, bars, count, rate, span
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from rota.core.job import Job
-    from rota.core.pace import Pace
     from rota.core.slot import History
+    from rota.core.throughput import Pace
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
     from rota.store.queues import QueueStatus
-    from rota.store.slots import Slot
-    from rota.store.workers import Certificate
+    from rota.store.workers.registration import Certificate
+    from rota.store.workers.slots import Slot
     from rota.top.look import Look
 
     Cell = tuple[str, str]

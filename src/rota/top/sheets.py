@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rota.core.times import Instant
     from rota.store.store import Store
-    from rota.store.workers import Certificate
+    from rota.store.workers.registration import Certificate
     from rota.top.app import Top
     from rota.top.look import Page
     from rota.top.pages import Line

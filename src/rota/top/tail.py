@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import RotaError
 from rota.core.ids import printable
-from rota.store.captures import LARGEST_TEXT, Output, missing, path_of, refuse_elsewhere
+from rota.store.jobs.output import LARGEST_TEXT, Output, missing, path_of, refuse_elsewhere
 
 if TYPE_CHECKING:
-    from rota.store.remote.link import Link
+    from rota.store.remote.client import Link
     from rota.store.store import Store
 
 TRANSCRIPT, STDERR = "transcript", "stderr"

@@ -5,5 +5,5 @@
 
 from __future__ import annotations
 
-from rota.tracking.lines import Lines as Lines
+from rota.tracking.connections import Lines as Lines
 from rota.tracking.tracker import Tracker as Tracker

@@ -8,9 +8,9 @@ from os.path import dirname, join
 from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput, Conflict, NotFound, RotaError, StoreError
+from rota.store.engine.statements import read_statements
+from rota.store.postgres.connection import SCHEMES, in_one_line, without_schema
 from rota.store.postgres.driver import psycopg
-from rota.store.postgres.link import SCHEMES, in_one_line, without_schema
-from rota.store.statements import read_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

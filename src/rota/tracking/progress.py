@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from rota.core.errors import NotFound
+from rota.store.postgres.connection import in_one_line
 from rota.store.postgres.driver import psycopg
-from rota.store.postgres.link import in_one_line
 from rota.tracking.postgres import statement
 from rota.tracking.schema import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rota.tracking.parcel import Progress
+    from rota.tracking.delta import Progress
     from rota.tracking.postgres import Connection
 
     Several = tuple[Progress, ...]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput
 from rota.core.times import SECOND
-from rota.tracking.account import Account
-from rota.tracking.beating import ABSENT, Beating
-from rota.tracking.lines import Lines
-from rota.tracking.pace import Pace
-from rota.tracking.parcel import Parcel, Progress, clean
+from rota.tracking.backoff import Pace
+from rota.tracking.connections import Lines
+from rota.tracking.delta import Parcel, Progress, clean
+from rota.tracking.outbox import Account
+from rota.tracking.sender import ABSENT, Beating
 
 if TYPE_CHECKING:
     from typing import Self

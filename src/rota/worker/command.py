@@ -9,16 +9,16 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
-from rota.core import mark
+from rota.core import run_environment
 from rota.core.capture import ERR, OUT
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.errors import BadInput
+from rota.core.frames.messages import LARGEST_RESULT
 from rota.core.ids import printable, run_id
 from rota.core.jsontext import Raw, encode, sound
-from rota.core.report import LARGEST_RESULT
 from rota.core.template import fill
 from rota.core.times import MINUTE, SECOND
-from rota.worker import session
+from rota.process import group
 from rota.worker.capture import PIECE, Folder, Sink
 from rota.worker.handler import DEADLINE, after_cancel
 from rota.worker.poll import readable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rota.core.claim import Outcome
     from rota.core.template import Command
     from rota.core.times import Duration
-    from rota.worker.life import Handed
+    from rota.worker.job_state import Handed
 
     class Holder(Protocol):
         """What running a command asks of whoever holds the job."""
@@ -52,7 +52,7 @@ LOST = (
     " remove signal.signal(SIGCHLD, SIG_IGN) or os.wait() from the application"
 )
 _LOOK = 0.05
-_OURS = ("ROTA_FRAME_FD", "ROTA_SLOT", "ROTA_QUEUE", "ROTA_APP", "ROTA_EXEC", "ROTA_RUNS", *mark.PIECES)
+_OURS = ("ROTA_FRAME_FD", "ROTA_SLOT", "ROTA_QUEUE", "ROTA_APP", "ROTA_EXEC", "ROTA_RUNS", *run_environment.PIECES)
 _PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
 
 
@@ -127,7 +127,7 @@ class Commands:
             **kept,
             "ROTA_JOB_ID": str(job["id"]),
             "ROTA_CLAIM_TOKEN": str(job["token"]),
-            mark.WHOLE: run_id(job["token"]),
+            run_environment.WHOLE: run_id(job["token"]),
             "ROTA_WORKER_ID": self._life.worker_id,
             "ROTA_DB": self._database,
         }
@@ -177,14 +177,14 @@ class _Pump:
                 now = time.monotonic()
                 if ended_for is None and (job.get("cancelled") or (limit is not None and now >= limit)):
                     ended_for, kill_at = job.get("cancelled") or DEADLINE, now + TERM_TO_KILL
-                    session.end(self._pid, signal.SIGTERM)
+                    group.end(self._pid, signal.SIGTERM)
                 elif kill_at is not None and now >= kill_at:
-                    session.end(self._pid, signal.SIGKILL)
+                    group.end(self._pid, signal.SIGKILL)
                     kill_at = now + 1.0
                 self._turn(kill_at if ended_for is not None else limit, wakeable=ended_for is None)
         finally:
             if not self.is_lost:
-                session.end(self._pid, signal.SIGKILL)
+                group.end(self._pid, signal.SIGKILL)
             self._drain()
             if self._pidfd is not None:
                 os.close(self._pidfd)

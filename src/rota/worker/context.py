@@ -205,7 +205,7 @@ class Context:
         which must follow within 10 s. `Stale` when the claim is lost: then roll back. Await it where the connection is
         asynchronous.
         """
-        from rota.worker.settle import finish_within
+        from rota.worker.transactional import finish_within
 
         return finish_within(connection, self._link, (self.job_id, self.token), result)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rota.app import Task
     from rota.core.claim import Outcome
-    from rota.worker.life import Handed, Life
+    from rota.worker.job_state import Handed, Life
     from rota.worker.tracing import Tracing
 
 TURN_EVERY = 0.25

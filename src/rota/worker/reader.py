@@ -8,18 +8,19 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from rota.core import frame as frames
 from rota.core.death import EXIT_ORPHANED
-from rota.worker import alone, session
-from rota.worker.clock import since_boot
+from rota.core.frames import codec as frames
+from rota.process import group
+from rota.process.boot_clock import since_boot
 from rota.worker.handler import STOPPED
+from rota.worker.orphan import start
 from rota.worker.poll import readable
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from rota.worker.life import Life
+    from rota.worker.job_state import Life
 
 SOON = 0.05
 FENCE_LOOK = LOOP_LOOK = 0.5
@@ -182,7 +183,7 @@ class Reader:
             life.waiting.clear()
         life.wake()
         if first:
-            alone.stop_printing_to_nobody()
+            start.stop_printing_to_nobody()
         if not needed:
             life.may_leave.set()
 
@@ -190,7 +191,7 @@ class Reader:
         """Start one, and tell it all; after the job has ended only a few times more."""
         life = self._life
         if self._helper is not None:
-            alone.reap(self._helper)
+            start.reap(self._helper)
         if not life.in_hand:
             self._tries += 1
         if self._tries > TRIES_AFTER_THE_JOB:
@@ -198,16 +199,16 @@ class Reader:
             return
         self._start_at = time.monotonic() + TRY_AGAIN
         try:
-            self._helper, self._pipe = alone.start(self._environment)
+            self._helper, self._pipe = start.start(self._environment)
         except OSError:
             return
-        life.reporter.switch(self._pipe, lambda: alone.first_words(life, time.monotonic()))
+        life.reporter.switch(self._pipe, lambda: start.first_words(life, time.monotonic()))
 
 
 def _end_sessions(life: Life) -> None:
     """Nobody may run this job beside us: the worker and all that it started end now."""
     for leader in tuple(life.sessions):
-        session.end(leader, signal.SIGKILL)
+        group.end(leader, signal.SIGKILL)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

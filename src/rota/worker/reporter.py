@@ -6,7 +6,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
-from rota.core import frame as frames
+from rota.core.frames import codec as frames
 from rota.worker.poll import writable
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rota.core import frame as frames
-from rota.core import mark
+from rota.core import run_environment
 from rota.core.claim import Failed, Released
 from rota.core.death import EXIT_ORPHANED, EXIT_RECYCLED, EXIT_SETUP_FAILED, EXIT_TOO_MANY_ERRORS
 from rota.core.errors import RotaError
+from rota.core.frames import codec as frames
 from rota.core.ids import run_id
 from rota.core.job import UNKNOWN_KIND
 from rota.core.source import KIND
@@ -26,7 +26,7 @@ from rota.core.times import SECOND
 from rota.settings import load
 from rota.worker.context import Context
 from rota.worker.handler import CUT_SHORT, Interrupted, run, wants_context
-from rota.worker.life import Life
+from rota.worker.job_state import Life
 from rota.worker.reader import STOP_SIGNALS, Reader
 from rota.worker.recycle import Recycling
 from rota.worker.reporter import Reporter
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rota.settings import Settings
     from rota.worker.command import Commands
     from rota.worker.coroutines import Coroutines
-    from rota.worker.life import Handed
+    from rota.worker.job_state import Handed
 
 ERRORS_IN_A_ROW = 10
 
@@ -159,7 +159,7 @@ class Runtime:
 
     def _mark(self, run: str) -> None:
         """Tell by the environment whose a process is that outlives its run."""
-        for name, piece in mark.changes(self._marked, run):
+        for name, piece in run_environment.changes(self._marked, run):
             os.environ[name] = piece
         self._marked = run
 
@@ -212,7 +212,7 @@ def main() -> None:
     pipe.setblocking(False)
     life = Life(Reporter(pipe), os.environ["ROTA_WORKER_ID"], os.environ["ROTA_SLOT"])
     notes = _hear_signals(life)
-    from rota.worker.load import load_app
+    from rota.worker.app_loader import load_app
 
     try:
         settings = load()

@@ -9,13 +9,13 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
-from rota.store.host import files_of
+from rota.process.host import files_of
+from rota.store.engine.transaction import SHARDS
+from rota.store.postgres.dialect import GAPS, Texts, statements_of
+from rota.store.postgres.event_log import PostgresLog
 from rota.store.postgres.listener import Listener
-from rota.store.postgres.log import PostgresLog
 from rota.store.postgres.roles import KINDS, role
 from rota.store.postgres.session import Session, notify
-from rota.store.postgres.texts import GAPS, Texts, statements_of
-from rota.store.transaction import SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.core.times import Instant
-    from rota.store.postgres.link import Address
+    from rota.store.engine.rows import Row
+    from rota.store.postgres.connection import Address
     from rota.store.postgres.session import How
-    from rota.store.rows import Row
     from rota.store.sqlite.clock import Clock
 
 _GATED = 9  # the schema that has a gate

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.store.listening import Listening
-from rota.store.postgres import link
+from rota.store.engine.listening import Listening
+from rota.store.postgres import connection as connections
 from rota.store.postgres.driver import psycopg
 
 if TYPE_CHECKING:
-    from rota.store.postgres.link import Connection
+    from rota.store.postgres.connection import Connection
 
 
 class Listener(Listening["Connection"]):
@@ -22,7 +22,7 @@ class Listener(Listening["Connection"]):
 
     def open_line(self) -> Connection | None:
         try:
-            connection = link.connect(self._conninfo)
+            connection = connections.connect(self._conninfo)
             connection.execute(f"LISTEN {self._bell}".encode())
             return connection
         except psycopg.Error:

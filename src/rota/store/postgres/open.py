@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.errors import NotFound, StoreError
+from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.postgres.link import address
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGresult
 
-    from rota.store.postgres.link import Connection
-    from rota.store.postgres.texts import Statement
-    from rota.store.rows import Row
+    from rota.store.engine.rows import Row
+    from rota.store.postgres.connection import Connection
+    from rota.store.postgres.dialect import Statement
 
     Listening = Generator[psycopg.waiting.Wait, psycopg.waiting.Ready | int, None]
 

@@ -13,19 +13,19 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput, InDoubt, StoreAway, StoreError
-from rota.store.postgres import link
+from rota.store.postgres import connection
+from rota.store.postgres.dialect import Statement, as_statement
 from rota.store.postgres.driver import psycopg
 from rota.store.postgres.pipeline import Pipeline
-from rota.store.postgres.texts import Statement, as_statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, NoReturn
 
     from rota.core.times import Instant
-    from rota.store.postgres.link import Address, Connection
+    from rota.store.engine.rows import Row
+    from rota.store.postgres.connection import Address, Connection
     from rota.store.postgres.pipeline import Asked
-    from rota.store.rows import Row
 
     How = tuple[str, str]  # how a transaction begins, and the gate that it takes
 
@@ -123,11 +123,11 @@ class Session:
             self._hear()
             self._end_pipeline()
         except psycopg.Error as problem:
-            if link.is_away(problem):
+            if connection.is_away(problem):
                 self._give_up_link()
                 raise self._in_doubt(problem) from problem
             self.roll_back()
-            raise link.explain(problem, self._where.shown) from problem
+            raise connection.explain(problem, self._where.shown) from problem
         if self._is_spent:
             self._give_up_link()
         if commit.result is None or commit.result.command_status != b"COMMIT":
@@ -160,10 +160,10 @@ class Session:
             return self._in_one(self.shared, statement, params)
         except psycopg.Error as problem:
             self.roll_back()
-            if link.is_away(problem):
+            if connection.is_away(problem):
                 self._give_up_link()
                 raise self._in_doubt(problem) from problem
-            raise link.explain(problem, self._where.shown) from problem
+            raise connection.explain(problem, self._where.shown) from problem
         except BaseException as problem:
             self.explain(problem)
             raise
@@ -205,7 +205,7 @@ class Session:
         if self._is_ringing:
             self._is_ringing = False
             try:
-                link.take_answers(self._handle)
+                connection.take_answers(self._handle)
             except psycopg.Error:
                 self._give_up_link()
                 return self.connection
@@ -214,17 +214,17 @@ class Session:
     def connect(self) -> None:
         self._is_ringing = self._is_spent = False
         try:
-            self._handle = link.connect(self._where.conninfo)
-            self.is_direct = link.is_direct(self._handle)
+            self._handle = connection.connect(self._where.conninfo)
+            self.is_direct = connection.is_direct(self._handle)
             settings = settings_for(self._where.schema)
             if self.is_direct:
-                link.watch_from_there(self._handle)
+                connection.watch_from_there(self._handle)
                 self._handle.execute(f"SELECT {set_all(settings, local=False)}".encode())
             self._each_time = set_all(settings)
             self._pipeline = Pipeline(self._handle, self.is_direct)
         except psycopg.Error as problem:
             self._give_up_link()
-            raise link.explain(problem, self._where.shown) from problem
+            raise connection.explain(problem, self._where.shown) from problem
 
     def close(self) -> None:
         self._give_up_link()
@@ -287,12 +287,13 @@ class Session:
 
     def _in_doubt(self, problem: psycopg.Error) -> InDoubt:
         return InDoubt(
-            f"{self._where.shown} went away during a commit, which may or may not stand: {link.in_one_line(problem)}"
+            f"{self._where.shown} went away during a commit, which may or may not stand: "
+            f"{connection.in_one_line(problem)}"
         )
 
     def _begin_pipeline(self) -> None:
         """A link that was lost while nobody used it is opened again before anything is said over it."""
-        if link.is_lost(self.connection):
+        if connection.is_lost(self.connection):
             self._give_up_link()
         if not self.connection.closed:
             self._pipeline.begin()
@@ -327,9 +328,9 @@ class Session:
         if problem is not None and not self.in_transaction:
             self.roll_back()
         if isinstance(problem, psycopg.Error):
-            if link.is_away(problem):
+            if connection.is_away(problem):
                 self._give_up_link()
-            raise link.explain(problem, self._where.shown) from problem
+            raise connection.explain(problem, self._where.shown) from problem
         if isinstance(problem, UnicodeEncodeError):
             raise BadInput(f"this text is not valid Unicode: {problem.object!r:.80}") from None
 

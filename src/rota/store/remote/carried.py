@@ -7,18 +7,18 @@ durations in seconds, and JSON text as the value that it is.
 from __future__ import annotations
 
 from rota.core.claim import Done, Failed, Released, Returned, Snoozed
+from rota.core.frames.messages import Kinds
 from rota.core.jsontext import Raw, encode
 from rota.core.record import Record
-from rota.core.report import Kinds
 from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import SECOND, format_instant, instant_of
-from rota.store.crews import Home, Outlook, Process, Wish
-from rota.store.deaths import Death
-from rota.store.exchange import Exchange, Handout, Idle
+from rota.store.claims.exchange import Exchange, Handout, Idle
 from rota.store.remote import records
-from rota.store.slots import Slot
+from rota.store.workers.crews import Home, Outlook, Process, Wish
+from rota.store.workers.death import Death
+from rota.store.workers.slots import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from rota.core.claim import Outcome
-    from rota.store.exchange import Checkpoint, Report, Settled
+    from rota.store.claims.exchange import Checkpoint, Report, Settled
 
     Document = dict[str, Any]
     Ways = Mapping[str, Callable[[Any], Any]]

@@ -9,7 +9,7 @@ from rota.core.errors import NothingReady, Stale
 from rota.core.ids import MOST
 from rota.core.jsontext import Raw, decode
 from rota.store.remote import records
-from rota.store.remote.link import quoted
+from rota.store.remote.client import quoted
 from rota.store.remote.port import Port
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Claim, Outcome, Run
     from rota.core.times import Duration
-    from rota.store.claims import Claims
+    from rota.store.claims.manual import Claims
 
     class _Port(Claims, Port): ...
 else:
@@ -49,7 +49,7 @@ class RemoteClaims(_Port):
         return records.claim(self._tell(claim, "renew", {"lease": records.seconds(lease)}))
 
     def checkpoint(self, claim: Claim, value: Any) -> None:
-        from rota.store.payload import encode
+        from rota.store.jobs.payload import encode
 
         self._tell(claim, "checkpoint", {"value": Raw(encode(value, "checkpoint") or "null")})
 

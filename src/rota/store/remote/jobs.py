@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.core.claim import Outcome
     from rota.core.job import Job, NewJob
     from rota.core.times import Duration
-    from rota.store.jobs import Jobs
+    from rota.store.jobs.jobs import Jobs
 
     class _Port(Jobs, Port): ...
 
@@ -95,7 +95,7 @@ class RemoteJobs(_Port):
         return str(self._link.get(f"/jobs/{id}/why")["why"])
 
     def wait(self, ids: Sequence[int], condition: str = "final", timeout: Duration | None = None) -> list[Job]:
-        from rota.store.jobs import Jobs
+        from rota.store.jobs.jobs import Jobs
 
         return Jobs.wait(self, ids, condition, timeout)
 
@@ -158,13 +158,13 @@ def _read(job: NewJob) -> NewJob:
     """The same; the durations of a debounced one as numbers."""
     if job.debounce is None and job.at_most is None:
         return job
-    from rota.store.adding import checked
+    from rota.store.jobs.enqueue import checked
 
     return checked(job)
 
 
 def _encoded(value: object, what: str) -> str | None:
-    from rota.store.payload import encode
+    from rota.store.jobs.payload import encode
 
     return encode(value, what)
 
@@ -173,7 +173,7 @@ def _checked(value: object, what: str) -> Raw | None:
     """A value of the caller's as JSON, refused here when it has no such form."""
     if value is None:
         return None
-    from rota.store.payload import encode
+    from rota.store.jobs.payload import encode
 
     text = encode(value, what)
     return None if text is None else Raw(text)

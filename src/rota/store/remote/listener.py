@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.errors import RotaError
-from rota.store.listening import Listening
+from rota.store.engine.listening import Listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.store.remote.connection import Connection
-    from rota.store.remote.link import Link
+    from rota.store.remote.client import Link
+    from rota.store.remote.http_connection import Connection
 
 SILENT_FOR = 40.0  # twice as long as the API is ever silent, and a little more
 

@@ -8,16 +8,16 @@ from rota.core.queue import Queue
 from rota.core.schedule import Schedule, checked
 from rota.core.source import Source
 from rota.store.events import Event, Events
-from rota.store.history import History, Pruned, Stride
+from rota.store.maintenance.prune import History, Pruned, Stride
+from rota.store.maintenance.schedules import Schedules
 from rota.store.queues import Queues, QueueStatus
 from rota.store.remote import records
 from rota.store.remote.carried import heard, told
-from rota.store.remote.link import quoted
+from rota.store.remote.client import quoted
 from rota.store.remote.port import Port
-from rota.store.schedules import Schedules
-from rota.store.slots import Slot, Slots
 from rota.store.sources import Sources, SourceStatus
 from rota.store.tokens import Tokens
+from rota.store.workers.slots import Slot, Slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

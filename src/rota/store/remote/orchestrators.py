@@ -7,28 +7,28 @@ from __future__ import annotations
 
 from rota.core.access import id_of
 from rota.core.errors import BadInput
+from rota.core.frames.messages import NO_KINDS
 from rota.core.jsontext import Raw
-from rota.core.report import NO_KINDS
 from rota.core.times import SECOND
-from rota.store.crews import Live, Outlook, Process, here
-from rota.store.exchange import Exchange, Report
-from rota.store.host import host_id, is_this
-from rota.store.orchestrators import Orchestrators
+from rota.process.host import host_id, is_this
+from rota.store.claims.exchange import Exchange, Report
 from rota.store.remote import processes, records
 from rota.store.remote.carried import heard, parcels, told
 from rota.store.remote.port import Port
+from rota.store.workers.crews import Live, Outlook, Process, here
+from rota.store.workers.orchestrators import Orchestrators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from rota.core.report import Kinds
+    from rota.core.frames.messages import Kinds
     from rota.core.restart import RestartPolicy
     from rota.core.times import Duration, Instant
     from rota.core.worker import Dead
-    from rota.store.deaths import Death
     from rota.store.remote.records import Document
+    from rota.store.workers.death import Death
 
     class _Port(Orchestrators, Port): ...
 else:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from rota.store.exchange import Report
-from rota.store.orphans import Orphans
+from rota.store.claims.exchange import Report
 from rota.store.remote import processes
 from rota.store.remote.carried import parcels, told
-from rota.store.remote.link import quoted
+from rota.store.remote.client import quoted
 from rota.store.remote.orchestrators import ANSWER_WITHIN
 from rota.store.remote.port import Port
+from rota.store.workers.orphans import Orphans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from typing import Any
 
-    from rota.store.deaths import Death
-    from rota.store.exchange import Settled
-    from rota.store.orphans import Kept
+    from rota.store.claims.exchange import Settled
     from rota.store.remote.records import Document
+    from rota.store.workers.death import Death
+    from rota.store.workers.orphans import Kept
 
     class _Port(Orphans, Port): ...
 else:

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rota.store.remote.link import Link
+    from rota.store.remote.client import Link
     from rota.store.remote.store import RemoteStore
     from rota.store.store import Store
 

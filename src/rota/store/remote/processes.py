@@ -10,7 +10,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rota.store.crews import Process
+    from rota.store.workers.crews import Process
 
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 

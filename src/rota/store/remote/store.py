@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from rota.store.person import implicit_name
+from rota.store.actor import implicit_name
 from rota.store.remote import records
-from rota.store.remote.connection import address_of
-from rota.store.remote.link import Link
+from rota.store.remote.client import Link
+from rota.store.remote.http_connection import address_of
 from rota.store.remote.port import not_offered
 
 TYPE_CHECKING = False
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from rota.core.times import Instant
     from rota.settings import Settings
-    from rota.store.port import Database, Listener
-    from rota.store.reconcile import Reconciled
+    from rota.store.engine.database import Database, Listener
+    from rota.store.maintenance.reconcile import Reconciled
     from rota.store.remote.claims import RemoteClaims
     from rota.store.remote.jobs import RemoteJobs
     from rota.store.remote.orchestrators import RemoteOrchestrators
@@ -84,7 +84,7 @@ class RemoteStore(_Store):
         raise not_offered(name, self.link.address.shown)
 
     def reconcile(self, plan: bool = False) -> Reconciled:
-        from rota.store.reconcile import Reconciled
+        from rota.store.maintenance.reconcile import Reconciled
 
         return Reconciled(**self.link.post("/orchestrator/reconcile", {"plan": plan}))
 
@@ -123,7 +123,7 @@ class RemoteDatabase:
 
     @property
     def beside(self) -> str:
-        from rota.store.host import files_of
+        from rota.process.host import files_of
 
         return files_of(self.path, "http")
 
@@ -142,7 +142,7 @@ class RemoteDatabase:
             from rota.store.remote.listener import Listener as Own
 
             return Own(self._store.link, lambda: f"/orchestrators/{self._store.orchestrator}/bell")
-        from rota.store.remote.bell import Bell
+        from rota.store.remote.notifications import Bell
 
         return Bell(self._store.link, events)
 

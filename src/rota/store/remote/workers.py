@@ -6,9 +6,9 @@ import os
 
 from rota.core.errors import NotFound
 from rota.core.jsontext import encode
-from rota.store.person import implicit_id
+from rota.store.actor import implicit_id
 from rota.store.remote import records
-from rota.store.remote.link import quoted
+from rota.store.remote.client import quoted
 from rota.store.remote.port import Port
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rota.core.times import Duration
     from rota.core.worker import Worker
     from rota.store.remote.records import Document
-    from rota.store.workers import Certificate, Workers
+    from rota.store.workers.registration import Certificate, Workers
 
     class _Port(Workers, Port): ...
 else:
@@ -86,7 +86,7 @@ class RemoteWorkers(_Port):
 
 
 def _certificate(told: Document) -> Certificate:
-    from rota.store.workers import Certificate
+    from rota.store.workers.registration import Certificate
 
     known: Document = {name: told.get(name) for name in Certificate._fields}
     known["died_at"], known["began_at"] = records.at(told["died_at"]), records.at(told.get("began_at"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from rota.process.boot_clock import since_boot
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
@@ -18,28 +20,8 @@ if TYPE_CHECKING:
         def wall(self) -> Instant: ...
 
 
-_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def since_boot() -> int:
-    """Microseconds since the machine started, sleep included."""
-    return time.clock_gettime_ns(_BOOT_CLOCK) // 1000
-
-
 def wall() -> Instant:
     return time.time_ns() // 1000
-
-
-def boot_id() -> str:
-    """What tells this boot from the last."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except FileNotFoundError:
-        import subprocess
-
-        asked = subprocess.run(["sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=True)
-        return asked.stdout.strip()
 
 
 class BootClock:

@@ -11,14 +11,15 @@ from _thread import RLock
 import apsw
 
 from rota.core.errors import BadInput, InDoubt, NotFound, Replaced, StoreError, StoreFull, TakesLong
+from rota.process.boot_clock import boot_id, since_boot
+from rota.store.engine.statements import Statements
 from rota.store.own_files import refuse_planted
-from rota.store.sqlite.bell import Bell, Listener
-from rota.store.sqlite.clock import BootClock, boot_id, since_boot, wall
+from rota.store.sqlite.clock import BootClock, wall
+from rota.store.sqlite.event_log import SqliteLog
 from rota.store.sqlite.lock import WriteLock
-from rota.store.sqlite.log import SqliteLog
+from rota.store.sqlite.notifications import Bell, Listener
 from rota.store.sqlite.open_files import OpenFiles, hold, let_go, refuse_network, refuse_second_name
 from rota.store.sqlite.reserve import Reserve
-from rota.store.statements import Statements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.core.times import Instant
-    from rota.store.rows import Row
+    from rota.store.engine.rows import Row
     from rota.store.sqlite.clock import Clock
 
 APPLICATION_ID = 0x726F7461  # "rota"

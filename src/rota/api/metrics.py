@@ -1,0 +1,207 @@
+"""Metrics for Prometheus: the store's, the same whichever process tells them, and those of this process."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rota.core import job as jobs
+from rota.core import slot as slots
+from rota.core import worker as workers
+from rota.core.meter import BOUNDS, PICKUP, RUN
+from rota.core.times import SECOND
+from rota.core.version import __version__
+from rota.store.metrics import DEATH
+from rota.store.refusals import STALE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prometheus_client.core import Metric
+
+    from rota.api.stream.hub import Hub
+    from rota.store.metrics import Meter
+    from rota.store.store import Store
+
+    Values = Iterable[tuple[tuple[str, ...], float]]
+
+GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
+# Every metric: its kind, its labels and its meaning. A counter is told with `_total` behind its name.
+TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "rota_build_info": (GAUGE, ("version",), "Which rota this is."),
+    "rota_jobs": (GAUGE, ("queue", "status"), "Jobs by queue and state."),
+    "rota_oldest_ready_age_seconds": (GAUGE, ("queue",), "How long the oldest of the best ready jobs has waited."),
+    "rota_queue_paused": (GAUGE, ("queue",), "Whether nothing may be claimed from a queue."),
+    "rota_slots": (GAUGE, ("queue", "status"), "Wanted slots by queue and state."),
+    "rota_slot_restarts": (COUNTER, ("queue",), "Restarts charged to slots, until they are reset."),
+    "rota_workers": (GAUGE, ("status",), "Living workers by state."),
+    "rota_orchestrators": (GAUGE, (), "Orchestrators that are not gone."),
+    "rota_claims": (COUNTER, (), "Claims made."),
+    "rota_runs": (COUNTER, ("queue", "verb"), "Claims that ended, by how: expire is a lapse, die a death."),
+    "rota_stale_commits_refused": (
+        COUNTER,
+        (),
+        "Outcomes, renewals and checkpoints of claims that were lost.",
+    ),
+    "rota_run_seconds": (HISTOGRAM, ("queue",), "How long runs took that finished or failed."),
+    "rota_pickup_seconds": (HISTOGRAM, ("queue",), "How long jobs without a due time waited for their first claim."),
+    "rota_worker_deaths": (COUNTER, ("reason",), "Workers that died, by reason."),
+    "rota_source_jobs": (GAUGE, ("source", "status"), "Jobs of a source by state; what is done leaves none."),
+    "rota_source_added": (COUNTER, ("source",), "Jobs that a source added."),
+    "rota_source_successes": (COUNTER, ("source",), "Jobs of a source that ended well."),
+    "rota_source_errors": (COUNTER, ("source",), "Attempts of a source's jobs that failed."),
+    "rota_source_repeated": (COUNTER, ("source",), "Keys held back because they came again and again."),
+    "rota_schedule_added": (COUNTER, ("schedule",), "Jobs that a schedule added, until it is removed."),
+    "rota_schedule_next_timestamp_seconds": (GAUGE, ("schedule",), "When a schedule that is not paused is due next."),
+    "rota_schedule_paused": (GAUGE, ("schedule",), "Whether a schedule adds nothing until it is resumed."),
+    "rota_schedule_refused": (GAUGE, ("schedule",), "Whether the last time of a schedule found its queue full."),
+    "rota_write_lock_wait_seconds": (GAUGE, (), "How long one wait for the write lock took just now."),
+    "rota_http_requests": (COUNTER, ("method", "path", "status"), "Requests answered by this process."),
+    "rota_http_request_seconds": (COUNTER, ("method", "path"), "Time this process spent on them."),
+    "rota_http_event_readers": (GAUGE, (), "Readers of the live feed of this process."),
+    "rota_event_lag_seconds": (GAUGE, (), "Age of the newest event when this process read it."),
+}
+
+
+class Own:
+    """What this process counts of itself; cheap, so that every request can."""
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[str, str, str], int] = {}
+        self.seconds: dict[tuple[str, str], float] = {}
+        self.lag = 0.0
+
+    def answered(self, method: str, path: str, status: int, seconds: float) -> None:
+        key = (method, path, str(status))
+        self.requests[key] = self.requests.get(key, 0) + 1
+        self.seconds[method, path] = self.seconds.get((method, path), 0.0) + seconds
+
+    def saw(self, lag: int | None) -> None:
+        """How old the newest event was when the feed read it."""
+        if lag is not None:
+            self.lag = lag / SECOND
+
+
+class _Collector:
+    """All metrics, made when they are asked for."""
+
+    def __init__(self, store: Store, own: Own, hub: Hub) -> None:
+        self._store = store
+        self._own = own
+        self._hub = hub
+
+    def collect(self) -> Iterator[Metric]:
+        store, own = self._store, self._own
+        yield _family("rota_build_info", [((__version__,), 1)])
+        yield from _of_queues(store)
+        yield from _of_crew(store)
+        yield from _counted(store)
+        yield from _of_sources(store)
+        yield from _of_schedules(store)
+        yield _family("rota_write_lock_wait_seconds", [((), _probe(store))])
+        yield _family("rota_http_requests", own.requests.items())
+        yield _family("rota_http_request_seconds", own.seconds.items())
+        yield _family("rota_http_event_readers", [((), self._hub.readers())])
+        yield _family("rota_event_lag_seconds", [((), own.lag)])
+
+
+def _of_queues(store: Store) -> Iterator[Metric]:
+    now, found = store.now(), store.queues.list()
+    counts = [((each.queue.name, state), each.counts[state]) for each in found for state in jobs.STATES]
+    yield _family("rota_jobs", counts)
+    waits = [((each.queue.name,), (now - (each.oldest_ready_at or now)) / SECOND) for each in found]
+    yield _family("rota_oldest_ready_age_seconds", waits)
+    yield _family("rota_queue_paused", [((each.queue.name,), int(each.paused_by is not None)) for each in found])
+
+
+def _of_crew(store: Store) -> Iterator[Metric]:
+    every = store.slots.all()
+    states = {(slot.queue, state): 0 for slot in every for state in slots.STATES}
+    restarts = {(slot.queue,): 0 for slot in every}
+    for slot in every:
+        states[slot.queue, slot.status] += int(slot.wanted)
+        restarts[slot.queue,] += slot.history.lifetime
+    yield _family("rota_slots", states.items())
+    yield _family("rota_slot_restarts", restarts.items())
+    living = {(state,): 0 for state in workers.SHOWN if state not in (workers.STOPPED, workers.DEAD)}
+    for worker in (each for each in store.workers.list() if each.queue != slots.HTTP):
+        living[store.workers.shown(worker),] += 1
+    yield _family("rota_workers", living.items())
+    yield _family("rota_orchestrators", [((), len(store.orchestrators.live()))])
+
+
+def _counted(store: Store) -> Iterator[Metric]:
+    meters = store.meters.counted()
+    yield _family("rota_claims", [((), store.meters.claims())])
+    runs: dict[tuple[str, str], int] = {}
+    for meter in (each for each in meters if each.name == RUN):
+        runs[meter.queue, meter.label] = runs.get((meter.queue, meter.label), 0) + meter.n
+    yield _family("rota_runs", runs.items())
+    yield _family("rota_stale_commits_refused", [((), sum(each.n for each in meters if each.name == STALE))])
+    ran = [each for each in meters if each.name == RUN and each.label in (jobs.FINISH, jobs.FAIL)]
+    yield _histogram("rota_run_seconds", ran)
+    yield _histogram("rota_pickup_seconds", [each for each in meters if each.name == PICKUP])
+    yield _family("rota_worker_deaths", [((each.label,), each.n) for each in meters if each.name == DEATH])
+
+
+def _of_sources(store: Store) -> Iterator[Metric]:
+    found = store.sources.list()
+    states = [((each.source.name, state), n) for each in found for state, n in each.counts.items()]
+    yield _family("rota_source_jobs", states)
+    for name, field in (
+        ("rota_source_added", "added_count"),
+        ("rota_source_successes", "success_count"),
+        ("rota_source_errors", "error_count"),
+        ("rota_source_repeated", "repeated_count"),
+    ):
+        yield _family(name, [((each.source.name,), getattr(each.source, field)) for each in found])
+
+
+def _of_schedules(store: Store) -> Iterator[Metric]:
+    found = store.schedules.list()
+    yield _family("rota_schedule_added", [((each.name,), each.fired_count) for each in found])
+    due = [((each.name,), each.next_at / SECOND) for each in found if each.next_at and each.paused_at is None]
+    yield _family("rota_schedule_next_timestamp_seconds", due)
+    yield _family("rota_schedule_paused", [((each.name,), int(each.paused_at is not None)) for each in found])
+    yield _family("rota_schedule_refused", [((each.name,), int(each.error is not None)) for each in found])
+
+
+def _histogram(name: str, meters: list[Meter]) -> Metric:
+    from prometheus_client.core import HistogramMetricFamily
+
+    _, labels, about = TOLD[name]
+    family = HistogramMetricFamily(name, about, labels=labels)
+    for queue in sorted({meter.queue for meter in meters}):
+        mine = [meter for meter in meters if meter.queue == queue]
+        so_far, buckets = 0, []
+        for place, bound in enumerate([*BOUNDS, None]):
+            so_far += sum(meter.n for meter in mine if meter.bucket == place)
+            buckets.append(("+Inf" if bound is None else repr(bound / SECOND), so_far))
+        family.add_metric([queue], buckets, sum(meter.total for meter in mine) / SECOND)
+    return family
+
+
+def _family(name: str, values: Values) -> Metric:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    kind, labels, about = TOLD[name]
+    made = (CounterMetricFamily if kind == COUNTER else GaugeMetricFamily)(name, about, labels=labels)
+    for key, value in values:
+        made.add_metric(key, value)
+    return made
+
+
+def _probe(store: Store) -> float:
+    """Take the write lock and let it go; nothing is written."""
+    began = time.perf_counter()
+    with store.database.write():
+        return time.perf_counter() - began
+
+
+def text(store: Store, own: Own, hub: Hub) -> bytes:
+    """Everything, as Prometheus reads it."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(store, own, hub))
+    return generate_latest(registry)

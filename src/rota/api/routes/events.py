@@ -1,0 +1,103 @@
+"""Events over HTTP: the live feed as server-sent events, and the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from rota.api.json import dump
+from rota.api.route import JSON, SSE, Route
+from rota.api.routes.jobs import next_page
+from rota.api.schemas import nouns, requests
+from rota.api.stream.sse import Stream
+from rota.core.access import READ
+from rota.core.errors import BadInput
+from rota.core.times import format_instant
+from rota.core.topic import checked
+from rota.live import event_log
+
+if TYPE_CHECKING:
+    from rota.api.request import Visit
+    from rota.documents import Document
+    from rota.store.store import Store
+
+LONGEST_ID = 2000
+LOOKED_AT = 10_000
+
+
+async def follow(visit: Visit) -> Stream:
+    after = visit.request.headers.get("last-event-id") or None
+    if after is not None and len(after) > LONGEST_ID:
+        raise BadInput("Last-Event-ID is not an event's id: hand back one as it came")
+    patterns = tuple(sorted(set(checked(visit.query.topics))))
+    reader, first = await visit.site.hub.join(patterns, after, visit.token.id if visit.token else None)
+    try:
+        await visit.prove()  # a token revoked before the hub knew its reader is one that nobody would end
+    except BaseException:
+        visit.site.hub.leave(reader)
+        raise
+    return Stream(visit.site.hub, reader, first)
+
+
+def log(store: Store, visit: Visit) -> Response:
+    """One request looks at a bounded number of facts: where there are more, it links to the request that looks on."""
+    wanted = visit.query
+    patterns = list(checked(wanted.topics))
+    _refuse_both(wanted.after, wanted.before)
+    if wanted.after is None:
+        found, rest = event_log.newest(store, patterns, wanted.limit, wanted.before, LOOKED_AT)
+        following = {"before": rest}
+    else:
+        found, rest = event_log.after(store, patterns, wanted.after, wanted.limit, LOOKED_AT)
+        following = {"after": rest}
+    headers = {} if rest is None else {"Link": next_page(visit, **following)}
+    return Response(dump(event_log.documents(found)), 200, headers, JSON)
+
+
+def raw(store: Store, visit: Visit) -> list[Document]:
+    wanted = visit.query
+    _refuse_both(wanted.after, wanted.before)
+    newest = wanted.after is None
+    found = (
+        store.events.newest(wanted.before, wanted.limit) if newest else store.events.after(wanted.after, wanted.limit)
+    )
+    return [{"cursor": e.cursor, "at": format_instant(e.at), "actor": e.actor, "facts": e.facts} for e in found]
+
+
+def _refuse_both(after: str | None, before: str | None) -> None:
+    if after is not None and before is not None:
+        raise BadInput("after and before do not go together: leave one out")
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/events",
+        follow,
+        READ,
+        "the live feed: a snapshot, then changes; Last-Event-ID replays what was missed",
+        str,
+        query=requests.Topics,
+        media=SSE,
+        is_async=True,
+    ),
+    Route(
+        "GET",
+        "/api/v1/events/log",
+        log,
+        READ,
+        "the log of facts, oldest first",
+        list[nouns.Fact],
+        query=requests.LogFilter,
+    ),
+    Route(
+        "GET",
+        "/api/v1/events/raw",
+        raw,
+        READ,
+        "the log as it stands, an event per transaction, oldest first",
+        list[nouns.Event],
+        query=requests.EventFilter,
+    ),
+)

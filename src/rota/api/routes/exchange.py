@@ -1,0 +1,112 @@
+"""What an orchestrator elsewhere asks of the store while it works: its lease, its exchanges, what it shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota import documents
+from rota.api.route import SSE, Route
+from rota.api.schemas import derive, machine, requests, responses
+from rota.api.schemas.machine import report_of
+from rota.api.stream.notification_stream import Ringing
+from rota.core.access import WORK
+from rota.core.errors import BadInput
+from rota.core.frames.codec import LARGEST_REPORT
+from rota.core.frames.messages import Kinds
+from rota.core.ids import job_id
+from rota.core.jsontext import encode
+from rota.core.times import SECOND, format_instant
+from rota.store import ownership
+from rota.store.claims.exchange import Idle
+from rota.store.remote.carried import heard, told
+
+if TYPE_CHECKING:
+    from rota.api.request import Visit
+    from rota.core.job import Job
+    from rota.documents import Document
+    from rota.store.store import Store
+
+
+def renew(store: Store, visit: Visit) -> Document:
+    body = visit.body
+    spoke = sorted((each.worker_id, round(each.ago * SECOND)) for each in body.heard)
+    until = store.orchestrators.renew(_id(visit), body.answered_wish, body.status, spoke)
+    return {"lease_expires_at": format_instant(until), "wish": store.orchestrators.last_wish()}
+
+
+def exchange(store: Store, visit: Visit) -> Document:
+    body = visit.body
+    idle = [heard(Idle, msgspec.to_builtins(each)) for each in body.idle]
+    report = report_of(body).but(idle=idle, holdings=body.holdings, served=body.served)
+    answer = store.orchestrators.exchange(_id(visit), body.number, report)
+    return told(answer, {"Run": documents.run, "Job": _whole})
+
+
+def look(store: Store, visit: Visit) -> Document:
+    body = visit.body
+    return told(store.orchestrators.look(_id(visit), body.known_wish, body.reconciles, body.polls))
+
+
+def show(store: Store, visit: Visit) -> Document:
+    id, body = _id(visit), visit.body
+    ownership.orchestrator(store, id)
+    _refuse_large(body)
+    for each in body.up:
+        known = Kinds(frozenset(each.kinds), each.every)
+        store.orchestrators.came_up(each.worker_id, each.slot, each.concurrency, known)
+    if body.said or body.felt:
+        said = [(None if each.metadata is None else encode(each.metadata), each.worker_id) for each in body.said]
+        store.orchestrators.mirror(said, [(each.health, each.slot) for each in body.felt])
+    if body.noted:
+        store.orchestrators.note((each.noun, each.verb, each.which, each.details) for each in body.noted)
+    return {"id": id}
+
+
+def _refuse_large(body: machine.Show) -> None:
+    """What is kept for readers is as small as what a worker of this host could say."""
+    for said in body.said:
+        if said.metadata is not None and len(encode(said.metadata)) > LARGEST_REPORT:
+            raise BadInput(f"what {said.worker_id} says of itself is too large: at most {LARGEST_REPORT:,} bytes")
+    for up in body.up:
+        if sum(len(kind.encode()) for kind in up.kinds) > LARGEST_REPORT:
+            raise BadInput(f"the kinds that {up.worker_id} knows are too many: at most {LARGEST_REPORT:,} bytes")
+    for noted in body.noted:
+        if len(encode(noted.details)) > machine.LARGEST_FACT:
+            raise BadInput(f"the details of {noted.which} are too large: at most {machine.LARGEST_FACT:,} bytes")
+
+
+async def ring(visit: Visit) -> Ringing:
+    await visit.ask(lambda store: ownership.orchestrator(store, _id(visit)))
+    await visit.site.work.open()
+    return Ringing(visit)
+
+
+def _id(visit: Visit) -> int:
+    return job_id(visit.path["id"])
+
+
+def _whole(job: Job) -> Document:
+    return {**documents.job(job), "details": documents.job_details(job)}
+
+
+_OF = "/api/v1/orchestrators/{id}"
+ROUTES = (
+    Route("POST", f"{_OF}/lease", renew, WORK, "renew its lease", responses.Lease, requests.RenewLease),
+    Route(
+        "POST", f"{_OF}/exchange", exchange, WORK, "settle and claim in one step", machine.Exchanged, machine.Exchange
+    ),
+    Route("POST", f"{_OF}/look", look, WORK, "tend what is due; what there is to do", derive.OutlookTold, machine.Look),
+    Route("POST", f"{_OF}/show", show, WORK, "show how its workers are", machine.Joined, machine.Show),
+    Route(
+        "GET",
+        f"{_OF}/bell",
+        ring,
+        WORK,
+        "a line whenever there may be something to do, without end",
+        str,
+        media=SSE,
+        is_async=True,
+    ),
+)

@@ -1,0 +1,77 @@
+"""The orchestrator over HTTP: how it is, what people wish of it, and what keeps its store in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota import documents
+from rota.api.route import Route
+from rota.api.schemas import nouns, requests, responses
+from rota.core.access import ADMIN, READ
+from rota.core.errors import Refused
+from rota.core.times import SECOND
+from rota.process.host import host_id
+
+if TYPE_CHECKING:
+    from rota.api.request import Visit
+    from rota.documents import Document
+    from rota.store.store import Store
+
+
+def status(store: Store, _: Visit) -> Document:
+    from rota.orchestrator.main import lock_path
+    from rota.orchestrator.pidlock import holder
+
+    pid = holder(lock_path(store.database.beside))
+    return documents.crew(store, pid)
+
+
+def reconcile(store: Store, visit: Visit) -> Document:
+    return documents.reconciled(store.reconcile(visit.body.plan))
+
+
+def prune(store: Store, visit: Visit) -> Document:
+    older = None if visit.body.older is None else round(visit.body.older * SECOND)
+    gone = store.history.prune(older, visit.body.keep, plan=visit.body.plan)
+    return {name: getattr(gone, name) for name in gone._fields}
+
+
+def drain(store: Store, visit: Visit) -> Document:
+    host = visit.body.host
+    asked = store.orchestrators.drain(visit.body.crew, store.orchestrators.host_named(host) if host else host_id())
+    if not asked:
+        where = f"on {host}" if host else "here"
+        raise Refused(f"no orchestrator of crew {visit.body.crew} is running {where}")
+    return {"draining": [each.pid for each in asked]}
+
+
+ROUTES = (
+    Route("GET", "/api/v1/orchestrator", status, READ, "how the one on this host and all slots are", nouns.Crew),
+    Route(
+        "POST",
+        "/api/v1/orchestrator/reconcile",
+        reconcile,
+        ADMIN,
+        "make the store true, or plan it",
+        responses.Reconciled,
+        requests.Reconcile,
+    ),
+    Route(
+        "POST",
+        "/api/v1/prune",
+        prune,
+        ADMIN,
+        "forget what is old, or plan it",
+        responses.Pruned,
+        requests.Prune,
+    ),
+    Route(
+        "POST",
+        "/api/v1/orchestrator/drain",
+        drain,
+        ADMIN,
+        "let the crew finish what it holds, and end",
+        responses.Draining,
+        requests.Drain,
+    ),
+)

@@ -1,0 +1,137 @@
+"""Orchestrators on hosts that reach only the API: they begin, take over, fill slots, tell of deaths, and leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.api.route import Route
+from rota.api.schemas import derive, machine, responses
+from rota.api.schemas.machine import report_of
+from rota.core.access import WORK
+from rota.core.errors import Conflict
+from rota.core.ids import job_id
+from rota.core.restart import RestartPolicy
+from rota.core.times import SECOND
+from rota.core.worker import Dead
+from rota.store import ownership
+from rota.store.remote.carried import heard, told
+from rota.store.workers.crews import Home, Process
+from rota.store.workers.death import Death
+
+if TYPE_CHECKING:
+    from rota.api.request import Visit
+    from rota.documents import Document
+    from rota.store.store import Store
+
+
+def join(store: Store, visit: Visit) -> Document:
+    home = heard(Home, msgspec.to_builtins(visit.body.home))
+    return {"id": store.orchestrators.join(visit.body.crew, home)}
+
+
+def standing(store: Store, visit: Visit) -> Document:
+    id = _id(visit)
+    return {"number": store.orchestrators.number(id), "before": [told(each) for each in store.orchestrators.before(id)]}
+
+
+def take_over(store: Store, visit: Visit) -> list[Document]:
+    id, living = _id(visit), set(visit.body.living)
+    _, crew = store.orchestrators.home(id)
+    left = store.orchestrators.take_over(id, crew, lambda process: process.worker_id in living)
+    return [told(each) for each in left]
+
+
+def slots(store: Store, visit: Visit) -> list[Document]:
+    home, crew = store.orchestrators.home(_id(visit))
+    if visit.body.pools is not None:
+        store.slots.take(crew, home.host, visit.body.pools)
+    return [told(each) for each in store.slots.of_crew(crew, home.host)]
+
+
+def worker_ids(store: Store, visit: Visit) -> Document:
+    return {"worker_ids": store.orchestrators.worker_ids(_id(visit), visit.body.count)}
+
+
+def hire(store: Store, visit: Visit) -> Document:
+    id, body = _id(visit), visit.body
+    process = Process(body.worker_id, body.pid, body.pid_start, body.slot)
+    store.orchestrators.hire(id, body.slot, body.queue, process)
+    return {"id": id}
+
+
+def certify(store: Store, visit: Visit) -> Document:
+    body = visit.body
+    death = heard(Death, msgspec.to_builtins(body.death))
+    _refuse_watched_elsewhere(store, _id(visit), death.worker_id)
+    policy = heard(RestartPolicy, msgspec.to_builtins(body.policy)) if body.policy else store.settings.restarts
+    delay, reason = store.orchestrators.record_death(death, report_of(body), policy)
+    return {"starts_in": None if delay is None else delay / SECOND, "reason": reason}
+
+
+def bury(store: Store, visit: Visit) -> Document:
+    id, body = _id(visit), visit.body
+    _refuse_watched_elsewhere(store, id, body.worker_id)
+    if body.reason is None:
+        store.orchestrators.end_orphan(body.worker_id)
+    else:
+        store.orchestrators.bury(body.worker_id, Dead(body.reason, body.text))
+    return {"id": id}
+
+
+def ends(store: Store, visit: Visit) -> list[Document]:
+    ownership.orchestrator(store, _id(visit))
+    found = store.orchestrators.ends(visit.body.tokens)
+    return [{"token": token, "verb": verb, "error": error} for token, (verb, error) in found.items()]
+
+
+def leave(store: Store, visit: Visit) -> Document:
+    id = _id(visit)
+    store.orchestrators.leave(id)
+    return {"id": id}
+
+
+def _id(visit: Visit) -> int:
+    return job_id(visit.path["id"])
+
+
+def _refuse_watched_elsewhere(store: Store, id: int, worker: str) -> None:
+    """An orchestrator writes down the ends of its own workers, not of those of another that its token began."""
+    ownership.worker(store, worker)
+    if store.workers.is_known(worker) and store.workers.get(worker).orchestrator not in (id, None):
+        raise Conflict(f"worker {worker} is watched by another orchestrator than {id}, which writes down its end")
+
+
+_ALL = "/api/v1/orchestrators"
+_OF = f"{_ALL}/{{id}}"
+ROUTES = (
+    Route("POST", _ALL, join, WORK, "an orchestrator begins", machine.Joined, machine.Join),
+    Route("GET", _OF, standing, WORK, "its last exchange, and who was left behind before it", machine.Standing),
+    Route("DELETE", _OF, leave, WORK, "it ends; what it holds goes back", machine.Joined),
+    Route(
+        "POST",
+        f"{_OF}/take-over",
+        take_over,
+        WORK,
+        "release what the dead before it held; the orphans that live",
+        list[derive.ProcessTold],
+        machine.TakeOver,
+    ),
+    Route("POST", f"{_OF}/slots", slots, WORK, "take its slots", list[derive.SlotTold], machine.Pools),
+    Route(
+        "POST",
+        f"{_OF}/worker-ids",
+        worker_ids,
+        WORK,
+        "ids for workers to be started",
+        machine.WorkerIds,
+        machine.IdsWanted,
+    ),
+    Route("POST", f"{_OF}/workers", hire, WORK, "a worker's process was started", machine.Joined, machine.Hire),
+    Route(
+        "POST", f"{_OF}/certificates", certify, WORK, "record a death that it saw", responses.Certified, machine.Certify
+    ),
+    Route("POST", f"{_OF}/burials", bury, WORK, "a worker that nobody watched is gone", machine.Joined, machine.Bury),
+    Route("POST", f"{_OF}/ends", ends, WORK, "how claims ended", list[machine.ClaimEnd], machine.Tokens),
+)

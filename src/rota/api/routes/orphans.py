@@ -1,0 +1,63 @@
+"""Workers whose orchestrator is gone, on hosts that reach only the API: each looks after itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.api.route import Route
+from rota.api.schemas import machine
+from rota.api.schemas.machine import report_of
+from rota.core.access import WORK
+from rota.core.errors import BadInput
+from rota.store.remote.carried import heard
+from rota.store.workers.death import Death
+
+if TYPE_CHECKING:
+    from rota.api.request import Visit
+    from rota.documents import Document
+    from rota.store.store import Store
+    from rota.store.workers.orphans import Kept
+
+
+def begin(store: Store, visit: Visit) -> Document:
+    worker, report = _own(store, visit), report_of(visit.body)
+    kept: list[Kept] = [(job, token, value) for value, job, token in report.checkpoints]
+    held = store.orphans.begin(worker, frozenset(visit.body.in_hand), report.outcomes, kept)
+    return {"held": sorted(held)}
+
+
+def renew(store: Store, visit: Visit) -> Document:
+    worker = _own(store, visit)
+    return {"held": sorted(store.orphans.renew(worker, [(each.job_id, each.token) for each in visit.body.claims]))}
+
+
+def report(store: Store, visit: Visit) -> Document:
+    worker, found = _own(store, visit), report_of(visit.body)
+    for value, job, token in found.checkpoints:
+        store.orphans.keep_checkpoint(worker, (job, token, value))
+    for settled in found.outcomes:
+        store.orphans.settle(worker, settled)
+    return {"held": []}
+
+
+def end(store: Store, visit: Visit) -> Document:
+    worker, death = _own(store, visit), heard(Death, msgspec.to_builtins(visit.body.death))
+    if death.worker_id != worker:
+        raise BadInput(f"this is the end of {worker}, and the certificate is of {death.worker_id}")
+    store.orphans.end(death, report_of(visit.body).outcomes)
+    return {"held": []}
+
+
+def _own(store: Store, visit: Visit) -> str:
+    return store.workers.get(visit.path["id"]).id
+
+
+_OF = "/api/v1/workers/{id}/orphan"
+ROUTES = (
+    Route("POST", f"{_OF}/begin", begin, WORK, "it goes on alone with these", machine.Held, machine.OrphanBegins),
+    Route("POST", f"{_OF}/renew", renew, WORK, "a beat and a renewal in one", machine.Held, machine.OrphanRenews),
+    Route("POST", f"{_OF}/report", report, WORK, "what became of what it held", machine.Held, machine.Reported),
+    Route("POST", f"{_OF}/end", end, WORK, "it is gone", machine.Held, machine.OrphanEnds),
+)

@@ -1,0 +1,75 @@
+"""Schedules over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota import documents
+from rota.api.route import Route
+from rota.api.routes.jobs import job_document
+from rota.api.schemas import derive, machine, nouns, requests, responses
+from rota.core.access import ADMIN, ENQUEUE, READ, WORK
+from rota.core.ids import job_id
+from rota.core.schedule import NewSchedule
+from rota.store import ownership
+from rota.store.remote.carried import heard
+
+if TYPE_CHECKING:
+    from rota.api.request import Visit
+    from rota.documents import Document
+    from rota.store.store import Store
+
+
+def list_schedules(store: Store, _: Visit) -> list[Document]:
+    return [documents.schedule(schedule) for schedule in store.schedules.list()]
+
+
+def show(store: Store, visit: Visit) -> Document:
+    return documents.schedule(store.schedules.get(visit.path["name"]))
+
+
+def add(store: Store, visit: Visit) -> Document:
+    return documents.schedule(store.schedules.add(heard(NewSchedule, msgspec.to_builtins(visit.body))))
+
+
+def pause(store: Store, visit: Visit) -> Document:
+    return documents.schedule(store.schedules.pause(visit.path["name"], visit.body.reason))
+
+
+def resume(store: Store, visit: Visit) -> Document:
+    return documents.schedule(store.schedules.resume(visit.path["name"]))
+
+
+def run(store: Store, visit: Visit) -> Document:
+    return job_document(visit, store.schedules.run(visit.path["name"]))
+
+
+def remove(store: Store, visit: Visit) -> Document:
+    name = visit.path["name"]
+    store.schedules.remove(name)
+    return {"name": name}
+
+
+def declare(store: Store, visit: Visit) -> Document:
+    id = job_id(visit.path["id"])
+    ownership.orchestrator(store, id)
+    told = [heard(NewSchedule, msgspec.to_builtins(each)) for each in visit.body.schedules]
+    store.schedules.declare(told)
+    return {"id": id}
+
+
+_ALL = "/api/v1/schedules"
+_ONE = f"{_ALL}/{{name}}"
+_OF = "/api/v1/orchestrators/{id}/schedules"
+ROUTES = (
+    Route("GET", _ALL, list_schedules, READ, "schedules with their next and last times", list[nouns.Schedule]),
+    Route("POST", _ALL, add, ADMIN, "make one, or change one that was made so", nouns.Schedule, derive.ScheduleTold),
+    Route("GET", _ONE, show, READ, "one schedule", nouns.Schedule),
+    Route("DELETE", _ONE, remove, ADMIN, "remove it; its jobs stay", responses.Removed),
+    Route("POST", f"{_ONE}/pause", pause, ADMIN, "let it add nothing", nouns.Schedule, requests.PauseSchedule),
+    Route("POST", f"{_ONE}/resume", resume, ADMIN, "let it go on with its next time", nouns.Schedule, requests.Empty),
+    Route("POST", f"{_ONE}/run", run, ENQUEUE, "add its job now", nouns.Job, requests.Empty, requests.Details),
+    Route("POST", _OF, declare, WORK, "what its application declares", machine.Joined, machine.DeclaredSchedules),
+)

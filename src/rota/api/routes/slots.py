@@ -1,0 +1,61 @@
+"""Slots over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota import documents
+from rota.api.route import Route
+from rota.api.schemas import machine, nouns, requests, responses
+from rota.core.access import ADMIN, READ
+from rota.core.errors import NotFound
+from rota.store.remote.carried import told
+
+if TYPE_CHECKING:
+    from rota.api.request import Visit
+    from rota.documents import Document
+    from rota.store.store import Store
+
+
+def list_slots(store: Store, visit: Visit) -> list[Document]:
+    hosts, now, details = store.orchestrators.hosts(), store.now(), visit.query.details
+    return [
+        {**documents.slot(slot, now, hosts, store.settings.restarts), **({"details": told(slot)} if details else {})}
+        for slot in store.slots.all()
+    ]
+
+
+def why(store: Store, visit: Visit) -> Document:
+    return {"id": visit.path["name"], "why": store.slots.why(visit.path["name"])}
+
+
+def reset(store: Store, visit: Visit) -> Document:
+    """The slot as it was left: for one that is forgotten, as it was before."""
+    name = visit.path["name"]
+    before = _find(store, name)
+    store.slots.reset(name, visit.body.forget)
+    return before if visit.body.forget else _find(store, name)
+
+
+def _find(store: Store, name: str) -> Document:
+    for slot in store.slots.all():
+        if slot.name == name:
+            return documents.slot(slot, store.now(), store.orchestrators.hosts(), store.settings.restarts)
+    raise NotFound(f"there is no slot {name}: `rota orchestrator status` shows those that are")
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/slots",
+        list_slots,
+        READ,
+        "every slot with its restarts",
+        list[machine.SlotWithDetails],
+        query=requests.Details,
+    ),
+    Route("GET", "/api/v1/slots/{name}/why", why, READ, "why it is as it is, in one sentence", responses.WhySlot),
+    Route(
+        "POST", "/api/v1/slots/{name}/reset", reset, ADMIN, "clear its restarts and fill it", nouns.Slot, requests.Reset
+    ),
+)

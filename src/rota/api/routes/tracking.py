@@ -1,0 +1,53 @@
+"""Worker tracking over HTTP: what `rota tracking status` shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.api.route import Route
+from rota.api.schemas import requests, views
+from rota.core.access import READ
+from rota.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from rota.api.request import Visit
+    from rota.documents import Document
+    from rota.store.store import Store
+
+_NONE: Document = {
+    "enabled": False,
+    "workers": 0,
+    "live": 0,
+    "dead": 0,
+    "live_workers": [],
+    "dead_workers": [],
+    "vectorizers": [],
+}
+
+
+def show(store: Store, visit: Visit) -> Document:
+    """Without a database for it, or without its tables there, tracking is off: nobody's mistake."""
+    url = store.settings.tracking_url
+    if url is None:
+        return _NONE
+    from rota.tracking.health import document, read
+    from rota.tracking.postgres import opened
+
+    try:
+        with opened(url) as connection:
+            return {"enabled": True, **document(read(connection, visit.query.limit))}
+    except NotFound:
+        return _NONE
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/tracking",
+        show,
+        READ,
+        "workers and vectorizers that are tracked",
+        views.Tracking,
+        query=requests.TrackingFilter,
+    ),
+)

@@ -1,0 +1,113 @@
+"""Workers over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from rota import documents
+from rota.api.route import Route
+from rota.api.routes.jobs import job_document
+from rota.api.schemas import nouns, requests, responses
+from rota.core.access import ADMIN, READ, WORK
+from rota.core.errors import NotFound
+from rota.core.times import SECOND
+
+if TYPE_CHECKING:
+    from rota.api.request import Visit
+    from rota.core.worker import Worker
+    from rota.documents import Document
+    from rota.store.store import Store
+
+
+def register(store: Store, visit: Visit) -> Document:
+    every = None if visit.body.every is None else round(visit.body.every * SECOND)
+    told = visit.body
+    worker = store.workers.register(told.name, every, told.pid, told.queue, told.hostname or "")
+    return _document(visit, worker, worker.status)
+
+
+def list_workers(store: Store, visit: Visit) -> list[Document]:
+    return [_document(visit, worker, store.workers.shown(worker)) for worker in store.workers.list(visit.query.all)]
+
+
+def show(store: Store, visit: Visit) -> Document:
+    worker = store.workers.get(visit.path["id"])
+    return _document(visit, worker, store.workers.shown(worker))
+
+
+def held(store: Store, visit: Visit) -> list[Document]:
+    return [job_document(visit, job) for job in store.workers.held(store.workers.get(visit.path["id"]).id)]
+
+
+def certificate(store: Store, visit: Visit) -> Document:
+    found = store.workers.certificate(store.workers.get(visit.path["id"]).id)
+    if found is None:
+        raise NotFound(f"{visit.path['id']} has not died")
+    return documents.certificate(found)
+
+
+def heartbeat(store: Store, visit: Visit) -> Document:
+    id = visit.path["id"]
+    metrics = _told(visit.body)
+    return {"id": id, "advice": store.workers.heartbeat(id, metrics)}
+
+
+def deregister(store: Store, visit: Visit) -> Document:
+    id = visit.path["id"]
+    return {"id": id, "released": store.workers.deregister(id)}
+
+
+def stop(store: Store, visit: Visit) -> Document:
+    worker = store.workers.stop(visit.path["id"])
+    return _document(visit, worker, store.workers.shown(worker))
+
+
+def _told(body: Struct) -> dict[str, object]:
+    """What was said, without what was not."""
+    told = {name: getattr(body, name) for name in body.__struct_fields__}
+    return {name: _told(each) if isinstance(each, Struct) else each for name, each in told.items() if each is not None}
+
+
+def _document(visit: Visit, worker: Worker, shown: str) -> Document:
+    document = documents.worker(worker, shown)
+    return {**document, "details": documents.worker_details(worker)} if visit.query.details else document
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/workers",
+        list_workers,
+        READ,
+        "the living workers",
+        list[nouns.Worker],
+        query=requests.WorkerFilter,
+    ),
+    Route(
+        "POST",
+        "/api/v1/workers",
+        register,
+        WORK,
+        "begin a worker's life",
+        nouns.Worker,
+        requests.NewWorker,
+        requests.Details,
+    ),
+    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", nouns.Worker, query=requests.Details, quick=True),
+    Route("GET", "/api/v1/workers/{id}/jobs", held, READ, "what it holds", list[nouns.Job], query=requests.Details),
+    Route("DELETE", "/api/v1/workers/{id}", deregister, WORK, "end its life; what it holds goes back", responses.Left),
+    Route("GET", "/api/v1/workers/{id}/certificate", certificate, READ, "how it died", nouns.Certificate),
+    Route("POST", "/api/v1/workers/{id}/heartbeat", heartbeat, WORK, "a sign of life", responses.Advice, requests.Beat),
+    Route(
+        "POST",
+        "/api/v1/workers/{id}/stop",
+        stop,
+        ADMIN,
+        "ask it to finish and leave",
+        nouns.Worker,
+        requests.Empty,
+        requests.Details,
+    ),
+)

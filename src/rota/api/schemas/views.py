@@ -1,0 +1,149 @@
+"""What the dashboard and others that look ask for and get: typed as `shapes` are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from rota.api.schemas.fields import JobStatus, Moment, Scope, Word
+from rota.api.schemas.nouns import Answer, Certificate
+from rota.api.schemas.requests import Request
+
+Step = Annotated[int, Meta(description="how many seconds one step spans")]
+Series = Annotated[list[float | None], Meta(description="one figure per step, oldest first; null where none is known")]
+
+
+class Me(Answer):
+    """The token of whoever asks."""
+
+    id: str
+    name: str
+    scopes: list[Scope]
+
+
+class Notice(Answer):
+    """Something that needs attention; a run is named by its job, and failures by their queue."""
+
+    noun: Literal["host", "slot", "queue", "failures", "schedule", "job", "run"]
+    which: str
+    text: str
+    since: Moment | None
+
+
+class DeathFilter(Request):
+    """Which deaths to list: the newest, of one slot or worker or of any."""
+
+    slot: Word | None = None
+    worker: Word | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 20
+
+
+class Death(Certificate):
+    """How a worker died, with what it said last."""
+
+    worker_id: str
+    slot: str | None
+    began_at: Moment | None
+    usage: Any
+    last_frame: str | None
+    stderr_tail: str | None
+
+
+class OutputFilter(Request):
+    """Which part of a run's output: from a byte on, so many at most; without `offset`, the end of it.
+
+    `run` names one that is not the newest; `wait` so many seconds for more while the run lives.
+    """
+
+    run: Word | None = None
+    stream: Literal["transcript", "stderr"] = "transcript"
+    offset: Annotated[int, Meta(ge=0, le=1 << 50)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=262_144)] = 65_536
+    wait: Annotated[int, Meta(ge=0, le=25)] = 0
+
+
+class Output(Answer):
+    """Part of what a run wrote. `next` is the offset to read on from; `is_live` while more may come."""
+
+    job_id: int
+    run_id: str
+    stream: Literal["transcript", "stderr"]
+    host: str | None
+    is_live: bool
+    size: int
+    offset: int
+    next: int
+    text: str
+
+
+class Node(Answer):
+    """A job among those that wait for each other."""
+
+    id: int
+    title: str
+    queue: str
+    status: JobStatus
+
+
+class Graph(Answer):
+    """What a job waits for and what waits for it, a few steps far; an edge is a job and one that it needs."""
+
+    nodes: list[Node]
+    edges: list[tuple[int, int]]
+    is_whole: bool
+
+
+class Pace(Answer):
+    """How work went lately, step by step. Times are seconds: the middle one, and one that 95 of 100 do not exceed."""
+
+    step: Step
+    finished: Series
+    failed: Series
+    pickup_p50: Series
+    pickup_p95: Series
+    run_p50: Series
+    run_p95: Series
+    rates: dict[str, float]
+    until: Moment
+
+
+class TrackedWorker(Answer):
+    """A worker in the tracking tables."""
+
+    id: str
+    version: str | None
+    started: Moment
+    expected_heartbeat_interval: float
+    last_heartbeat: Moment
+    heartbeat_count: int
+    success_count: int
+    error_count: int
+    last_error_at: Moment | None
+    last_error_message: str | None
+
+
+class Vectorizer(Answer):
+    """One vectorizer's progress; `health` is the share that succeeded."""
+
+    id: int
+    source_table: str | None
+    success_count: int
+    error_count: int
+    health: float | None
+    last_success_at: Moment | None
+    last_error_at: Moment | None
+    last_error_message: str | None
+    updated_at: Moment | None
+
+
+class Tracking(Answer):
+    """Workers and vectorizers in the tracking tables; `enabled` is false where no database is set for them."""
+
+    enabled: bool
+    workers: int
+    live: int
+    dead: int
+    live_workers: list[TrackedWorker]
+    dead_workers: list[TrackedWorker]
+    vectorizers: list[Vectorizer]

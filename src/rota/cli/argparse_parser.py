@@ -1,0 +1,105 @@
+"""The same table through `argparse`: for the commands that nobody calls in a loop, and for every `--help`."""
+
+from __future__ import annotations
+
+import argparse
+
+from rota.cli.help import asks_for_help
+from rota.cli.invocation import write
+from rota.cli.parser import BARE, looks_like_option, place, unknown_option, value
+from rota.cli.verb import GLOBAL
+from rota.core.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    from rota.cli.parser import Texts
+    from rota.cli.verb import Command, Option
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises what is wrong instead of leaving the program."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{message}: {self.usage}")
+
+
+def parse(command: Command, words: Sequence[str]) -> Texts | None:
+    """What was written for each argument and option, unread; None after showing the help that was asked for."""
+    parser = build(command)
+    if asks_for_help(words):
+        write(parser.format_help())
+        return None
+    options, places = _separated(command, words)
+    found, left = parser.parse_known_args(options)
+    if left:
+        raise unknown_option(command, left[0].partition("=")[0])
+    given = vars(found)
+    texts: Texts = {option.key: given[option.key] for option in (*GLOBAL, *command.options) if given[option.key]}
+    place(command, places, texts)
+    return texts
+
+
+def build(command: Command) -> argparse.ArgumentParser:
+    """The parser of one command; nothing is required here, because the environment may stand in."""
+    parser = _Parser(
+        prog=f"rota {command.name}",
+        usage=command.usage,
+        description=command.help[0].upper() + command.help[1:] + ".",
+        epilog=_epilog(command),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    for argument in command.arguments:
+        parser.add_argument(
+            argument.key,
+            nargs="*" if argument.many else "?",
+            metavar=argument.name,
+            help=_explained(argument.help, None, argument.env),
+        )
+    for option in (*command.options, *GLOBAL):
+        _add(parser, option)
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, option: Option) -> None:
+    told = _explained(option.help, option.default, option.env)
+    if option.metavar is None:
+        parser.add_argument(option.flag, action="append_const", const=BARE, help=told)
+    elif option.bare:
+        parser.add_argument(option.flag, action="append", nargs="?", const=BARE, metavar=option.metavar, help=told)
+    else:
+        metavar = "{" + ",".join(option.choices) + "}" if option.choices else option.metavar
+        parser.add_argument(option.flag, action="append", metavar=metavar, help=told)
+
+
+def _explained(help: str, default: str | None, env: str | None) -> str:
+    notes = [note for note in (default and f"default {default}", env and f"or set {env}") if note]
+    return (f"{help} ({'; '.join(notes)})" if notes else help).replace("%", "%%")
+
+
+def _epilog(command: Command) -> str:
+    also = f"\nalso: {', '.join(f'rota {name}' for name in command.aliases)}" if command.aliases else ""
+    return f"example: {command.example}{also}"
+
+
+def _separated(command: Command, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options, each in one word with its value so that one may start with a dash, and the words without a flag."""
+    flags = {option.flag: option for option in (*GLOBAL, *command.options)}
+    options: list[str] = []
+    places: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return options, places + rest
+        if not looks_like_option(word):
+            places.append(word)
+        elif (option := flags.get(word)) and option.metavar:
+            options.append(f"{word}={value(option, rest)}")
+        else:
+            options.append(word)
+    return options, places

@@ -1,0 +1,89 @@
+"""What a command is: one value from which its parser, its help, its completion and its page in the docs are made."""
+
+from __future__ import annotations
+
+from rota.core.record import Record
+
+
+class Argument(Record):
+    """A word by its place. `kind` names how it is read (see `rota.cli.types`); `env` stands in when it is left out."""
+
+    name: str
+    help: str
+    kind: str = "text"
+    env: str | None = None
+    required: bool = True
+    many: bool = False
+    choices: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What a message calls it."""
+        return self.name
+
+    @property
+    def key(self) -> str:
+        """The name under which the command finds its value."""
+        return self.name.lower().replace("-", "_")
+
+
+class Option(Record):
+    """A word that starts with `--`. Without a `metavar` it is a switch; `bare` allows it to stand without its value."""
+
+    flag: str
+    help: str
+    metavar: str | None = None
+    kind: str = "text"
+    default: str | None = None
+    env: str | None = None
+    many: bool = False
+    required: bool = False
+    bare: bool = False
+    choices: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What a message calls it."""
+        return self.flag
+
+    @property
+    def key(self) -> str:
+        """The name under which the command finds its value."""
+        return self.flag[2:].replace("-", "_")
+
+
+class Command(Record):
+    """A verb of the command line. `run` is `module:function` in this package, imported when the command is called."""
+
+    name: str
+    help: str
+    run: str
+    example: str
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    aliases: tuple[str, ...] = ()
+    hot: bool = False
+
+    @property
+    def usage(self) -> str:
+        """The line that shows how it is written."""
+        words = ["rota", self.name]
+        for argument in self.arguments:
+            word = argument.name + ("…" if argument.many else "")
+            words.append(word if argument.required and argument.env is None else f"[{word}]")
+        for option in self.options:
+            value = "" if option.metavar is None else f" [{option.metavar}]" if option.bare else f" {option.metavar}"
+            word = f"{option.flag}{value}"
+            words.append(word if option.required else f"[{word}]")
+        return " ".join(words)
+
+
+def join(commands: tuple[Command, ...]) -> dict[str, Command]:
+    """Commands by every name that they answer to."""
+    return {name: command for command in commands for name in (command.name, *command.aliases)}
+
+
+DB = Option("--db", "the database: a path, sqlite:///path or postgresql://user@host/database", "URL", env="ROTA_DB")
+JSON = Option("--json", "print one JSON document on stdout, and nothing else there")
+HELP = Option("--help", "show this and leave")
+GLOBAL = (DB, JSON, HELP)

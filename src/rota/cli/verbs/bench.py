@@ -1,0 +1,74 @@
+"""`bench`: rota and the raw limits of this machine, in a folder or schema of its own; no other job is touched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from typing import TYPE_CHECKING
+
+from rota.cli.invocation import aside
+from rota.cli.output import columns
+from rota.core.errors import BadInput
+from rota.store.open import POSTGRES, REMOTE, find, path_of
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rota.cli.invocation import Call
+
+
+def bench(call: Call) -> int:
+    """Measure, and tell what came of it."""
+    from rota.lab.bench.run import Bench, Much
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the crews are ended first
+    db = call.settings().db
+    if db and db.startswith(REMOTE):
+        raise BadInput("bench measures a database, and an HTTP API was named: run it where the database is")
+    server = db if db and db.startswith(POSTGRES) else None
+    much = Much(rounds=call["rounds"] or 3, jobs=call["jobs"] or 20_000)
+    with _folder(None if server else db) as folder:
+        where = "in a schema of its own on the server" if server else f"in {os.path.dirname(folder)}"
+        aside(f"measuring {where}; this takes about two minutes, and nothing is left of it")
+        told = Bench(folder, server, much, aside).run()
+    if call.json:
+        call.document(told)
+    else:
+        call.lines(_lines(call, told))
+    return 0
+
+
+def _folder(db: str | None) -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder on the disk of the database that is meant, else of the current folder; never in its files."""
+    path = path_of(db) if db else find(os.getcwd())
+    beside = os.path.dirname(path) if path else os.getcwd()
+    try:
+        return tempfile.TemporaryDirectory(prefix=".rota-bench-", dir=beside)
+    except OSError as problem:
+        raise BadInput(
+            f"bench writes into a temporary folder in {beside}, which cannot be made: {problem.strerror};"
+            " name a database in a folder you may write to: --db PATH"
+        ) from problem
+
+
+def _lines(call: Call, told: dict[str, Any]) -> list[str]:
+    heads = ("MEASURED", "UNIT", "ROTA", "SPREAD", "RAW LIMIT", "RATIO")
+    rows = [
+        [figure["what"], figure["unit"], *(_cell(figure[name]) for name in ("rota", "spread", "raw", "ratio"))]
+        for figure in told["figures"]
+    ]
+    about = f"rota {told['version']} on {told['store']}, Python {told['python']}, {told['cores']} cores"
+    return [
+        f"{about}; every commit on the disk, medians of {told['rounds']} rounds",
+        "",
+        *columns(call, heads, rows),
+        "",
+        "The raw limit is plain Python that writes the same rows, or hands over the same job, with nothing around it.",
+    ]
+
+
+def _cell(value: float | None) -> str:
+    from rota.lab.bench.figures import text
+
+    return "–" if value is None else text(value)

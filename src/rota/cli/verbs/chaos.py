@@ -1,0 +1,64 @@
+"""`chaos`: a storm over a crew of its own, in a temporary folder or schema; the user's jobs are not touched."""
+
+from __future__ import annotations
+
+import random
+import signal
+from typing import TYPE_CHECKING
+
+from rota.cli.invocation import aside
+from rota.core.errors import BadInput
+from rota.store.open import POSTGRES, REMOTE
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rota.cli.invocation import Call
+    from rota.demo.server import OwnServer
+
+LARGEST_SEED = 1_000_000
+LONGEST = 24 * 60
+
+
+def _server(call: Call) -> str | None:
+    """The PostgreSQL server that the storm has a schema of its own on; None where none was named."""
+    if (call.settings().db or "").startswith(REMOTE):
+        raise BadInput(
+            "chaos breaks a crew beside its database, and an HTTP API was named: run it where the database is"
+        )
+    url = (call.settings().db if call["store"] == "postgres" else call.db) or ""
+    return url if url.startswith(POSTGRES) else None
+
+
+def chaos(call: Call) -> int:
+    """Blow a storm and tell what it came to; 1 when anything was lost, committed twice or violated."""
+    from rota.lab.chaos import report
+
+    minutes = 1.0 if call["minutes"] is None else call["minutes"]
+    if not 0 < minutes <= LONGEST:
+        raise BadInput(f"--minutes must be more than 0 and at most {LONGEST}, such as 0.5")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the crew is ended first
+    url = _server(call)
+    if url is None and call["store"] == "postgres":
+        from rota.demo.server import own_server
+
+        with own_server({}) as server:
+            told = _blow(call, minutes, server.url, server)
+    else:
+        told = _blow(call, minutes, url, None)
+    if call.json:
+        call.document(told)
+    else:
+        call.lines(list(report.lines(told)))
+    return 0 if report.is_good(told) else 1
+
+
+def _blow(call: Call, minutes: float, url: str | None, server: OwnServer | None) -> dict[str, Any]:
+    from rota.lab.chaos.plan import DATABASE, Options
+    from rota.lab.chaos.run import compare, run
+
+    seed = random.randrange(LARGEST_SEED) if call["seed"] is None else call["seed"]  # noqa: S311 - a seed is no secret
+    store = "sqlite" if url is None else "postgres"
+    size = (call["jobs"] or 2000, minutes, call["workers"] or 4, call["kills"])
+    options = Options(seed, store, *size, call["over"] or DATABASE, own_server=server is not None)
+    return (compare if call["compare"] else run)(options, aside, url, server)

@@ -1,0 +1,84 @@
+"""`events`: what happened, and what happens."""
+
+from __future__ import annotations
+
+from rota.cli.output import columns, moment
+from rota.core.queue import ALL
+from rota.live import event_log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.cli.invocation import Call
+    from rota.documents import Document, Fact
+    from rota.store.store import Store
+
+_SHOWN_IDS = 5
+
+
+def events(call: Call) -> int:
+    """The newest facts, those after a cursor, or all that follow."""
+    patterns: list[str] = call["topic"] or []
+    with call.store() as store:
+        if call["follow"]:
+            return _follow(call, store, patterns)
+        if call["after"] is None:
+            found, _ = event_log.newest(store, patterns, call["limit"] or 50)
+        else:
+            found, _ = event_log.after(store, patterns, call["after"], call["limit"])
+    if call.json:
+        call.document(event_log.documents(found))
+    elif found:
+        rows = [(moment(event.at), event.actor, words(fact)) for event, fact, _ in found]
+        call.lines(columns(call, ("TIME", "ACTOR", "FACT"), rows))
+    else:
+        call.say("nothing happened on these topics" if patterns else "nothing happened yet")
+    return 0
+
+
+def _follow(call: Call, store: Store, patterns: list[str]) -> int:
+    """The live feed until someone stops it; each change is out before the next is waited for."""
+    from rota.live.feed import follow
+
+    for document in follow(store, patterns, call["after"]):
+        if call.json:
+            call.record(document)
+        else:
+            call.say(f"{document['at'][:19]}Z  {change_words(document)}")
+    return 0
+
+
+def change_words(document: Document) -> str:
+    """A change of the live feed for people."""
+    if job := document.get("job"):
+        move = " -> ".join(state for state in (job.get("was"), job["status"]) if state)
+        holder = f", {job['worker']}" if job.get("worker") else ""
+        return f"{job.get('verb', 'now')} job {job['id']} of queue {job['queue']}: {move}{holder}"
+    if queue := document.get("queue"):
+        name = queue["queue_type"] or "all queues"
+        return f"{name}: {queue['pending']} pending, {queue['running']} running, {queue['completed']} completed"
+    if worker := document.get("worker"):
+        told = "".join(f", {text}" for text in (worker.get("verb"), worker.get("text")) if text)
+        in_hand = f", job {worker['current_job']}" if worker["current_job"] else ""
+        return f"{worker['component']} ({worker['name']}): {worker['status']}{in_hand}{told}"
+    if health := document.get("health"):
+        return "; ".join([f"system {health['status']}", *health["errors"]])
+    return "resync: some of what happened is no longer known"
+
+
+def words(fact: Fact) -> str:
+    """A fact for people."""
+    noun, verb, which, *rest = fact
+    if noun == "job" and len(rest) > 1:
+        was, status, ids, *more = rest
+        named = ", ".join(map(str, ids[:_SHOWN_IDS]))
+        hidden = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
+        subject = f"job{'s' * (len(ids) != 1)} {named}{hidden} of queue {which}"
+        move = " -> ".join(state for state in (was, status) if state) if status else "forgotten"
+        return f"{verb} {subject}: {move}{_facts(more[0] if more else {})}"
+    subject = "all queues" if noun == "queue" and which == ALL else which if noun == "worker" else f"{noun} {which}"
+    return f"{verb} {subject}{_facts(rest[0])}"
+
+
+def _facts(facts: Document) -> str:
+    told = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
+    return f" ({told})" if told else ""

@@ -1,0 +1,266 @@
+"""The first minutes: `init` puts a database and an app to edit in a folder, `run` runs it all in one terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from rota.cli.invocation import aside
+from rota.core.errors import BadInput, NotFound, RotaError, StoreError
+from rota.core.ids import printable
+from rota.core.queue import DEFAULT
+from rota.settings import folder_of, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rota.cli.invocation import Call
+    from rota.orchestrator.console import Screen
+    from rota.settings import Settings
+    from rota.store.engine.database import Database
+
+LINK_WITHIN = 10.0
+LOOK_AGAIN = 0.05
+
+TOML = """\
+# Settings of rota in this folder and all below. What is commented out is the default; every setting may also be a
+# variable, such as ROTA_LEASE=10m.
+
+# The application whose tasks the workers run: `app` in app.py.
+app = "app:app"
+
+# Where the jobs are: without this in .rota/rota.db beside this file.
+# db = "postgresql://user@host/database"
+
+# The API and the dashboard.
+# http_port = 8356
+
+# How often a job is tried before it has failed.
+# max_attempts = 3
+
+# How many workers each queue has; `default` serves every queue that is not named here.
+[pools]
+default = 2
+"""
+APP = '''\
+"""The tasks that `rota run` runs. After a change: Ctrl-C, and `rota run` again."""
+
+from rota import App
+
+app = App()
+
+
+@app.task()
+def greet(name: str = "world") -> str:
+    return f"Hello, {name}!"  # your code goes here; what it returns is the job's result
+'''
+FILES = {
+    "rota.toml": (TOML, "settings, with the name of your app", 'see that it says app = "module:name"'),
+    "app.py": (APP, "one task, for you to edit", 'name the App in it in rota.toml: app = "app:NAME"'),
+}
+
+
+def init(call: Call) -> int:
+    """Make a database here, or where `--db` says, and the files to begin with; what is there stays as it is."""
+    from rota.store.open import FOLDER, open_store
+    from rota.store.sqlite.create import create
+
+    folder = call["dir"]
+    named = call.db is not None or bool(os.environ.get("ROTA_DB"))
+    if folder is not None:
+        _enter(folder)
+    settings = call.settings()
+    told: list[str] = []
+    if settings.db is None and not os.path.lexists(FOLDER):
+        create(None, os.getcwd(), told.append)
+    with open_store(settings.db, settings, make=True, told=told.append) as store:
+        path, version = store.database.path, store.database.version
+    made, kept = _files() if folder is not None or not named else ([], [])
+    if call.json:
+        for text in told:
+            aside(text)
+        call.document({"path": path, "made": bool(told), "schema": version, "files": made})
+        return 0
+    call.say(told[0] if told else f"there is a database at {path} already")
+    for file in made:
+        call.say(f"made {file}: {FILES[file][1]}")
+    for text in kept:
+        call.say(text)
+    if made:
+        call.lines(["", "next:", *([printable(f"  cd {folder}")] if folder not in (None, ".") else []), *_NEXT])
+    return 0
+
+
+_NEXT = [
+    "  rota run                      # workers, API and dashboard, in this terminal",
+    "  rota add Hello --kind greet   # a job, from another one",
+]
+
+
+def _enter(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        os.chdir(folder)
+    except OSError as problem:
+        raise StoreError(f"{folder} cannot be used ({problem.strerror}): choose another folder") from None
+
+
+def _files() -> tuple[list[str], list[str]]:
+    """Write the files that are missing; which were made, and what to say of those that were there."""
+    made, kept = [], []
+    for file, (text, _, hint) in FILES.items():
+        if file == "rota.toml" and not os.path.lexists(file) and folder_of() == os.getcwd():
+            kept.append('pyproject.toml has the settings of rota: see that [tool.rota] says app = "module:name"')
+            continue
+        try:
+            with open(file, "x", encoding="utf-8") as written:
+                written.write(text)
+            made.append(file)
+        except FileExistsError:
+            kept.append(f"{file} is there already, and stays as it is: {hint}")
+        except OSError as problem:
+            raise StoreError(f"{os.path.abspath(file)} cannot be written: {problem.strerror}") from None
+    return made, kept
+
+
+def app_of(call: Call, settings: Settings) -> str:
+    """The app that was named, on the command line or in the settings."""
+    app: str | None = call["app"] or settings.app
+    if app is None:
+        where = 'name yours with --app module:name, or in rota.toml: app = "module:name"'
+        raise BadInput(f"there is no app to run: `rota init` makes one here to begin with; or {where}")
+    return app
+
+
+def programs_of(settings: Settings, more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
+    """The program of each pool that has one."""
+    import shutil
+
+    found = {**dict(settings.programs), **dict(more)}
+    for queue, text in found.items():
+        program = words_of(f"program {queue}", text)[0]
+        if shutil.which(program) is None:
+            raise BadInput(f"the program of pool {queue} cannot be run: there is no executable {program} here")
+    return found
+
+
+def crew_of(call: Call, settings: Settings) -> tuple[str | None, dict[str, int], dict[str, str]]:
+    """The app, the pools and their programs; a program whose pool has no size has one worker.
+
+    Without an app only programs are started. A crew without any looks after workers that others start.
+    """
+    programs = programs_of(settings, call["program"] or ())
+    pools = dict.fromkeys(programs, 1) | pools_of(call, settings)
+    app = call["app"] or settings.app
+    if app is None:
+        pools = {queue: count for queue, count in pools.items() if queue in programs or queue != DEFAULT}
+        if not pools.keys() <= programs.keys():
+            app_of(call, settings)
+    return app, pools, programs
+
+
+def home() -> str | None:
+    """Where else than in the current folder the app is looked for: beside the settings that name it."""
+    folder = folder_of()
+    return None if folder == os.getcwd() else folder
+
+
+def pools_of(call: Call, settings: Settings) -> dict[str, int]:
+    """The pools that were asked for; without any, those of the settings; without those, one worker for all queues."""
+    pools: dict[str, int] = dict(call["pool"] or [])
+    if call["workers"] is not None:
+        if DEFAULT in pools:
+            raise BadInput("--workers N is the pool default: leave one of the two out")
+        pools[DEFAULT] = call["workers"]
+    return pools or dict(settings.pools) or {DEFAULT: 1}
+
+
+def run(call: Call) -> int:
+    """Keep the crew alive in this terminal, with API and dashboard, and show what happens, until Ctrl-C."""
+    from rota.api.port import choose
+    from rota.cli.preflight import declared
+    from rota.orchestrator.console import Screen
+    from rota.orchestrator.main import MAIN, Start, refuse_second
+    from rota.orchestrator.main import run as keep
+    from rota.store.open import REMOTE
+
+    if call.json:
+        raise BadInput("run shows lines for people: `rota orchestrator start --log-format json` writes JSON")
+    settings, folder = call.settings(), home()
+    app, programs = app_of(call, settings), programs_of(settings)
+    pools = dict.fromkeys(programs, 1) | pools_of(call, settings)
+    try:
+        with call.store() as store:
+            refuse_second(store.database)
+    except NotFound:  # made below, once there is something to run
+        pass
+    tasks = declared(app, folder, settings)
+    with call.store(make=True) as store:
+        database = store.database
+    has_api = not database.url.startswith(REMOTE)
+    port, other = choose(settings, call["port"]) if has_api else (settings.http_port, None)
+    if other is not None:
+        aside(f"port {settings.http_port} is taken by {other}: the dashboard is at {port} instead")
+    _say_first(call, app, database, pools)
+    problems: list[str] = []
+
+    def news(_: str, problem: str | None) -> None:
+        if problem is not None:
+            problems.append(problem)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    screen = Screen(lambda screen: _head(screen, database, tasks, pools))
+    try:
+        told = {"ROTA_HTTP_PORT": str(port)}
+        wanted = Start(app, pools, MAIN, folder=folder, http=True, told=told, programs=programs)
+        code = keep(settings.but(http_port=port), wanted, news, screen)
+    finally:
+        screen.close()
+    if problems:
+        *_, last = problems[0].strip().splitlines() or ["no reason given"]
+        raise RotaError(f"no worker came up, so this does not stay: {last}")
+    return code
+
+
+def _say_first(call: Call, app: str, database: Database, pools: Mapping[str, int]) -> None:
+    from rota.core.version import __version__
+
+    crew = ", ".join(f"{count} for {'all queues' if queue == DEFAULT else queue}" for queue, count in pools.items())
+    call.say(f"rota {__version__} runs {app} on {database.path}; workers: {crew}")
+
+
+def _head(screen: Screen, database: Database, tasks: Mapping[str, str], pools: Mapping[str, int]) -> list[str]:
+    """Where to look, what to try and how to stop; once the API answers, or does not."""
+    rows = [("dashboard", _link(screen, database))]
+    if screen.is_over.is_set():  # there is nothing to look at any more
+        return []
+    served = {kind: queue for kind, queue in tasks.items() if queue in pools or DEFAULT in pools}
+    for kind, queue in list(served.items())[:1]:
+        rows.append(("add a job", f"rota add Hello --kind {kind}{f' --queue {queue}' if queue != DEFAULT else ''}"))
+    for queue in sorted({queue for kind, queue in tasks.items() if kind not in served}):
+        rows.append(
+            ("not served", f"queue {queue} has tasks and no pool: `rota scale {queue}=1`, or {queue} = 1 in [pools]")
+        )
+    rows.append(("stop", "Ctrl-C"))
+    return ["", *(f"  {name:<11} {text}" for name, text in rows), ""]
+
+
+def _link(screen: Screen, database: Database) -> str:
+    """A link into the dashboard, as soon as the API has one."""
+    import time
+
+    from rota.api.credentials import local_address, local_secret
+    from rota.cli.verbs.serve import ask_for_link
+    from rota.store.open import REMOTE
+
+    if database.url.startswith(REMOTE):
+        return f"{database.url} (`rota open` makes a link)"
+    deadline = time.monotonic() + LINK_WITHIN
+    while time.monotonic() < deadline and not screen.is_over.is_set():
+        try:
+            link = ask_for_link(local_address(database.beside), local_secret(database.beside))
+            return f"{link}   (once, within a minute; `rota open` makes another)"
+        except RotaError:
+            screen.is_over.wait(LOOK_AGAIN)
+    return "it does not answer yet: `rota why http:0` says why, `rota open` makes a link"

@@ -1,0 +1,244 @@
+"""Jobs by hand: added, listed, looked at, made to wait, called off, tried again, waited for."""
+
+from __future__ import annotations
+
+from rota import documents
+from rota.cli.invocation import aside
+from rota.cli.output import columns, job_table, moment, page
+from rota.cli.verbs.claims import token
+from rota.core.errors import Conflict, NotFound, Refused
+from rota.core.ids import job_id, run_id
+from rota.core.job import ACTIVE, FINAL
+from rota.core.times import format_duration, parse_instant
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.cli.invocation import Call
+    from rota.core.claim import Run
+    from rota.core.job import Job
+
+
+def add(call: Call) -> int:
+    """Add a job."""
+    from rota.store.jobs.enqueue import NewJob
+
+    with call.store(make=True) as store:
+        new = NewJob(
+            title=call["title"],
+            queue=call["queue"] or "default",
+            kind=call["kind"] or "",
+            payload=call["payload"],
+            priority=call["priority"] or 0,
+            after=list(dict.fromkeys(call["after"] or ())),
+            parent=call["parent"],
+            at=parse_instant(call["at"], store.database.wall()) if call["at"] is not None else None,
+            key=call["key"],
+            limit_key=call["limit_key"],
+            max_attempts=call["max_attempts"],
+            timeout=call["timeout"],
+            until=call["until"] or "done",
+            debounce=call["debounce"],
+            at_most=call["at_most"],
+            unique=call["unique"],
+        )
+        return _answer(call, store.jobs.add(new, call["wait"] or 0))
+
+
+def list_jobs(call: Call) -> int:
+    """Jobs, newest first."""
+    with call.store() as store:
+        found = store.jobs.list(
+            call["status"], call["queue"], call["limit"] or 50, call["before"], bool(call["internal"])
+        )
+        if call.json:
+            call.document([documents.job(job) for job in found])
+        elif found:
+            call.lines(job_table(call, found, store.now()))
+        else:
+            filtered = call["status"] or call["queue"] or call["before"]
+            call.say("no such jobs" if filtered else "no jobs; add one with: rota add 'Title'")
+    return 0
+
+
+def show(call: Call) -> int:
+    """A job's page."""
+    with call.store() as store:
+        job = store.jobs.get(call["id"])
+        if call.json:
+            call.document(documents.job(job))
+        else:
+            call.lines(_page(job))
+            if runs := store.claims.runs(job.id):
+                call.lines(["", *_runs(call, runs)])
+    return 0
+
+
+def runs(call: Call) -> int:
+    """What each claim on a job did."""
+    with call.store() as store:
+        job = store.jobs.get(call["id"])
+        found = store.claims.runs(job.id)
+    if call.json:
+        call.document([documents.run(run) for run in found])
+    elif found:
+        call.lines(_runs(call, found))
+    else:
+        call.say(f"no claim on job {job.id} has ended yet")
+    return 0
+
+
+def results(call: Call) -> int:
+    """What the jobs said that a job waited for."""
+    with call.store() as store:
+        found = store.jobs.results(call["id"], token(call))
+    if call.json:
+        call.document([documents.needed(job) for job in found])
+    elif found:
+        rows = [(job.id, job.status, job.title, job.result_json or job.error) for job in found]
+        call.lines(columns(call, ("JOB", "STATUS", "TITLE", "RESULT"), rows))
+    else:
+        call.say(f"job {call['id']} waited for none")
+    return 0
+
+
+def why(call: Call) -> int:
+    """One sentence about a job, or about a slot."""
+    what = call["id"]
+    with call.store() as store:
+        sentence = store.slots.why(what) if ":" in what else store.jobs.why(job_id(what))
+    if call.json:
+        call.document({"id": what if ":" in what else job_id(what), "why": sentence})
+    else:
+        call.say(sentence)
+    return 0
+
+
+def block(call: Call) -> int:
+    """Let a job wait for another."""
+    with call.store() as store:
+        return _answer(call, store.jobs.block(call["id"], call["on_id"]))
+
+
+def unblock(call: Call) -> int:
+    """Let it wait no longer."""
+    with call.store() as store:
+        return _answer(call, store.jobs.unblock(call["id"], call["on_id"]))
+
+
+def cancel(call: Call) -> int:
+    """Call jobs off, and wait until nobody runs them any more."""
+    from rota.store.directives import until_heeded
+
+    with call.store() as store:
+        held: list[int] = []
+
+        def end(id: int) -> Job:
+            was = store.jobs.get(id)
+            ended = store.jobs.cancel(id)
+            if was.orchestrator is not None:
+                held.append(id)
+            return ended
+
+        code = _each(call, end)
+        if held:
+            many = len(held) > 1
+            named = ", ".join(map(str, held))
+            until_heeded(store, f"jobs {named} are cancelled" if many else f"job {named} is cancelled")
+        return code
+
+
+def retry(call: Call) -> int:
+    """Run jobs once more."""
+    with call.store() as store:
+        return _each(call, store.jobs.retry)
+
+
+def wait(call: Call) -> int:
+    """Wait for jobs."""
+    with call.store() as store:
+        found = store.jobs.wait(call["id"], call["for"] or "final", call["timeout"])
+    if call.json:
+        call.document([documents.job(job) for job in found])
+    else:
+        for job in found:
+            call.say(f"job {job.id} {job.status}")
+    return 0
+
+
+def _each(call: Call, change: Callable[[int], Job]) -> int:
+    """Change one job, or several: one that is refused does not stop the others, and the first refusal is the code."""
+    ids = list(dict.fromkeys(call["id"]))
+    if len(ids) == 1:
+        return _answer(call, change(ids[0]))
+    changed: list[Job] = []
+    code = 0
+    try:
+        for id in ids:
+            try:
+                changed.append(change(id))
+            except (Conflict, NotFound, Refused) as problem:
+                aside(str(problem))
+                code = code or problem.exit_code
+            else:
+                if not call.json:
+                    _answer(call, changed[-1])
+    finally:  # also when the store is lost midway: what was changed is told
+        if call.json:
+            call.document([documents.job(job) for job in changed])
+    return code
+
+
+def _answer(call: Call, job: Job) -> int:
+    if call.json:
+        call.document(documents.job(job))
+    else:
+        waits = f" after {', '.join(map(str, job.after))}" if job.status == "blocked" and job.after else ""
+        call.say(f"job {job.id} {job.status}{waits}")
+    return 0
+
+
+def _page(job: Job) -> list[str]:
+    held = job.status == ACTIVE or job.status in FINAL
+    return page(
+        (
+            ("job", job.id),
+            ("title", job.title),
+            ("status", f"{job.status} ({job.blocked_on})" if job.blocked_on else job.status),
+            ("queue", job.queue),
+            ("kind", job.kind),
+            ("priority", job.priority),
+            ("attempts", f"{job.attempts} of {job.max_attempts}"),
+            ("payload", job.payload_json),
+            ("after", ", ".join(map(str, job.after))),
+            ("parent", job.parent),
+            ("children", ", ".join(map(str, job.children))),
+            ("key", job.key),
+            ("source", job.source),
+            ("limit key", job.limit_key),
+            ("time-out", format_duration(job.timeout) if job.timeout else None),
+            ("due", moment(job.due_at)),
+            ("scheduled for", moment(job.scheduled_for)),
+            ("created", moment(job.created_at)),
+            ("worker", job.worker_id if held else None),
+            ("run", run_id(job.token) if held and job.token is not None else None),
+            ("token", job.token if job.status == ACTIVE else None),
+            ("started", moment(job.claimed_at) if held else None),
+            ("lease until", moment(job.lease_expires_at) if job.status == ACTIVE else None),
+            ("finished", moment(job.finished_at)),
+            ("result", job.result_json),
+            ("error", job.error),
+            ("note", job.note),
+        )
+    )
+
+
+def _runs(call: Call, found: list[Run]) -> list[str]:
+    heads = ("RUN", "ATTEMPT", "STATUS", "WORKER", "STARTED", "TOOK", "TOLD")
+    rows = []
+    for run in found:
+        told = ": ".join(text for text in (run.reason, run.error or run.note) if text)
+        took = format_duration(max(0, run.ended_at - run.claimed_at))
+        rows.append((run.id, run.attempt, run.status, run.worker_id, moment(run.claimed_at), took, told))
+    return columns(call, heads, rows)

@@ -1,0 +1,100 @@
+"""`logs`: what the code of a run wrote, from where it said that it would write."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+import time
+
+from rota.cli.invocation import write
+from rota.core.errors import BadInput
+from rota.core.ids import printable
+from rota.store.jobs.output import LARGEST_TEXT, Output, missing, path_of, path_so_far, refuse_elsewhere
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.cli.invocation import Call
+    from rota.store.remote.client import Link
+    from rota.store.store import Store
+
+    Put = Callable[[bytes], None]
+
+LOOK_AGAIN = 0.2
+WAIT = 20
+
+
+def logs(call: Call) -> int:
+    """The captured output of a job's newest run, or of the one named."""
+    if call.json and call["follow"]:
+        raise BadInput("--follow prints the output as it comes, which is no JSON: leave one of them out")
+    stream = "stderr" if call["stderr"] else "transcript"
+    with call.store() as store:
+        if store.link is not None:
+            return _over_http(call, store.link, stream)
+        captured = store.claims.captured(call["id"], call["run"])
+        if call["follow"]:
+            _follow(store, call["id"], captured.run_id, stream, _put(call))
+            return 0
+    path = path_of(captured, stream)
+    with Output(path, captured.is_own) as output:
+        if output.size is None:
+            with call.store() as store:
+                refuse_elsewhere(store, call["id"], captured)
+            raise missing(captured, stream, path)
+        if call.json:
+            named = {"job_id": call["id"], "run_id": captured.run_id, "stream": stream, "path": path}
+            call.document({**named, "size": output.size, "text": output.tail()})
+        else:
+            output.copy(_put(call), 0)
+    return 0
+
+
+def _over_http(call: Call, link: Link, stream: str) -> int:
+    """The same of a run whose files the API's host has, a part at a time."""
+    asked = {"run": call["run"], "stream": stream, "limit": LARGEST_TEXT}
+    where = f"/jobs/{call['id']}/output"
+    if call.json:
+        told = link.get(where, **asked)
+        call.document({name: told[name] for name in ("job_id", "run_id", "stream", "host", "size", "text")})
+        return 0
+    put, offset = _put(call), 0
+    while True:
+        told = link.get(where, **asked, offset=offset, wait=WAIT if call["follow"] else 0)
+        asked["run"] = told["run_id"]
+        put(told["text"].encode())
+        offset = told["next"]
+        if offset >= told["size"] and not (told["is_live"] and call["follow"]):
+            return 0
+
+
+def _follow(store: Store, id: int, run: str, stream: str, put: Put) -> None:
+    """Copy what is there and what is added, until the run is over. Its file may appear late."""
+    offset: int | None = None
+    while True:
+        store.tend()
+        captured = store.claims.captured(id, run)  # before reading, so that nothing written before the end is missed
+        path = path_so_far(captured, stream)
+        if path is not None:
+            with Output(path, captured.is_own) as output:
+                if output.size is not None:
+                    offset = output.copy(put, offset or 0)
+        if not captured.is_live:
+            if offset is None:
+                raise missing(captured, stream, path)
+            return
+        time.sleep(LOOK_AGAIN)
+
+
+def _put(call: Call) -> Put:
+    """As it is to a pipe; to a terminal as text that cannot steer it."""
+    if not call.on_terminal:
+        return _put_raw
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    return lambda data: write("\n".join(map(printable, decode(data).replace("\r", "").split("\n"))))
+
+
+def _put_raw(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

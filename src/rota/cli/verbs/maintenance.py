@@ -1,0 +1,107 @@
+"""`reconcile`, `prune`, `migrate`: what keeps a store in order."""
+
+from __future__ import annotations
+
+import sys
+
+from rota import documents
+from rota.cli.invocation import aside
+from rota.core.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.cli.invocation import Call
+    from rota.settings import Settings
+    from rota.store.engine.database import Database
+
+
+def reconcile(call: Call) -> int:
+    """Make the store true, or say what that would take."""
+    with call.store() as store:
+        found = store.reconcile(plan=bool(call["plan"]))
+    document = documents.reconciled(found)
+    if call.json:
+        call.document(document)
+    elif not any(document.values()):
+        call.say("nothing to mend")
+    else:
+        words = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in document.items() if count)
+        call.say(f"would mend: {words}" if call["plan"] else words)
+    return 0
+
+
+def prune(call: Call) -> int:
+    """Forget what is old."""
+    with call.store() as store:
+        plan = bool(call["dry_run"])
+        gone = store.history.prune(call["older"], call["keep"], _progress(), plan=plan)
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    if call.json:
+        call.document({"jobs": gone.jobs, "events": gone.events, "workers": gone.workers})
+    else:
+        verb = "would forget" if plan else "forgot"
+        call.say(f"{verb} {gone.jobs:,} jobs with their runs, {gone.events:,} events, {gone.workers:,} workers")
+    return 0
+
+
+def migrate(call: Call) -> int:
+    """Bring the database to this rota's schema."""
+    from rota.store.migrate import is_outdated, migrate
+    from rota.store.open import open_database
+
+    settings = call.settings()
+    database = open_database(settings.db, settings, told=aside)
+    try:
+        before, applied = database.version, migrate(database)
+        is_outdated(database)
+        roles = _tend_server(database, bool(call["roles"])) if database.dialect == "postgres" else None
+        if roles is None and call["roles"]:
+            raise BadInput("roles are PostgreSQL's: a file has an owner and a mode instead")
+        left_out = _after_restore(database, settings) if call["after_restore"] else None
+    finally:
+        database.close()
+    if call.json:
+        made: dict[str, object] = {} if roles is None else {"roles": roles}
+        made |= {} if left_out is None else {"left_out": left_out}
+        call.document({"schema": database.version, "before": before, "applied": applied, **made})
+        return 0
+    done = f"applied {', '.join(map(str, applied))}" if applied else "nothing to apply"
+    call.say(f"schema {database.version}: {done}")
+    if roles is not None:
+        call.say(f"roles: made {', '.join(roles)}" if roles else "roles: all were there; their rights were given again")
+    if left_out is not None:
+        call.say(f"left out {left_out:,} job ids and tokens: none of those is given out that the lost time has seen")
+    return 0
+
+
+def _after_restore(database: Database, settings: Settings) -> int:
+    from rota.store.actor import implicit_name
+    from rota.store.maintenance.restore import raise_numbers
+    from rota.store.store import Store
+
+    return raise_numbers(Store(database, settings, implicit_name(), False))
+
+
+def _tend_server(database: Database, roles: bool) -> list[str] | None:
+    """What only PostgreSQL needs: a restored log brought into this server's past, and roles where asked for."""
+    from rota.store.postgres.database import PostgresDatabase
+    from rota.store.postgres.roles import make_roles
+
+    assert isinstance(database, PostgresDatabase)
+    database.log.rebase()
+    return make_roles(database) if roles else None
+
+
+def _progress() -> Callable[[int], None] | None:
+    """How far it is, for someone who watches."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(count: int) -> None:
+        sys.stderr.write(f"\rforgetting … {count:,} jobs")
+        sys.stderr.flush()
+
+    return show

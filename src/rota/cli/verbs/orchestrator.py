@@ -1,0 +1,224 @@
+"""The crew: `orchestrator start`, `stop` and `status`, `worker start`, `scale`, `drain` and `reset`."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from rota import documents
+from rota.cli.output import columns
+from rota.cli.verbs.init_run import app_of, crew_of, home, programs_of
+from rota.core.errors import BadInput, Conflict, Refused, RotaError
+from rota.core.ids import printable
+from rota.core.queue import DEFAULT
+from rota.core.times import format_duration
+from rota.process.host import host_id, is_this, log_of
+
+if TYPE_CHECKING:
+    from rota.cli.invocation import Call
+    from rota.orchestrator.main import Start
+    from rota.settings import Settings
+    from rota.store.store import Store
+
+STOP_WITHIN = 40.0
+
+
+def start(call: Call) -> int:
+    """Keep a crew alive until a signal says stop: here, or in the background."""
+    from rota.orchestrator.main import Start, run
+
+    settings = call.settings()
+    app, pools, programs = crew_of(call, settings)
+    form, http = call["log_format"] or "text", not call["no_http"]
+    wanted = Start(app, pools, log_format=form, folder=home(), http=http, programs=programs)
+    if call["daemon"]:
+        return _start_daemon(call, wanted)
+    return run(settings, wanted)
+
+
+def start_beside(call: Call) -> int:
+    """Keep workers of a crew of their own alive, beside any orchestrator."""
+    from rota.orchestrator.main import Start, run
+
+    settings, pools = _beside(call), {call["queue"] or DEFAULT: call["workers"] or 1}
+    form, folder = call["log_format"] or "text", home()
+    programs = programs_of(settings)
+    app = None if pools.keys() <= programs.keys() else app_of(call, settings)
+    return run(settings, Start(app, pools, call["name"], form, folder=folder, programs=programs))
+
+
+def exec_beside(call: Call) -> int:
+    """Keep workers alive that run a command for each job of a queue."""
+    from rota import exec_app as executing
+    from rota.orchestrator.main import Start, run
+
+    told = executing.told(call["cmd"], call["timeout"])
+    pools = {call["queue"] or DEFAULT: call["workers"] or 1}
+    return run(_beside(call), Start(executing.APP, pools, call["name"], call["log_format"] or "text", told=told))
+
+
+def _beside(call: Call) -> Settings:
+    """The settings, with the API that `--url` names."""
+    from rota.store.open import REMOTE
+
+    settings, url = call.settings(), call["url"]
+    if url is not None and not url.startswith(REMOTE):
+        raise BadInput(f"--url {url!r} is not the address of an HTTP API: write for example http://127.0.0.1:8356")
+    return settings.but(db=url) if url is not None else settings
+
+
+def _start_daemon(call: Call, wanted: Start) -> int:
+    from rota.orchestrator.daemon import start_daemon
+    from rota.orchestrator.main import NO_WORKERS
+
+    with call.store(make=True) as store:
+        url, beside = store.database.url, store.database.beside
+    log = log_of(beside, "orchestrator.log")
+    started = start_daemon(call.settings().but(db=url), wanted, log)
+    if started.problem is not None:
+        if started.code == Conflict.exit_code:
+            raise Conflict(started.problem)
+        raise RotaError(f"no worker came up, so the orchestrator did not stay: {started.problem}; its log is {log}")
+    pid = started.process.pid
+    started.process.returncode = 0  # it lives on without us
+    if call.json:
+        call.document({"pid": pid, "log": log})
+    else:
+        about = "" if wanted.pools else f"; {NO_WORKERS}"
+        call.say(f"orchestrator {pid} is up; its log is {log}{about}")
+    return 0
+
+
+def stop(call: Call) -> int:
+    """Ask the running orchestrator to finish, and wait until it has."""
+    import select
+    import signal
+
+    from rota.orchestrator.main import MAIN, lock_path
+    from rota.process.system import send
+
+    with call.store() as store:
+        pid, process = _running(lock_path(store.database.beside))
+        if call["graceful"]:
+            store.orchestrators.drain(MAIN, host_id())
+    for _ in range(0 if call["graceful"] else 2 if call["now"] else 1):
+        send(process, pid, signal.SIGTERM)
+        time.sleep(0.05 if call["now"] else 0)
+    if not select.select([process], [], [], None if call["graceful"] else STOP_WITHIN)[0]:
+        raise Refused(f"orchestrator {pid} has not stopped within {STOP_WITHIN:g}s: `--now` ends its jobs")
+    if call.json:
+        call.document({"stopped": pid})
+    else:
+        call.say(f"orchestrator {pid} stopped")
+    return 0
+
+
+def _running(path: str) -> tuple[int, int]:
+    """The orchestrator that has this lock, with a descriptor of the very process that took it, and of no other."""
+    from rota.orchestrator.pidlock import holder, is_holder
+    from rota.process.system import open_process
+
+    pid = holder(path)
+    if pid is None:
+        raise Refused("no orchestrator is running here")
+    try:
+        process = open_process(pid)
+        if is_holder(path, pid):
+            return pid, process
+        os.close(process)
+    except OSError:  # there is no such process
+        pass
+    raise Refused(f"process {pid} is not the orchestrator that runs: that is in another container, or just begins")
+
+
+def drain(call: Call) -> int:
+    """Ask the crew to finish what it holds, however long that takes, and to end."""
+    crew = call["crew"] or "main"
+    with call.store() as store:
+        asked = store.orchestrators.drain(crew, _host(call, store))
+    if not asked:
+        raise Refused(f"no orchestrator of crew {crew} is running {f'on {host}' if (host := call['host']) else 'here'}")
+    if call.json:
+        call.document({"draining": [each.pid for each in asked]})
+    else:
+        call.say(f"orchestrator {asked[0].pid} finishes what it holds, then ends")
+    return 0
+
+
+def status(call: Call) -> int:
+    """How the orchestrator and its slots are; exit code 6 when it is not running."""
+    from rota.orchestrator.main import lock_path
+    from rota.orchestrator.pidlock import holder
+
+    with call.store() as store:
+        pid = holder(lock_path(store.database.beside))
+        if store.link is not None:
+            document = _with_own(store.link.get("/orchestrator"), pid)
+        else:
+            document = documents.crew(store, pid)
+        if call.json:
+            call.document(document)
+        else:
+            call.lines(_page(call, document))
+    return 0 if document["pid"] is not None else 6
+
+
+def _with_own(document: dict[str, Any], pid: int | None) -> dict[str, Any]:
+    """What the API tells of its host, with this host's own in its place where one runs here."""
+    for each in document["orchestrators"]:
+        if each["pid"] == pid and is_this(each["host_id"]):
+            known = {name: each[name] for name in ("status", "pid", "started_at", "last_reconcile_at")}
+            return {**document, **known, "host": each["hostname"]}
+    return document
+
+
+def scale(call: Call) -> int:
+    """How many workers a queue should have; the running orchestrator follows at once."""
+    with call.store() as store:
+        host = _host(call, store)
+        for queue, count in call["q=n"]:
+            store.slots.scale(call["crew"] or "main", host, queue, count)
+    if call.json:
+        call.document({"scaled": dict(call["q=n"])})
+    else:
+        call.lines([f"{queue} scaled to {count}" for queue, count in call["q=n"]])
+    return 0
+
+
+def _host(call: Call, store: Store) -> str:
+    """The host that was named, or this one."""
+    return store.orchestrators.host_named(call["host"]) if call["host"] else host_id()
+
+
+def reset(call: Call) -> int:
+    """Clear a slot's restarts, so that it is filled again."""
+    with call.store() as store:
+        store.slots.reset(call["slot"], bool(call["forget"]))
+    done = "forgotten" if call["forget"] else "reset"
+    if call.json:
+        call.document({done: call["slot"]})
+    else:
+        call.say(f"{call['slot']} {done}")
+    return 0
+
+
+def _page(call: Call, document: dict[str, Any]) -> list[str]:
+    head = f"orchestrator {document['status']}" + (f", pid {document['pid']}" if document["pid"] else "")
+    others = [
+        f"{each['status']} on {each['hostname']}, pid {each['pid']}"
+        + (f", crew {each['crew']}" * (each["crew"] != "main"))
+        for each in document["orchestrators"]
+        if each["pid"] != document["pid"] or not is_this(each["host_id"])
+    ]
+    rows = []
+    for slot in document["slots"]:
+        if not slot["wanted"] and not slot["worker_id"]:
+            continue
+        wait = format_duration(round(slot["starts_in"] * 1e6)) if slot["starts_in"] else ""
+        about = slot["failure_reason"] or (f"starts in {wait}" if wait else "" if slot["wanted"] else "scaled away")
+        restarts = f"{slot['restarts']} now, {slot['lifetime_restarts']} in all"
+        known = (slot["name"], slot["host"] or "", slot["status"], slot["health"] or "", slot["worker_id"] or "")
+        rows.append((*known, restarts, about))
+    heads = ("SLOT", "HOST", "STATUS", "HEALTH", "WORKER", "RESTARTS", "ABOUT")
+    return [head, *map(printable, others), *columns(call, heads, rows)]

@@ -1,0 +1,100 @@
+"""Queues: their limits and counts, pause and resume."""
+
+from __future__ import annotations
+
+from rota import documents
+from rota.cli.output import age, columns
+from rota.cli.types import NO_LIMIT
+from rota.core.errors import BadInput, NotFound
+from rota.core.queue import ALL, Queue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.cli.invocation import Call
+    from rota.core.times import Instant
+    from rota.store.queues import QueueStatus
+    from rota.store.store import Store
+
+
+def list_queues(call: Call) -> int:
+    """Queues with their counts and limits."""
+    with call.store() as store:
+        found = store.queues.list()
+        if call.json:
+            call.document([documents.queue(status) for status in found])
+        elif found:
+            call.lines(_table(call, found, store.now()))
+        else:
+            call.say("no queues; one comes to be with its first job: rota add 'Title' --queue NAME")
+    return 0
+
+
+def set_limits(call: Call) -> int:
+    """Set the limits that were given; the others stay."""
+    from rota.store.queues import LIMITS
+
+    given = {limit: None if call[limit] == NO_LIMIT else call[limit] for limit in LIMITS if call[limit] is not None}
+    if not given:
+        raise BadInput("queue set needs a limit to set, for example --max-depth 1000; none removes one")
+    with call.store() as store:
+        queue = store.queues.set(call["q"], **given)
+        if call.json:
+            call.document(documents.queue(_status(store, queue.name)))
+        else:
+            call.say(f"queue {queue.name}: {_limits(queue) or 'no limits'}")
+    return 0
+
+
+def pause(call: Call) -> int:
+    """Let nothing new be claimed."""
+    from rota.store.directives import until_heeded
+
+    with call.store() as store:
+        changed = store.queues.pause(call["q"], call["reason"])
+        code = _answer(call, "paused", changed)
+        until_heeded(store, f"{call['q'] or 'everything'} is paused")
+        return code
+
+
+def resume(call: Call) -> int:
+    """Let jobs be claimed again."""
+    with call.store() as store:
+        changed = store.queues.resume(call["q"])
+    return _answer(call, "resumed", changed)
+
+
+def _answer(call: Call, word: str, changed: list[str]) -> int:
+    if call.json:
+        call.document({word: changed})
+    elif not changed:
+        call.say(f"nothing to do: {call['q'] or 'everything'} was {word} already")
+    else:
+        call.say(f"{', '.join('everything' if name == ALL else f'queue {name}' for name in changed)} {word}")
+    return 0
+
+
+def _status(store: Store, name: str) -> QueueStatus:
+    for status in store.queues.list():
+        if status.queue.name == name:
+            return status
+    raise NotFound(f"there is no queue {name}")
+
+
+def _limits(queue: Queue) -> str:
+    named = ("max_depth", "rate", "concurrency", "per_key", "breaker", "fence")
+    set_ones = [(name.replace("_", "-"), getattr(queue, name)) for name in named]
+    return " ".join(f"{name}={value}" for name, value in set_ones if value is not None)
+
+
+def _table(call: Call, found: list[QueueStatus], now: Instant) -> list[str]:
+    heads = ("QUEUE", "STATUS", "READY", "ACTIVE", "BLOCKED", "SCHEDULED", "DONE", "FAILED", "OLDEST", "LIMITS")
+    counted = ("ready", "active", "blocked", "scheduled", "done", "failed")
+    rows = []
+    for status in found:
+        paused = f" paused by {status.paused_by}" if status.paused_by else ""
+        because = f" ({status.queue.pause_reason})" if status.queue.pause_reason else ""
+        counts = [status.counts[state] for state in counted]
+        told = f"{_limits(status.queue)}{paused}{because}".strip()
+        state = "paused" if status.paused_by else "open"
+        rows.append((status.queue.name, state, *counts, age(status.oldest_ready_at, now), told))
+    return columns(call, heads, rows)

@@ -1,0 +1,143 @@
+"""Schedules: added, listed, paused, resumed, run by hand, removed."""
+
+from __future__ import annotations
+
+from rota import documents
+from rota.cli.output import age, columns, moment, page
+from rota.core.times import format_duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.cli.invocation import Call
+    from rota.core.schedule import Schedule
+    from rota.core.times import Instant
+
+
+def add(call: Call) -> int:
+    """Make a schedule, or say one in another way."""
+    from rota.core.schedule import ONCE, UTC, NewSchedule
+    from rota.store.jobs.payload import encode
+
+    new = NewSchedule(
+        name=call["name"],
+        cron=call["cron"],
+        timezone=call["timezone"] or UTC,
+        missed=call["missed"] or ONCE,
+        queue=call["queue"] or "default",
+        kind=call["kind"] or "",
+        payload_json=encode(call["payload"], "payload"),
+    )
+    with call.store(make=True) as store:
+        return _answer(call, store.schedules.add(new))
+
+
+def list_schedules(call: Call) -> int:
+    """Schedules with their next and last times."""
+    with call.store() as store:
+        found, wall = store.schedules.list(), store.database.wall()
+    if call.json:
+        call.document([documents.schedule(schedule) for schedule in found])
+    elif found:
+        call.lines(_table(call, found, wall))
+        for each in found:
+            if remark := each.error or each.pause_reason:
+                call.say(f"{each.name}: {remark}")
+    else:
+        call.say("no schedules; add one with: rota schedule add NAME --cron '0 2 * * *' --kind KIND")
+    return 0
+
+
+def show(call: Call) -> int:
+    """A schedule's page."""
+    with call.store() as store:
+        found = store.schedules.get(call["name"])
+    if call.json:
+        call.document(documents.schedule(found))
+    else:
+        call.lines(_page(found))
+    return 0
+
+
+def pause(call: Call) -> int:
+    """Let it add nothing."""
+    with call.store() as store:
+        return _answer(call, store.schedules.pause(call["name"], call["reason"]))
+
+
+def resume(call: Call) -> int:
+    """Let it go on."""
+    with call.store() as store:
+        return _answer(call, store.schedules.resume(call["name"]))
+
+
+def run(call: Call) -> int:
+    """Add its job now."""
+    with call.store() as store:
+        job = store.schedules.run(call["name"])
+    if call.json:
+        call.document(documents.job(job))
+    else:
+        call.say(f"job {job.id} {job.status}")
+    return 0
+
+
+def remove(call: Call) -> int:
+    """Remove it."""
+    with call.store() as store:
+        was = store.schedules.get(call["name"])
+        store.schedules.remove(was.name)
+    if call.json:
+        call.document({"name": was.name})
+    else:
+        back = "; an app declares it, so it comes back with that app's next worker" if was.declared else ""
+        call.say(f"schedule {was.name} removed{back}")
+    return 0
+
+
+def _answer(call: Call, schedule: Schedule) -> int:
+    if call.json:
+        call.document(documents.schedule(schedule))
+    elif schedule.paused_at is not None:
+        call.say(f"schedule {schedule.name} paused")
+    else:
+        call.say(f"schedule {schedule.name} next at {moment(schedule.next_at)}")
+    return 0
+
+
+def _table(call: Call, found: list[Schedule], wall: Instant) -> list[str]:
+    heads = ("SCHEDULE", "STATUS", "CRON", "TIMEZONE", "QUEUE", "KIND", "NEXT", "IN", "LAST", "JOB", "ENDED")
+    rows = []
+    for each in found:
+        is_open = each.paused_at is None
+        wait = max(0, (each.next_at or 0) - wall) // 1_000_000 * 1_000_000
+        ahead = (moment(each.next_at), format_duration(wait)) if is_open and each.next_at is not None else (None, None)
+        last = (age(each.last_at, wall), each.last_job, each.last_status)
+        about = (each.name, "open" if is_open else "paused", each.cron, each.timezone, each.queue, each.kind)
+        rows.append((*about, *ahead, *last))
+    return columns(call, heads, rows)
+
+
+def _page(found: Schedule) -> list[str]:
+    return page(
+        (
+            ("schedule", found.name),
+            ("status", "open" if found.paused_at is None else "paused"),
+            ("paused since", moment(found.paused_at)),
+            ("because", found.pause_reason),
+            ("cron", found.cron),
+            ("time zone", found.timezone),
+            ("missed", found.missed),
+            ("declared by", "an app" if found.declared else "hand"),
+            ("queue", found.queue),
+            ("kind", found.kind),
+            ("payload", found.payload_json),
+            ("priority", found.priority),
+            ("max attempts", found.max_attempts),
+            ("time-out", format_duration(found.timeout) if found.timeout else None),
+            ("next", moment(found.next_at) if found.paused_at is None else None),
+            ("last", moment(found.last_at)),
+            ("last job", found.last_job and f"{found.last_job} ({found.last_status or 'gone'})"),
+            ("jobs added", found.fired_count),
+            ("error", found.error),
+        )
+    )

@@ -1,0 +1,197 @@
+"""`tracking install`, `uninstall`, `status` and `prune`: worker tracking in a PostgreSQL database."""
+
+from __future__ import annotations
+
+import sys
+
+from rota.cli.output import age, columns, paint
+from rota.core.errors import BadInput, NotFound, Refused
+from rota.core.times import SECOND, instant_of
+from rota.store.open import POSTGRES, REMOTE, open_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from rota.cli.invocation import Call
+    from rota.core.times import Instant
+    from rota.documents import Document
+    from rota.tracking.postgres import Connection
+
+LISTED = 20
+_WIDTH = 10
+_GOOD, _FAIR = 0.99, 0.9
+_NO_VECTORIZER = "no vectorizers yet"
+
+
+def install(call: Call) -> int:
+    """Make the tables and functions where they are absent."""
+    with _connection(call) as connection:
+        from rota.tracking.schema import install
+
+        done = install(connection, call["grant"])
+    if call.json:
+        call.document({"made": done.made, "kept": done.kept, "dropped": done.dropped, "granted": call["grant"]})
+        return 0
+    call.say(f"made {', '.join(done.made)}" if done.made else "everything was there already")
+    for name in done.dropped:
+        call.say(f"dropped the older {name}")
+    if call["grant"]:
+        call.say(f"{call['grant']} may report as a worker")
+    return 0
+
+
+def uninstall(call: Call) -> int:
+    """Drop what install made, after a yes."""
+    with _connection(call) as connection:
+        from rota.tracking.health import read
+        from rota.tracking.schema import uninstall
+
+        if not call["yes"]:
+            found = read(connection, 0)
+            _ask(
+                f"drop the tracking tables, with {found.workers:,} workers and {len(found.vectorizers):,} vectorizers?"
+            )
+        done = uninstall(connection)
+    if call.json:
+        call.document({"dropped": done.dropped, "kept": done.kept})
+        return 0
+    call.say(f"dropped {', '.join(done.dropped)}" if done.dropped else "nothing here was made by rota")
+    if done.kept:
+        call.say(f"kept {', '.join(done.kept)}: they were there before")
+    return 0
+
+
+def status(call: Call) -> int:
+    """Living and dead workers, and how each vectorizer is doing."""
+    found, now = _over_http(call) if _url(call).startswith(REMOTE) else _in_the_database(call)
+    if call.json:
+        call.document(found)
+    else:
+        call.lines([*_workers(call, found, now), "", *_vectorizers(call, found, now)])
+    return 0
+
+
+def _in_the_database(call: Call) -> tuple[Document, Instant]:
+    with _connection(call) as connection:
+        from rota.tracking.health import document, read
+
+        found = read(connection, call["limit"] or LISTED)
+    return document(found), round(found.now.timestamp() * SECOND)
+
+
+def _over_http(call: Call) -> tuple[Document, Instant]:
+    """What the API of `ROTA_DB` tells, by its clock."""
+    with open_store(_url(call), call.settings()) as store:
+        assert store.link is not None
+        found = store.link.get("/tracking", limit=call["limit"] or LISTED)
+        if not found.pop("enabled"):
+            raise NotFound(f"there is no tracking where {store.link.address.shown} looks: see `rota tracking install`")
+        return found, store.now()
+
+
+def prune(call: Call) -> int:
+    """Forget workers that have been dead for long."""
+    with _connection(call) as connection:
+        from rota.tracking.health import prune
+
+        older = call["older"]
+        gone = prune(connection, 7 * 86_400 * SECOND if older is None else older)
+    if call.json:
+        call.document({"workers": gone})
+    else:
+        call.say(f"forgot {gone:,} worker{'s' * (gone != 1)}")
+    return 0
+
+
+def bar(share: float, filled: str = "█", empty: str = "░") -> str:
+    """A share as a bar; full only if nothing failed, and empty only if nothing succeeded."""
+    cells = round(share * _WIDTH)
+    if 0 < share < 1:
+        cells = min(max(cells, 1), _WIDTH - 1)
+    return filled * cells + empty * (_WIDTH - cells)
+
+
+def _url(call: Call) -> str:
+    """Where to look; empty where nothing says so."""
+    settings = call.settings()
+    return call.db or settings.tracking_url or settings.db or ""
+
+
+def _connection(call: Call) -> AbstractContextManager[Connection]:
+    url = _url(call)
+    if url.startswith(REMOTE):
+        raise BadInput("this works on the database itself, and an HTTP API was named: do it where the database is")
+    if not url.startswith(POSTGRES):
+        raise BadInput("tracking needs a PostgreSQL URL: write for example --db postgresql://user@host:5432/database")
+    from rota.tracking.postgres import opened
+
+    return opened(url)
+
+
+def _ask(question: str) -> None:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise BadInput("tracking uninstall drops tables: say --yes to mean it")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Refused("nothing was changed")
+
+
+def _workers(call: Call, found: Document, now: Instant) -> list[str]:
+    lines = [f"{found['live']:,} of {found['workers']:,} workers live, {found['dead']:,} dead (two beats missed)"]
+    heads = ("WORKER", "VERSION", "STATE", "LAST BEAT", "DONE", "FAILED", "LAST ERROR")
+    rows = [
+        (
+            each["id"],
+            each["version"],
+            state,
+            f"{age(instant_of(each['last_heartbeat']), now)} ago",
+            each["success_count"],
+            each["error_count"],
+            each["last_error_message"],
+        )
+        for state in ("live", "dead")
+        for each in found[f"{state}_workers"]
+    ]
+    if rows:
+        lines += columns(call, heads, rows)
+    hidden = found["workers"] - len(rows)
+    return [*lines, f"and {hidden:,} more"] if hidden else lines
+
+
+def _vectorizers(call: Call, found: Document, now: Instant) -> list[str]:
+    if not found["vectorizers"]:
+        return [_NO_VECTORIZER]
+    heads = ("VECTORIZER", "SOURCE", "HEALTH", "DONE", "FAILED", "UPDATED", "LAST ERROR")
+    rows = [
+        (
+            each["id"],
+            each["source_table"],
+            _health(each["health"]),
+            each["success_count"],
+            each["error_count"],
+            f"{age(instant_of(each['updated_at']), now)} ago" if each["updated_at"] else "never",
+            each["last_error_message"],
+        )
+        for each in found["vectorizers"]
+    ]
+    lines = columns(call, heads, rows)
+    if call.colour:
+        for n, each in enumerate(found["vectorizers"], 1):
+            drawn = _health(each["health"])
+            lines[n] = lines[n].replace(drawn, paint(drawn, _colour(each["health"])), 1)
+    return lines
+
+
+def _health(share: float | None) -> str:
+    if share is None:
+        return "-"
+    # Rounded down, so that 100% means that nothing failed.
+    percent = f"{int(share * 100)}%"
+    plain = not sys.stdout.encoding.lower().startswith("utf")
+    return f"{bar(share, '#', '.') if plain else bar(share)} {percent}"
+
+
+def _colour(share: float | None) -> str:
+    return "32" if share is None or share >= _GOOD else "33" if share >= _FAIR else "31"

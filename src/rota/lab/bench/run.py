@@ -1,0 +1,159 @@
+"""The measurements of `rota bench`: rota and the raw limit beside it, in turn, for a few rounds."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rota.core.record import Record
+from rota.core.version import __version__
+from rota.lab.bench import bare, crew, disk, rows
+from rota.lab.bench.figures import median_ratio, percentile, spread
+from rota.lab.bench.recovery import kill_workers
+from rota.settings import Settings
+from rota.store.open import within_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    Measured = Callable[[str, int, int], float]
+    Samples = dict[str, tuple[list[float], list[float]]]
+
+BULK, WORKERS, LONG_JOB_MS = 1000, 2, 400
+BATCH = {"sqlite": 50, "postgres": 100}
+RATE, TIME = "jobs/s", "ms"
+
+
+class Much(Record):
+    """How much of each is measured in a round."""
+
+    rounds: int = 3
+    jobs: int = 20_000
+
+    @property
+    def times(self) -> int:
+        """How often something small is done: often enough for a p99 in a run that is not cut short."""
+        return max(5, self.jobs // 200)
+
+    @property
+    def kills(self) -> int:
+        return max(2, self.jobs // 2000)
+
+
+class Bench:
+    """Measures in a folder, and on a PostgreSQL server if one is named; it leaves nothing in either."""
+
+    def __init__(self, folder: str, server: str | None, much: Much, told: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._server = server
+        self._much = much
+        self._told = told
+        self.store = "postgres" if server else "sqlite"
+        self._samples: Samples = {}
+
+    def run(self) -> dict[str, Any]:
+        """Everything, as one document."""
+        for number in range(1, self._much.rounds + 1):
+            for what, measure in self._plan().items():
+                self._told(f"round {number} of {self._much.rounds}: {what}")
+                ours, raw = self._samples.setdefault(what, ([], []))
+                more_ours, more_raw = measure()
+                ours += more_ours
+                raw += more_raw
+        about = {"store": self.store, "rounds": self._much.rounds, "version": __version__, "cores": os.cpu_count()}
+        return {**about, "python": platform.python_version(), "figures": [*self._figures()]}
+
+    def _plan(self) -> dict[str, Callable[[], tuple[list[float], list[float]]]]:
+        jobs, times, batch = self._much.jobs, self._much.times, BATCH[self.store]
+        return {
+            "enqueue, one by one": lambda: self._pair(rows.enqueue_rota, rows.enqueue_raw, 1, times * 5),
+            f"enqueue, {BULK:,} at once": lambda: self._pair(
+                rows.enqueue_rota, rows.enqueue_raw, BULK, max(1, jobs // BULK)
+            ),
+            f"exchange, {batch} at once": lambda: self._pair(rows.drain_rota, rows.drain_raw, batch, jobs),
+            f"work off a queue, {WORKERS} workers": self._drain,
+            "pickup": self._pickup,
+            "a killed worker's job runs again": self._mend,
+            "fsync of a page": self._sync,
+        }
+
+    def _pair(self, ours: Measured, raw: Measured, batch: int, size: int) -> tuple[list[float], list[float]]:
+        found = []
+        for measure in (ours, raw):
+            with self._place() as url:
+                found.append([measure(url, batch, size)])
+        return found[0], found[1]
+
+    def _drain(self) -> tuple[list[float], list[float]]:
+        with self._new_folder() as folder:
+            ours = crew.noop_rate(folder, self._server, WORKERS, self._much.jobs)
+        with self._place() as url:
+            if self._server:
+                return [ours], [rows.drain_raw(url, BATCH[self.store], self._much.jobs)]
+            return [ours], [bare.drain(url, self._much.jobs, WORKERS)]
+
+    def _pickup(self) -> tuple[list[float], list[float]]:
+        with self._new_folder() as folder:
+            ours = crew.pickups(folder, self._server, self._much.times)
+        if self._server:
+            return ours, []
+        with self._place() as url:
+            return ours, bare.pickup(url, self._much.times)
+
+    def _mend(self) -> tuple[list[float], list[float]]:
+        with self._new_folder() as folder:
+            again, _, once = kill_workers(folder, self._server, self._much.kills, 1, LONG_JOB_MS)
+        assert once, "a job was settled twice"
+        return again, bare.mend(self._much.kills)[0]
+
+    def _sync(self) -> tuple[list[float], list[float]]:
+        with self._new_folder() as folder:
+            return [], disk.sync_times(folder, self._much.times)
+
+    @contextmanager
+    def _new_folder(self) -> Iterator[str]:
+        with tempfile.TemporaryDirectory(prefix="round-", dir=self._folder) as folder:
+            yield folder
+
+    @contextmanager
+    def _place(self) -> Iterator[str]:
+        """A fresh database."""
+        if self._server is None:
+            with self._new_folder() as folder:
+                yield os.path.join(folder, "rota.db")
+            return
+        from rota.store.postgres.open import remove
+
+        url = within_schema(self._server, f"rota_bench_{secrets.token_hex(8)}")
+        try:
+            yield url
+        finally:
+            remove(url, Settings())
+
+    def _figures(self) -> Iterator[dict[str, Any]]:
+        for what, (ours, raw) in self._samples.items():
+            if what.startswith(("enqueue", "exchange", "work off")):
+                yield {**_row(what, RATE, ours, raw), "ratio": median_ratio(ours, raw)}
+                continue
+            for name, share in (("p50", 0.5), ("p99", 0.99)):
+                yield _row(f"{what}, {name}", TIME, ours, raw, share)
+
+
+def _row(what: str, unit: str, ours: list[float], raw: list[float], share: float = 0.5) -> dict[str, Any]:
+    rota = percentile(ours, share) if ours else None
+    limit = percentile(raw, share) if raw else None
+    ratio = rota / limit if rota is not None and limit else None
+    return {
+        "what": what,
+        "unit": unit,
+        "rota": rota,
+        "spread": spread(ours) if ours and share == 0.5 else None,
+        "raw": limit,
+        "ratio": ratio,
+        "samples": len(ours or raw),
+    }

@@ -1,0 +1,142 @@
+"""The application of a storm: every handler writes into the ledger before it begins and when it is through."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rota.app import App
+from rota.lab.chaos.ledger_writer import LEDGER, Pen
+from rota.lab.chaos.plan import COMMANDS, COROUTINES, FLAKY, FUNCTIONS, POISON, REMOTE, SOURCED, WORK, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.worker.context import Context
+
+QUEUE = FUNCTIONS
+SOURCE, MARKS, KEYS = "keys", "marks", "ROTA_CHAOS_KEYS"
+AT_ONCE = 5
+COMMAND = [sys.executable, "-m", "rota.lab.chaos.command"]
+
+app = App()
+app.pool(COROUTINES, concurrency=AT_ONCE)
+
+
+class FailsOnce(Exception):
+    """What a flaky job raises at its first attempt."""
+
+
+@cache
+def pen() -> Pen:
+    return Pen.connect(os.environ[LEDGER])
+
+
+def introduce() -> None:
+    """A worker begins its life in the ledger."""
+    pen().write("up", pid=os.getpid(), worker=os.environ["ROTA_WORKER_ID"], slot=os.environ["ROTA_SLOT"])
+
+
+for queue in (FUNCTIONS, COROUTINES, COMMANDS, SOURCED, REMOTE):
+    app.setup(queue=queue)(introduce)
+
+
+@app.task(queue=FUNCTIONS)
+def work(ms: int, ctx: Context) -> int:
+    """Takes so many milliseconds."""
+    begin(ctx)
+    time.sleep(ms / 1000)
+    end(ctx, "done")
+    return ms
+
+
+@app.task(queue=FUNCTIONS)
+def flaky(ms: int, ctx: Context) -> int:
+    """Fails at its first attempt."""
+    begin(ctx)
+    time.sleep(ms / 1000)
+    if ctx.attempt == 1:
+        end(ctx, "failed")
+        raise FailsOnce("as planned")
+    end(ctx, "done")
+    return ms
+
+
+@app.task(queue=FUNCTIONS)
+def poison(ms: int, ctx: Context) -> None:
+    """Kills its worker."""
+    begin(ctx)
+    time.sleep(ms / 1000)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(queue=COROUTINES, name=kind_of(WORK, COROUTINES))
+async def work_beside(ms: int, ctx: Context) -> int:
+    begin(ctx)
+    await _sleep(ms)
+    end(ctx, "done")
+    return ms
+
+
+@app.task(queue=COROUTINES, name=kind_of(FLAKY, COROUTINES))
+async def flaky_beside(ms: int, ctx: Context) -> int:
+    begin(ctx)
+    await _sleep(ms)
+    if ctx.attempt == 1:
+        end(ctx, "failed")
+        raise FailsOnce("as planned")
+    end(ctx, "done")
+    return ms
+
+
+@app.task(queue=COROUTINES, name=kind_of(POISON, COROUTINES))
+async def poison_beside(ms: int, ctx: Context) -> None:
+    begin(ctx)
+    await _sleep(ms)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.command(queue=COMMANDS, name=kind_of(WORK, COMMANDS), argv=[*COMMAND, WORK])
+def work_outside(ms: int) -> None: ...
+
+
+@app.command(queue=COMMANDS, name=kind_of(FLAKY, COMMANDS), argv=[*COMMAND, FLAKY])
+def flaky_outside(ms: int) -> None: ...
+
+
+@app.command(queue=COMMANDS, name=kind_of(POISON, COMMANDS), argv=[*COMMAND, POISON])
+def poison_outside(ms: int) -> None: ...
+
+
+@app.task(queue=SOURCED)
+def mark(key: str, ctx: Context) -> None:
+    """Leave the mark that the source looks for."""
+    begin(ctx)
+    with open(os.path.join(MARKS, key), "w"):
+        pass
+    end(ctx, "done")
+
+
+@app.source(queue=SOURCED, task=mark, name=SOURCE, every="500ms", low=10, batch=20)
+def keys() -> Iterator[str]:
+    """What has no mark yet."""
+    done = set(os.listdir(MARKS)) if os.path.isdir(MARKS) else set()
+    yield from (key for key in map(str, range(int(os.environ.get(KEYS, "0")))) if key not in done)
+
+
+def begin(ctx: Context) -> None:
+    pen().write("start", pid=os.getpid(), worker=ctx.worker_id, job=ctx.job_id, token=ctx.token)
+
+
+def end(ctx: Context, outcome: str) -> None:
+    pen().write("end", pid=os.getpid(), worker=ctx.worker_id, job=ctx.job_id, token=ctx.token, outcome=outcome)
+
+
+async def _sleep(ms: int) -> None:
+    import asyncio  # only the workers of coroutines need it
+
+    await asyncio.sleep(ms / 1000)

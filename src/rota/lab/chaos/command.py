@@ -1,0 +1,57 @@
+"""The command of a storm: one process for each job, which tells the ledger itself what it does.
+
+    python -m rota.lab.chaos.command work|flaky|poison < JOB
+    python -m rota.lab.chaos.command loop < CLAIMED
+
+In a bash loop it is given what `rota ready --claim --json` prints, and finds its role there. Its connection ends with
+it, so the ledger knows when it was over, however that came.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+
+from rota.lab.chaos.ledger_writer import LEDGER, Pen
+from rota.lab.chaos.plan import FLAKY, POISON
+
+LOOP = "loop"
+
+
+def main() -> int:
+    (role,) = sys.argv[1:]
+    job = json.load(sys.stdin)
+    in_loop = role == LOOP
+    if in_loop:
+        (job,) = job
+        role = job["kind"]
+    worker, token = os.environ["ROTA_WORKER_ID"], int(os.environ["ROTA_CLAIM_TOKEN"])
+    pen = Pen.connect(os.environ[LEDGER])
+    who = {"pid": os.getpid(), "worker": worker, "job": job["id"], "token": token}
+    pen.write("start", own=True, **who)
+    time.sleep(job["payload"]["ms"] / 1000)
+    if role == POISON and in_loop:
+        os.killpg(0, signal.SIGKILL)
+    elif role == POISON:
+        _kill(worker)
+    outcome = "failed" if role == FLAKY and job["attempts"] == 0 else "done"
+    pen.write("end", outcome=outcome, **who)
+    return int(outcome == "failed")
+
+
+def _kill(worker: str) -> None:
+    """Kill the worker that started us, and wait for our own end; one that is gone already is not mistaken."""
+    parent = os.getppid()
+    descriptor = os.pidfd_open(parent)
+    with open(f"/proc/{parent}/environ", "rb") as file:
+        if f"ROTA_WORKER_ID={worker}".encode() in file.read().split(b"\0"):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,253 @@
+"""The ledger, read: who lived, which handlers ran from when to when, what was broken, and which jobs were accepted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rota.lab.chaos.plan import FREEZE, FREEZE_CREW, HANG, LOOPS, OF_A_CREW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.core.times import Duration, Instant
+
+
+@dataclass
+class Execution:
+    """One call of a handler. `over_at` is its end or the end of its process; `outcome` None when it was cut short.
+
+    `own`: it has a process of its own, which may outlive its worker's.
+    """
+
+    job: int
+    token: int
+    worker: str
+    started_at: Instant
+    over_at: Instant | None = None
+    outcome: str | None = None
+    own: bool = False
+
+
+@dataclass
+class Injected:
+    """A fault. `at` is the moment of the signal on the clock that all processes share, `store_at` on the store's.
+
+    It hits `workers`, or all of a crew, and lasts for a while.
+    """
+
+    kind: str
+    at: Instant
+    store_at: Instant
+    workers: tuple[str, ...] = ()
+    crew: str | None = None
+    lasts: Duration = 0
+
+
+@dataclass
+class Life:
+    """One worker life, from its first word to the end of its connection. `cut` is what was cut short in it."""
+
+    worker: str
+    slot: str
+    pid: int
+    up_at: Instant
+    gone_at: Instant | None = None
+    held: dict[int, Execution] = field(default_factory=dict)
+    cut: list[Execution] = field(default_factory=list)
+    idle_since: Instant = 0
+    frozen: bool = False
+    faults: list[Injected] = field(default_factory=list)
+
+    @property
+    def in_hand(self) -> Execution | None:
+        """What it runs; the oldest where it runs several."""
+        return next(iter(self.held.values()), None)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether an orchestrator started it: it has a slot. A bash loop has not."""
+        return self.slot.startswith("worker:")
+
+    @property
+    def queue(self) -> str:
+        return self.slot.split(":")[1] if self.is_seen else LOOPS
+
+    @property
+    def ended_with(self) -> list[Execution]:
+        """What it had when it ended."""
+        return [*self.held.values(), *self.cut]
+
+    def was_away(self, at: Instant) -> bool:
+        """Whether its crew was stopped by then, so that others may have taken what it had."""
+        return any(fault.kind == FREEZE_CREW and fault.at <= at for fault in self.faults)
+
+    def put_down(self, token: int, at: Instant) -> None:
+        self.held.pop(token, None)
+        if not self.held:
+            self.idle_since = at
+
+
+@dataclass
+class Pause:
+    """A time in which nothing of a queue may start: from when its pause was answered until it was to be resumed."""
+
+    queue: str
+    began_at: Instant
+    over_at: Instant | None = None
+
+
+@dataclass
+class Book:
+    """What the lines so far tell."""
+
+    lives: list[Life] = field(default_factory=list)
+    executions: list[Execution] = field(default_factory=list)
+    faults: list[Injected] = field(default_factory=list)
+    offered: set[int] = field(default_factory=set)
+    accepted: dict[int, int] = field(default_factory=dict)
+    living: dict[str, Life] = field(default_factory=dict)
+    pauses: list[Pause] = field(default_factory=list)
+    called_off: set[int] = field(default_factory=set)
+    cancelled: dict[int, Instant] = field(default_factory=dict)
+    visitors: set[str] = field(default_factory=set)
+    settled_late: list[tuple[int, int]] = field(default_factory=list)
+    refused_late: int = 0
+
+    def take(self, line: dict[str, Any]) -> None:
+        """Read on by one line."""
+        at: Instant = line["at"]
+        match line["what"]:
+            case "up":
+                life = Life(line["worker"], line["slot"], line["pid"], at, idle_since=at)
+                self.lives.append(life)
+                self.living[life.worker] = life
+            case "start":
+                own = line.get("own", False)
+                self._start(Execution(line["job"], line["token"], line["worker"], at, own=own))
+            case "end":
+                self._end(line, at)
+            case "over":
+                self._over(line["worker"], line["token"], at)
+            case "gone":
+                self._gone(line["worker"], at)
+            case "fault":
+                hit = tuple(line.get("workers", ()))
+                crew, lasts = line.get("crew"), line.get("lasts", 0)
+                self._break(Injected(line["kind"], at, line["store_at"], hit, crew, lasts))
+            case "struck":
+                fault = self.faults[-1]
+                fault.at, fault.store_at = line["moment"], line["store_at"]
+            case "spared":
+                self._spare(self.faults.pop())
+            case "thaw":
+                for life in self._living(line["workers"]):
+                    life.frozen = False
+            case "offered":
+                self.offered.update(line["numbers"])
+            case "accepted":
+                self.accepted.update(zip(line["numbers"], line["jobs"], strict=True))
+            case _:
+                self._take_word_of_people(line, at)
+
+    def _take_word_of_people(self, line: dict[str, Any], at: Instant) -> None:
+        match line["what"]:
+            case "paused":
+                self.pauses.append(Pause(line["queue"], at))
+            case "resumed":
+                for pause in self.pauses:
+                    if pause.queue == line["queue"] and pause.over_at is None:
+                        pause.over_at = at
+            case "called off":
+                self.called_off.add(line["job"])
+            case "cancelled":
+                self.cancelled[line["job"]] = at
+            case "visitor":
+                self.visitors.add(line["worker"])
+            case "late":
+                self.settled_late.append((line["job"], line["token"]))
+            case "late refused":
+                self.refused_late += 1
+            case other:
+                raise ValueError(f"the ledger has a line that nobody writes: {other!r}")
+
+    def lives_of(self, kind: str) -> list[tuple[Life, Injected]]:
+        """The lives that were hit by faults of this kind."""
+        return [(life, fault) for life in self.lives for fault in life.faults if fault.kind == kind]
+
+    def of_crew(self, crew: str | None) -> list[Injected]:
+        """What befell the whole of a crew."""
+        return [fault for fault in self.faults if fault.kind in OF_A_CREW and fault.crew == crew]
+
+    def faults_of(self, kind: str) -> list[Injected]:
+        return [fault for fault in self.faults if fault.kind == kind]
+
+    def of_job(self) -> dict[int, list[Execution]]:
+        """The calls of each job, in order."""
+        found: dict[int, list[Execution]] = {}
+        for execution in self.executions:
+            found.setdefault(execution.job, []).append(execution)
+        return found
+
+    def _start(self, execution: Execution) -> None:
+        self.executions.append(execution)
+        if execution.worker in self.living:
+            self.living[execution.worker].held[execution.token] = execution
+
+    def _end(self, line: dict[str, Any], at: Instant) -> None:
+        self._over(line["worker"], line["token"], at, line["outcome"])
+
+    def _over(self, worker: str, token: int, at: Instant, outcome: str | None = None) -> None:
+        life = self.living.get(worker)
+        for execution in reversed(self.executions):
+            if execution.token == token and execution.over_at is None:
+                execution.over_at, execution.outcome = at, outcome
+                if outcome is None and life is not None:
+                    life.cut.append(execution)
+                break
+        if life is not None:
+            life.put_down(token, at)
+
+    def _gone(self, worker: str, at: Instant) -> None:
+        life = self.living.pop(worker, None)
+        if life is None:
+            return
+        life.gone_at = at
+        for execution in life.held.values():
+            if not execution.own:
+                execution.over_at = at
+
+    def _break(self, fault: Injected) -> None:
+        self.faults.append(fault)
+        for life in self._living(fault.workers):
+            life.faults.append(fault)
+            life.frozen = life.frozen or fault.kind in (FREEZE, HANG, FREEZE_CREW)
+
+    def _living(self, workers: Iterable[str]) -> list[Life]:
+        return [self.living[worker] for worker in workers if worker in self.living]
+
+    def _spare(self, fault: Injected) -> None:
+        """The process had gone before the signal came: nothing was broken."""
+        for life in self.lives:
+            if fault in life.faults:
+                life.faults.remove(fault)
+
+
+class Reader:
+    """Follows the ledger's file while it grows."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "rb")  # noqa: SIM115 - open until the storm is over
+        self._rest = b""
+        self.book = Book()
+
+    def read_on(self) -> Book:
+        """The book with every line that is whole by now."""
+        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
+        for line in lines:
+            self.book.take(json.loads(line))
+        return self.book
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,85 @@
+"""What can be judged while a storm still blows: each look takes in what is new since the last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core import worker as workers
+from rota.lab.chaos.expected import out_of_order, overlap
+from rota.lab.chaos.plan import PLANNED
+from rota.lab.chaos.replay import Replay, Served
+from rota.lab.chaos.violation import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rota.lab.chaos.ledger_reader import Book, Execution, Life
+    from rota.lab.chaos.snapshot import Sample
+    from rota.store.events import Event
+
+JUDGED = ("I1", "I2", "I3", "I4", "I6", "I9", "I17", "I23")
+
+
+class Lookout:
+    """Follows the ledger, the event log and the claims. `in_order`: events are read in the order of their numbers."""
+
+    def __init__(self, in_order: bool) -> None:
+        self._in_order = in_order
+        self._read = self._lived = self._judged = 0
+        self._last: dict[int, Execution] = {}
+        self._lives: dict[str, Life] = {}
+        self._numbers: set[int] = set()
+        self._highest = 0
+        self._dead: set[str] = set()
+        self._replays = [Replay({}, Served(queue)) for queue in PLANNED]
+        self._told = [0] * len(self._replays)
+        self._committed: set[int] = set()
+
+    def look(self, book: Book, events: Sequence[Event], samples: Sequence[Sample]) -> list[Violation]:
+        """What is wrong by now and was not before; `events` and `samples` are those that have come since."""
+        return [*self._ledger(book), *self._log(events), *self._claims(samples)]
+
+    def _ledger(self, book: Book) -> Iterator[Violation]:
+        for life in book.lives[self._lived :]:
+            if (known := self._lives.setdefault(life.worker, life)).pid != life.pid:
+                yield Violation("I17", f"{life.worker} was process {known.pid} and process {life.pid}")
+        self._lived = len(book.lives)
+        for second in book.executions[self._judged :]:
+            first = self._last.get(second.job)
+            self._last[second.job] = second
+            if first is None:
+                continue
+            if overlap(first, second, self._lives.get(first.worker)):
+                still = f"while token {first.token} was still running"
+                yield Violation("I1", f"job {second.job} began with token {second.token} {still}")
+            if out_of_order(first, second, self._lives.get(second.worker)):
+                yield Violation("I2", f"job {second.job} began with token {second.token} after token {first.token}")
+        self._judged = len(book.executions)
+
+    def _log(self, events: Sequence[Event]) -> Iterator[Violation]:
+        for event in events:
+            if event.number in self._numbers:
+                yield Violation("I23", f"a follower read event {event.cursor} twice")
+            elif self._in_order and event.number < self._highest:
+                yield Violation("I23", f"cursor {event.cursor} came after {self._highest}")
+            self._numbers.add(event.number)
+            self._highest = max(self._highest, event.number)
+            for fact in event.facts:
+                if fact[:2] == ["worker", workers.DIE]:
+                    if fact[2] in self._dead:
+                        yield Violation("I9", f"{fact[2]} died once more (event {event.cursor})")
+                    self._dead.add(fact[2])
+        for place, replay in enumerate(self._replays):
+            replay.play(events, ())
+            for text in replay.wrong_moves[self._told[place] :]:
+                yield Violation("I4", text)
+            self._told[place] = len(replay.wrong_moves)
+            for job in [job for job, times in replay.finishes.items() if times > 1 and job not in self._committed]:
+                self._committed.add(job)
+                yield Violation("I6", f"job {job} was committed {replay.finishes[job]} times")
+
+    def _claims(self, samples: Sequence[Sample]) -> Iterator[Violation]:
+        for sample in samples:
+            if sample.token is None or sample.worker_status not in workers.LIVE:
+                held = f"with {sample.worker} and token {sample.token}"
+                yield Violation("I3", f"job {sample.job} was active {held}, which nobody living has")

@@ -1,0 +1,118 @@
+"""What people do while a storm blows: they pause a queue, call a job off, and settle a claim that they have lost."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rota.core import job as jobs
+from rota.core.claim import Done
+from rota.core.errors import Conflict, Refused, RotaError, Stale
+from rota.core.times import MILLISECOND, SECOND
+from rota.lab.chaos.plan import CANCEL, PAUSE, PLANNED, seconds
+from rota.store.directives import PATIENCE, unheeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.claim import Claim
+    from rota.core.job import Job
+    from rota.lab.chaos.ledger_writer import Pen
+    from rota.lab.chaos.plan import Fault
+    from rota.store.store import Store
+
+    Later = Callable[[float, Callable[[], object]], None]
+
+LOOK_AGAIN = 0.01
+# A handler that began before the answer tells the ledger a moment later.
+UNDER_WAY = 0.2
+SHORT_LEASE = 100 * MILLISECOND
+LATE_WITHIN = 10.0
+
+
+class People:
+    """Acts on a crew through its store, and tells the ledger once it is answered. `later` does something in a while."""
+
+    def __init__(self, store: Store, pen: Pen, later: Later) -> None:
+        self._store = store
+        self._pen = pen
+        self._later = later
+
+    def act(self, fault: Fault) -> bool:
+        """Do what was planned; false when there is nothing to do it to."""
+        if fault.kind == PAUSE:
+            return self._pause(fault)
+        waiting = [job for state in (jobs.BLOCKED, jobs.READY) for job in self._newest(state)]
+        if not waiting:
+            return False
+        if fault.kind == CANCEL:
+            return self._cancel(waiting[int(fault.choice * len(waiting))])
+        return self._claim_for_too_long([job for job in waiting if job.status == jobs.READY])
+
+    def _newest(self, state: str) -> list[Job]:
+        return [job for job in self._store.jobs.list(state, limit=1000) if job.queue in PLANNED]
+
+    def _pause(self, fault: Fault) -> bool:
+        queues = sorted(PLANNED)
+        queue = queues[int(fault.choice * len(queues))]
+        try:
+            paused = self._store.queues.pause(queue)
+        except RotaError:
+            return False
+        if paused:
+            wish, until = self._store.orchestrators.last_wish(), time.monotonic() + PATIENCE
+            self._later(LOOK_AGAIN, lambda: self._heeded(queue, wish, until, fault))
+        return bool(paused)
+
+    def _heeded(self, queue: str, wish: int, until: float, fault: Fault) -> None:
+        """Once every orchestrator has answered, nothing may start; one that does not answer is not waited for."""
+        if not unheeded(self._store, wish):
+            self._later(UNDER_WAY, lambda: self._pen.write("paused", queue=queue))
+            self._later(UNDER_WAY + seconds(fault.lasts), lambda: self._resume(queue))
+        elif time.monotonic() > until:
+            self._resume(queue)
+        else:
+            self._later(LOOK_AGAIN, lambda: self._heeded(queue, wish, until, fault))
+
+    def _resume(self, queue: str) -> None:
+        self._pen.write("resumed", queue=queue)
+        self._store.queues.resume(queue)
+
+    def _cancel(self, job: Job) -> bool:
+        self._pen.write("called off", job=job.id)
+        try:
+            self._store.jobs.cancel(job.id)
+        except Conflict:  # it was over by then
+            return False
+        self._later(UNDER_WAY, lambda: self._pen.write("cancelled", job=job.id))
+        return True
+
+    def _claim_for_too_long(self, ready: list[Job]) -> bool:
+        """Claim a job by hand, do nothing until somebody else has it, and settle it then: that must be refused."""
+        ready.sort(key=lambda job: (job.payload or {}).get("ms", 0))
+        if not ready:
+            return False
+        worker = self._store.workers.register("late", every=60 * SECOND)
+        self._pen.write("visitor", worker=worker.id)
+        try:
+            claim = self._store.claims.claim(ready[-1].id, worker.id, SHORT_LEASE)
+        except (Conflict, Refused):
+            self._store.workers.deregister(worker.id)
+            return False
+        until = time.monotonic() + LATE_WITHIN
+        self._later(seconds(SHORT_LEASE), lambda: self._settle_late(claim, until))
+        return True
+
+    def _settle_late(self, claim: Claim, until: float) -> None:
+        job = self._store.jobs.get(claim.job_id)
+        taken = job.token != claim.token and job.status == jobs.ACTIVE
+        if not taken and job.status not in jobs.FINAL and time.monotonic() < until:
+            self._later(LOOK_AGAIN, lambda: self._settle_late(claim, until))
+            return
+        try:
+            if job.token != claim.token or job.status != jobs.ACTIVE:
+                self._store.claims.settle(claim, Done())
+                self._pen.write("late", job=claim.job_id, token=claim.token)
+        except Stale:
+            self._pen.write("late refused")
+        self._store.workers.deregister(claim.worker_id)

@@ -1,0 +1,232 @@
+"""The event log, played again from its beginning: what it says of every job, and how long work waited."""
+
+from __future__ import annotations
+
+from bisect import insort
+from itertools import accumulate
+from operator import itemgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from rota.core import job as jobs
+from rota.core import queue as queues
+from rota.core import slot as slots
+from rota.core import worker as workers
+from rota.core.record import Record
+from rota.core.state_machine import allowed
+from rota.lab.chaos.ledger_reader import Injected
+from rota.lab.chaos.plan import CRASH, FREEZE_CREW, KILL_API, PEOPLE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from rota.core.times import Duration, Instant
+    from rota.store.events import Event
+
+PROGRESS = (jobs.CLAIM, jobs.FINISH, jobs.FAIL)
+
+
+class Served(Record):
+    """A queue. `behind_api`: its workers reach only an API. `most`: so many of its jobs may run at once."""
+
+    name: str
+    behind_api: bool = False
+    most: int | None = None
+
+
+class Replay:
+    """Takes in events in the order of their numbers, as far as they tell of one queue and its pool, and faults.
+
+    Those are injected ones, by the store's clock. `at_once`: for how long a change may be under way beside others, and
+    so not know of what they made ready. `touched`: when a job was given others that wait for it, which keeps claims
+    off it for as long as that change is under way. `visitors` choose their job themselves. `crews`: the crew of each
+    slot.
+    """
+
+    def __init__(
+        self,
+        priorities: dict[int, int],
+        queue: Served,
+        at_once: Duration = 0,
+        touched: Mapping[int, Sequence[Instant]] = MappingProxyType({}),
+        visitors: Collection[str] = (),
+        crews: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._queue = queue.name
+        self._crews = crews
+        self._behind_api = queue.behind_api
+        self._most = queue.most
+        self.states: dict[int, str] = {}
+        self.finishes: dict[int, int] = {}
+        self.wrong_moves: list[str] = []
+        self._out_of_order: list[str] = []
+        self._passed_over: dict[int, tuple[Instant, str]] = {}
+        self.longest_wait: Duration = 0
+        self.longest_stall: Duration = 0
+        self._priorities = priorities
+        self._at_once = at_once
+        self._touched = touched
+        self._visitors = visitors
+        self._is_paused = False
+        self._ready: list[tuple[int, int]] = []
+        self._ready_since: dict[int, Instant] = {}
+        self._holders: dict[int, str] = {}
+        self._up: dict[str, str] = {}
+        self._waiting_since: Instant | None = None
+        self._still_since: Instant | None = None
+        self._is_away = False
+        self._frozen_until: Instant | None = None
+
+    def play(self, events: Sequence[Event], faults: Iterable[Injected]) -> Replay:
+        """Play a whole log."""
+        # Of changes made at once, the one that began later may end first: time does not go back for that.
+        begun = accumulate((event.at for event in events), max)
+        moments: list[tuple[Instant, Event | Injected]] = [(fault.store_at, fault) for fault in faults]
+        moments += zip(begun, events, strict=True)
+        for at, moment in sorted(moments, key=itemgetter(0)):
+            if isinstance(moment, Injected):
+                self._fault(moment, at)
+            else:
+                self._event(moment, at)
+        return self
+
+    @property
+    def out_of_order(self) -> list[str]:
+        """Claims that passed over a better job."""
+        return [*self._out_of_order, *(text for _, text in self._passed_over.values())]
+
+    def add(self, other: Replay) -> None:
+        """Take in what the replay of another queue came to."""
+        self.states |= other.states
+        self.finishes |= other.finishes
+        self.wrong_moves += other.wrong_moves
+        self._out_of_order += other.out_of_order
+        self.longest_wait = max(self.longest_wait, other.longest_wait)
+        self.longest_stall = max(self.longest_stall, other.longest_stall)
+
+    def _event(self, event: Event, at: Instant) -> None:
+        self._look(at)
+        progress = claimed = False
+        facts = [fact for fact in event.facts if self._is_mine(fact)]
+        for place, fact in enumerate(facts):
+            match fact:
+                case ["job", str(verb), str(), old, str(new), list(ids), *rest]:
+                    told = rest[0] if rest else {}
+                    for id in ids:
+                        self._move(verb, old, new, id, told, at)
+                    progress, claimed = progress or verb in PROGRESS, claimed or verb == jobs.CLAIM
+                    if verb == jobs.CLAIM and not _claims(facts[place + 1 : place + 2]):
+                        self._check_order(event, facts[: place + 1])
+                case ["slot", "move", str(name), {"status": status, "worker": worker}]:
+                    self._up.pop(name, None)
+                    if status == slots.UP:
+                        self._up[name] = worker
+                case ["queue", "pause" | "resume" as wish, str(name), *_] if name in (self._queue, queues.ALL):
+                    self._is_paused = wish == "pause"
+                case ["worker", workers.DIE | workers.LEAVE, str(id), *_]:
+                    self._forget(id)
+        if claimed:
+            self._waiting_since = None
+        if progress:
+            self._still_since, self._is_away = None, False
+            if self._frozen_until is not None and at >= self._frozen_until:
+                self._frozen_until = None
+        self._begin_to_wait(at)
+
+    def _fault(self, fault: Injected, at: Instant) -> None:
+        """Whoever was hit is not healthy from now on; without its orchestrator nobody of a crew is.
+
+        Without its API a crew waits, and nobody may say for how long until it gets on again; so do all without their
+        server, or while one stands still that may have the write lock in its hand.
+        """
+        self._look(at)
+        if fault.kind in PEOPLE:
+            return
+        away = fault.kind in (CRASH, FREEZE_CREW) or (fault.kind == KILL_API and self._behind_api)
+        self._is_away = self._is_away or away
+        if fault.kind == FREEZE_CREW:  # what follows is longer than a lease; the figures have it apart
+            self._frozen_until = at + fault.lasts
+        if fault.crew is not None:
+            self._up = {slot: who for slot, who in self._up.items() if self._crews.get(slot) != fault.crew}
+        for worker in fault.workers:
+            self._forget(worker)
+        self._begin_to_wait(at)
+
+    def _forget(self, worker: str) -> None:
+        self._up = {name: other for name, other in self._up.items() if other != worker}
+
+    def _move(self, verb: str, old: str | None, new: str, id: int, told: dict[str, Any], at: Instant) -> None:
+        if self.states.get(id) != old:
+            self.wrong_moves.append(f"job {id} was {self.states.get(id)}, and {verb} tells of {old}")
+        if new not in allowed(jobs.MOVES, old, verb):
+            self.wrong_moves.append(f"{verb} led job {id} from {old} to {new}")
+        if self.states.get(id) == jobs.READY:
+            self._ready.remove(self._rank(id))
+        if new == jobs.READY:
+            insort(self._ready, self._rank(id))
+            self._ready_since[id] = at
+        if verb == jobs.CLAIM:
+            self._holders[id] = told.get("worker", "")
+            passed_at, text = self._passed_over.pop(id, (at, ""))
+            if at - passed_at >= self._at_once and text:
+                self._out_of_order.append(text)
+        elif old == jobs.ACTIVE:
+            self._holders.pop(id, None)
+        if verb == jobs.FINISH:
+            self.finishes[id] = self.finishes.get(id, 0) + 1
+        self.states[id] = new
+
+    def _rank(self, id: int) -> tuple[int, int]:
+        """Higher priorities first, then older jobs."""
+        return -self._priorities.get(id, 0), id
+
+    def _is_mine(self, fact: list[Any]) -> bool:
+        """Whether it tells of this queue's jobs or of a slot of its pool; of workers all do."""
+        if fact[0] == "job":
+            return len(fact) < 6 or bool(fact[2] == self._queue)
+        return fact[0] != "slot" or bool(fact[2].rpartition(":")[0] == f"worker:{self._queue}")
+
+    def _check_order(self, event: Event, facts: Sequence[list[Any]]) -> None:
+        """Nothing better was left when these were claimed, but what another claim, under way beside it, has taken."""
+        claimed = [id for fact in facts if _claims([fact]) and not self._is_chosen(fact) for id in fact[5]]
+        if not claimed:
+            return
+        worst = max(map(self._rank, claimed))
+        for rank in self._ready:
+            if rank >= worst:
+                return
+            if not self._is_out_of_sight(rank[1], event.at):
+                told = f"job {worst[1]} was claimed before job {rank[1]} (event {event.cursor})"
+                self._passed_over.setdefault(rank[1], (event.at, told))
+
+    def _is_chosen(self, fact: list[Any]) -> bool:
+        return bool(fact[6:]) and fact[6].get("worker") in self._visitors
+
+    def _is_out_of_sight(self, id: int, at: Instant) -> bool:
+        """Whether a change under way beside a claim of that moment may have hidden this job from it."""
+        if not self._at_once:
+            return False
+        is_new = self._ready_since[id] > at - self._at_once
+        return is_new or any(abs(at - touched) < self._at_once for touched in self._touched.get(id, ()))
+
+    def _begin_to_wait(self, at: Instant) -> None:
+        idle = set(self._up.values()) - set(self._holders.values())
+        full = self._most is not None and len(self._holders) >= self._most
+        if self._is_away or self._is_paused or full or self._frozen_until or not (self._ready and idle):
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = at
+        if self._is_paused or self._frozen_until or not (self._ready or self._holders):
+            self._still_since = None
+        elif self._still_since is None:
+            self._still_since = at
+
+    def _look(self, at: Instant) -> None:
+        if self._waiting_since is not None:
+            self.longest_wait = max(self.longest_wait, at - self._waiting_since)
+        if self._still_since is not None:
+            self.longest_stall = max(self.longest_stall, at - self._still_since)
+
+
+def _claims(facts: Sequence[list[Any]]) -> bool:
+    return any(fact[:2] == ["job", jobs.CLAIM] and len(fact) >= 6 for fact in facts)

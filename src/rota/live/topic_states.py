@@ -1,0 +1,226 @@
+"""States as topics tell them, of queues, workers, sources, schedules and the system: how each is, and which differ."""
+
+from __future__ import annotations
+
+from rota import documents
+from rota.core import job as jobs
+from rota.core.errors import NotFound
+from rota.core.queue import ALL
+from rota.core.record import Record
+from rota.core.slot import HTTP
+from rota.core.system_health import Place, average, eta, health
+from rota.core.topic import first_match
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rota.core.schedule import Schedule
+    from rota.core.source import Source
+    from rota.core.worker import Worker
+    from rota.documents import Document
+    from rota.store.events import Event
+    from rota.store.store import Store
+    from rota.store.workers.slots import Slot
+
+GONE = "gone"
+HEALTH = "system:health"
+
+
+class State(Record):
+    """What one topic says."""
+
+    topic: str
+    noun: str
+    body: Document
+
+
+class States:
+    """What was told last of each wanted topic, and what a fresh look says."""
+
+    def __init__(self, store: Store, patterns: Sequence[str]) -> None:
+        self._store = store
+        self.patterns = patterns
+        self._told: dict[str, State] = {}
+        self._facts: dict[tuple[str, str], Document] = {}
+        self._slots: list[Slot] = []
+
+    def note(self, event: Event) -> None:
+        """Remember what an event says of a worker or a queue: it is told along with its state."""
+        for noun, verb, which, *rest in event.facts:
+            if noun in ("worker", "queue", "source", "schedule"):
+                self._facts[noun, which] = {"verb": verb, **rest[0]}
+
+    def forget(self, topic: str) -> None:
+        """Something else was told of it meanwhile: what it says is told again."""
+        self._told.pop(topic, None)
+
+    def snapshot(self, patterns: Sequence[str]) -> list[State]:
+        """These topics as they are now; what differs from what others were told is told to all with the next change."""
+        found = [state for state in self._look() if first_match(patterns, [state.topic])]
+        for state in found:
+            self._told.setdefault(state.topic, state)
+        return found
+
+    def changed(self) -> list[State]:
+        """Those that differ from what was told, with the facts noted since; and those that are gone, once."""
+        now = {state.topic: state for state in self._look()}
+        found = []
+        for topic, state in now.items():
+            facts = self._facts.get(_subject(state), {})
+            if facts or state != self._told.get(topic):
+                found.append(state.but(body={**state.body, **facts}))
+        for topic, state in self._told.items():
+            if topic not in now and first_match(self.patterns, [topic]):
+                found.append(state.but(body={**state.body, **self._end(state), **self._facts.get(_subject(state), {})}))
+        self._told = now
+        self._facts.clear()
+        return found
+
+    def _look(self) -> Iterator[State]:
+        if self._wants("queue") or self._wants("worker") or self._wants("system"):
+            self._slots = self._store.slots.all()
+        if self._wants("queue"):
+            yield from self._wanted(self._queues())
+        if self._wants("worker"):
+            yield from self._wanted(self._workers())
+        if self._wants("source"):
+            yield from self._wanted(self._sources())
+        if self._wants("schedule"):
+            yield from self._wanted(self._schedules())
+        if self._wants("system"):
+            yield from self._wanted([self._health()])
+
+    def _wants(self, root: str) -> bool:
+        roots = {pattern.partition(":")[0] for pattern in self.patterns}
+        only_jobs = root == "queue" and all(each.endswith("jobs") for each in self.patterns if each.startswith("queue"))
+        return not self.patterns or "*" in roots or (root in roots and not only_jobs)
+
+    def _wanted(self, states: Iterator[State] | list[State]) -> Iterator[State]:
+        return (state for state in states if first_match(self.patterns, [state.topic]))
+
+    def _queues(self) -> Iterator[State]:
+        counts, took, store = self._store.queues.counts(), self._store.meters.took(), self._store
+        for slot in self._slots:  # a pool may wait for the first job of its queue
+            if slot.wanted and slot.queue != HTTP:
+                counts.setdefault(slot.queue, dict.fromkeys(jobs.STATES, 0))
+        serving = [worker.queue for worker in store.workers.list() if worker.queue != HTTP]
+        for name, of_queue in counts.items():
+            able = sum(queue in (None, name) for queue in serving)
+            yield State(f"queue:{name}:status", "queue", _queue(name, of_queue, took.get(name, (0, 0)), able))
+        together = {state: sum(each[state] for each in counts.values()) for state in jobs.STATES}
+        runs = sum(n for n, _ in took.values()), sum(total for _, total in took.values())
+        yield State("queue:status", "queue", _queue(None, together, runs, len(serving)))
+
+    def _workers(self) -> Iterator[State]:
+        living = {worker.id: worker for worker in self._store.workers.list() if worker.queue != HTTP}
+        is_open: dict[str | None, bool] = {}
+        now = self._store.now()
+
+        def shown(worker: Worker) -> str:
+            if worker.queue not in is_open:
+                is_open[worker.queue] = self._store.queues.is_open(worker.queue)
+            return worker.shown(now, not is_open[worker.queue])
+
+        for slot in self._slots:
+            worker = living.pop(slot.worker, None) if slot.worker else None
+            if (slot.wanted and slot.queue != HTTP) or worker:
+                yield State(
+                    f"{slot.name}:status", "worker", _filled(slot, worker, shown(worker) if worker else slot.status)
+                )
+        for worker in living.values():
+            component = f"worker:{worker.queue or '-'}:{worker.id}"
+            yield State(f"{component}:status", "worker", _worker(component, worker.id, worker, shown(worker)))
+
+    def _sources(self) -> Iterator[State]:
+        for source in self._store.sources.all():
+            yield State(f"source:{source.name}:status", "source", _source(source))
+
+    def _schedules(self) -> Iterator[State]:
+        for schedule in self._store.schedules.list():
+            yield State(f"schedule:{schedule.name}:status", "schedule", _schedule(schedule))
+
+    def _health(self) -> State:
+        running = {(each.crew, each.host) for each in self._store.orchestrators.live()}
+        places = [
+            Place(slot.name, slot.queue, slot.status, (slot.crew, slot.host) in running, slot.history.failure_reason)
+            for slot in self._slots
+            if slot.wanted
+        ]
+        status, errors = health(places)
+        return State(HEALTH, "health", {"status": status, "errors": errors})
+
+    def _end(self, state: State) -> Document:
+        """How something that is no longer there ended."""
+        if state.noun != "worker":
+            return {}
+        try:
+            status = self._store.workers.get(state.body["worker_id"] or "").status
+        except NotFound:
+            status = GONE
+        return {"status": status, "current_job": None}
+
+
+def _subject(state: State) -> tuple[str, str]:
+    """What a fact of the log calls it."""
+    if state.noun == "queue":
+        return state.noun, state.body["queue_type"] or ALL
+    return state.noun, str(state.body.get("worker_id" if state.noun == "worker" else "id"))
+
+
+def _queue(name: str | None, counts: dict[str, int], took: tuple[int, int], workers: int) -> Document:
+    pending, each = sum(counts[state] for state in jobs.WAITING), average(*took)
+    return {
+        "queue_type": name,
+        "pending": pending,
+        "running": counts[jobs.ACTIVE],
+        "completed": counts[jobs.DONE],
+        "avg_time": each,
+        "eta": eta(pending, each, workers),
+    }
+
+
+def _source(source: Source) -> Document:
+    return {
+        "id": source.name,
+        "queue_type": source.queue,
+        "added_count": source.added_count,
+        "success_count": source.success_count,
+        "error_count": source.error_count,
+        "repeated_count": source.repeated_count,
+        "last_fill_error": source.last_fill_error,
+    }
+
+
+def _schedule(schedule: Schedule) -> Document:
+    told = documents.schedule(schedule)
+    kept = ("paused", "next_at", "last_at", "fired_count", "last_job", "last_status", "error")
+    return {"id": schedule.name, "queue_type": schedule.queue, **{name: told[name] for name in kept}}
+
+
+def _filled(slot: Slot, worker: Worker | None, status: str) -> Document:
+    if worker is not None:
+        return {**_worker(slot.name, slot.n, worker, status), "queue_type": slot.queue}
+    return {
+        "component": slot.name,
+        "id": slot.n,
+        "queue_type": slot.queue,
+        "status": status,
+        "pid": None,
+        "current_job": None,
+        "worker_id": None,
+        "name": slot.name,
+    }
+
+
+def _worker(component: str, id: int | str, worker: Worker, status: str) -> Document:
+    return {
+        "component": component,
+        "id": id,
+        "queue_type": worker.queue,
+        "status": status,
+        "pid": worker.pid,
+        "current_job": worker.current_job,
+        "worker_id": worker.id,
+        "name": worker.name,
+    }

@@ -1,0 +1,216 @@
+"""The exchange of outcomes for claims, one at a time: what workers report is settled, and those with room get more."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from rota.core.errors import RotaError, Stale
+from rota.core.queue import DEFAULT
+from rota.core.times import MILLISECOND
+from rota.orchestrator import store_thread as urgency
+from rota.orchestrator.maintenance import NEVER, now
+from rota.store.claims.exchange import MOST_FAR, Exchange, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rota.core.times import Duration, Instant
+    from rota.orchestrator.pool_backoff import Streaks
+    from rota.orchestrator.store_thread import Ledger
+    from rota.store.claims.exchange import Checkpoint, Idle, Settled
+    from rota.store.store import Store
+
+SOONEST_CLAIM: Duration = 10 * MILLISECOND  # well within the burst of a rate, so that faster rates come in batches
+
+
+class Holdings:
+    """What the store has handed out to this orchestrator and not got back; the store thread's own.
+
+    Each committed answer enters it before the next transaction begins. When an answer was lost, an exchange that
+    carries the whole of it comes first, and the store takes back whatever else it believes to be held here.
+    """
+
+    def __init__(self, id: int) -> None:
+        self._id = id
+        self._number = 0
+        self._tokens: set[int] = set()
+        self._is_sure = True
+        self._served = ""
+
+    def exchange(
+        self,
+        store: Store,
+        outcomes: Sequence[Settled],
+        idle: Sequence[Idle],
+        checkpoints: Sequence[Checkpoint],
+        fills: bool = True,
+    ) -> Exchange:
+        """Settle and claim; after a lost answer, find out first how far the store has come."""
+        if not self._is_sure:
+            self._find_out(store)
+        self._is_sure = False
+        settled = {token for _, token, _ in outcomes}
+        report = Report(outcomes, idle, checkpoints, served=self._served, fills=fills)
+        answer = store.orchestrators.exchange(self._id, self._number, report)
+        self._is_sure = True
+        self._number = answer.number
+        self._tokens -= settled
+        self._tokens |= {claim.token for claim in answer.claims}
+        spare = {each.worker_id for each in idle if each.queue == DEFAULT}
+        served = [claim.queue for claim in answer.claims if claim.worker_id in spare]
+        self._served = served[-1] if served else self._served
+        return answer
+
+    def _find_out(self, store: Store) -> None:
+        """What nobody here knows of goes back. A step of its own: short, where links break again and again.
+
+        The exchange whose answer was lost may still be under way and come first: then the number has moved, and this is
+        tried again. If it has not, this orchestrator was given up.
+        """
+        tried = None
+        while not self._is_sure:
+            number = store.orchestrators.number(self._id)
+            report = Report(holdings=frozenset(self._tokens))
+            try:
+                self._number = store.orchestrators.exchange(self._id, number, report).number
+                self._is_sure = True
+            except Stale:
+                if number == tried:
+                    raise
+                tried = number
+
+    def drop(self, tokens: Iterable[int]) -> None:
+        """These went back with the death of their worker."""
+        self._tokens.difference_update(tokens)
+
+
+class Work:
+    """What one orchestrator has to settle, and whether it may find more to do.
+
+    `fills`: a worker declared a source, so there is someone to fill its queue.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        deliver: Callable[[Exchange, Sequence[tuple[str, Settled]]], None],
+        lost: Callable[[RotaError], None],
+        starved: Callable[[], None],
+        streaks: Streaks,
+    ) -> None:
+        self._ledger = ledger
+        self._deliver = deliver
+        self._lost = lost
+        self._starved = starved
+        self.streaks = streaks
+        self._outcomes: deque[tuple[str, Settled]] = deque()
+        self._carried: deque[tuple[str, Settled]] = deque()
+        self._unheard: list[tuple[str, Settled]] = []
+        self._dying: dict[str, set[int]] = {}
+        self._checkpoints: dict[int, Checkpoint] = {}  # by token: only the last one counts
+        self._carried_checkpoints: list[Checkpoint] = []
+        self._under_way = False
+        self._hungry = True
+        self._rate_free_at: Instant = NEVER
+        self._try_at: Instant = NEVER
+        self.fills = False
+        self.holdings = Holdings(0)
+
+    def begin(self, id: int) -> None:
+        """Work under this orchestrator's number from now on, and say first what was not heard under the one before."""
+        self.holdings = Holdings(id)
+        self._hungry = True
+        self._outcomes.extendleft(reversed(self._unheard))
+        self._unheard = []
+
+    def report(self, worker: str, settled: Settled) -> None:
+        """A job of this worker ended; it is settled with the next exchange."""
+        self._outcomes.append((worker, settled))
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """A handler wants this kept for its next attempt."""
+        self._checkpoints[checkpoint[2]] = checkpoint
+
+    def take(self, worker: str) -> list[Settled]:
+        """The reports of this worker that are not known to be settled, to be settled with its death.
+
+        Those of an exchange under way are among them, because a death overtakes it; settling twice changes nothing.
+        """
+        mine = [settled for by, settled in (*self._carried, *self._outcomes) if by == worker]
+        self._outcomes = deque((by, settled) for by, settled in self._outcomes if by != worker)
+        return mine
+
+    def take_checkpoints(self, tokens: set[int]) -> list[Checkpoint]:
+        """The checkpoints of these claims that are not known to be kept, for the same reason."""
+        mine = [each for each in (*self._carried_checkpoints, *self._checkpoints.values()) if each[2] in tokens]
+        self._checkpoints = {token: each for token, each in self._checkpoints.items() if token not in tokens}
+        return mine
+
+    def wake(self) -> None:
+        """There may be something to claim."""
+        self._hungry = True
+
+    @property
+    def unsettled(self) -> list[int]:
+        """The tokens whose claims the store has not seen end yet: reported, or held by a worker that is gone."""
+        reported = {token for _, (_, token, _) in (*self._carried, *self._outcomes)}
+        return sorted(reported.union(*self._dying.values()))
+
+    def dying(self, worker: str, tokens: set[int]) -> None:
+        """These end with the death of their worker, once that is written down."""
+        self._dying[worker] = tokens
+
+    def buried(self, worker: str) -> None:
+        """A worker's death is written down."""
+        self._dying.pop(worker, None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to settle."""
+        return not self._outcomes and not self._under_way
+
+    @property
+    def due(self) -> Instant:
+        """When a rate allows the next claim to a worker that was left without one, or a pool may try a job again."""
+        return NEVER if self._under_way else min(self._rate_free_at, self._try_at)
+
+    def turn(self, idle: Sequence[Idle], at: Instant) -> None:
+        """Begin an exchange if there is something to settle, or perhaps something to claim."""
+        if at >= self._rate_free_at:
+            self._rate_free_at, self._hungry = NEVER, True
+        if at >= self._try_at:
+            self._hungry = True
+        self._try_at = self.streaks.due(at)
+        idle = self.streaks.admit(idle, at)
+        if self._under_way or not (self._outcomes or self._checkpoints or (self._hungry and idle)):
+            return
+        brought = self._carried = self._outcomes
+        self._outcomes = deque()
+        checkpoints = self._carried_checkpoints = list(self._checkpoints.values())
+        self._checkpoints = {}
+        self._under_way, self._hungry = True, False
+        outcomes = [settled for _, settled in brought]
+        room = sum(each.room for each in idle)
+        holdings, fills = self.holdings, self.fills
+        self._ledger.ask(
+            urgency.WORK,
+            lambda store: holdings.exchange(store, outcomes, idle, checkpoints, fills),
+            lambda answer: self._answered(answer, room, brought),
+        )
+
+    def _answered(self, answer: Exchange | RotaError, room: int, brought: Sequence[tuple[str, Settled]]) -> None:
+        self._under_way = False
+        self._carried, self._carried_checkpoints = deque(), []
+        if isinstance(answer, RotaError):
+            self._unheard += brought
+            self._lost(answer)
+            return
+        # Over HTTP an answer has at most MOST_FAR, an equal share for each worker: then there may be more.
+        asked = min(room, MOST_FAR // 2)
+        self._hungry = self._hungry or len(answer.claims) >= max(1, asked)
+        wait = answer.rate_free_in
+        self._rate_free_at = NEVER if wait is None else now() + max(SOONEST_CLAIM, wait)
+        self._deliver(answer, brought)
+        if len(answer.claims) < room and (answer.claims or brought):
+            self._starved()  # someone stays idle: when will there be more? If nothing changed, the last look told

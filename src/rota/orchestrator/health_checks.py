@@ -1,0 +1,147 @@
+"""The rounds: every second, and whenever a deadline comes, each slot is looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core import health, slot
+from rota.core.death import DEADLINE, OPERATOR
+from rota.core.health import INVALID_FRAMES, InHand
+from rota.core.ids import run_id
+from rota.core.times import SECOND
+from rota.orchestrator.dispatch_window import STUCK
+from rota.process import leaks as leaked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.times import Instant
+    from rota.orchestrator.maintenance import Upkeep
+    from rota.orchestrator.slot import Place
+    from rota.orchestrator.worker_process import Child
+    from rota.process.log import Say
+    from rota.settings import Settings
+    from rota.store.claims.exchange import Handout
+
+EVERY = SECOND
+LEAVES_WITHIN = SECOND  # a worker that ends closes its socket a moment before it is gone
+
+
+class Rounds:
+    """Looks for deadlines that have come, workers that are not well, and processes that were left behind."""
+
+    def __init__(
+        self,
+        places: dict[str, Place],
+        settings: Settings,
+        upkeep: Upkeep,
+        say: Say,
+        end: Callable[[Child, str, str], None],
+        fill: Callable[[Place], None],
+    ) -> None:
+        self._places = places
+        self._health = settings.health
+        self._upkeep = upkeep
+        self._say = say
+        self._end = end
+        self._fill = fill
+        self._leaks: set[int] = set()
+        self.due: Instant = 0
+
+    def not_later(self, at: Instant) -> None:
+        """Something will be due at this moment."""
+        self.due = min(self.due, at)
+
+    def go(self, at: Instant, may_fill: Callable[[Place], bool]) -> None:
+        """Look at every slot, if it is time."""
+        if at < self.due:
+            return
+        self.due = at + EVERY
+        for place in list(self._places.values()):
+            if place.child is not None:
+                self.not_later(self._look(place, place.child, at))
+            elif place.start_at is not None and at < place.start_at:
+                self.not_later(place.start_at)
+            elif place.start_at is not None and may_fill(place):
+                self._fill(place)
+        self._look_for_strays()
+        self._look_for_blocker()
+        self._upkeep.snapshot(at, self._snapshot)
+
+    def _look(self, place: Place, child: Child, at: Instant) -> Instant:
+        """Is the worker well, and is its job within its time? When to look again."""
+        in_hand = child.in_hand
+        deadlines = [due for held in in_hand if (due := self._mind_deadline(child, held, at)) is not None]
+        has_window = len(child.held) > len(in_hand) and not child.recalled
+        stuck_at = child.job_started_at + STUCK if has_window else None
+        if stuck_at is not None and at >= stuck_at:
+            child.recall()
+        late = child.health.state == health.LATE
+        suspect = InHand(
+            in_hand[0].job_id if in_hand else None, min(deadlines, default=None), late and child.is_stopped()
+        )
+        child.health, reason = child.health.look(self._health, suspect, at)
+        if reason is not None:
+            self._end(child, reason, reason.replace("_", " "))
+        if child.closed_at is not None and at >= child.closed_at + LEAVES_WITHIN:
+            self._end(child, INVALID_FRAMES, "its frame socket is closed, so that it can neither report nor be told")
+        state = slot.STOPPING if place.state == slot.STOPPING else child.health.state
+        if state != place.shown:
+            place.shown = state
+            self._upkeep.felt(place.name, state)
+        moments = [*deadlines, *(until for _, until in child.cancelled.values()), *([stuck_at] if stuck_at else [])]
+        return min((moment for moment in moments if moment > at), default=at + EVERY)
+
+    def _mind_deadline(self, child: Child, held: Handout, at: Instant) -> Instant | None:
+        """End a job in hand that is past its time-out, or that was to end and does not; its deadline."""
+        deadline = child.deadline(held)
+        reason, until = child.cancelled.get(held.token, ("", at))
+        if reason and at >= until:
+            why = DEADLINE if reason == DEADLINE else OPERATOR
+            self._end(child, why, f"job {held.job_id} was to end and has not")
+        elif deadline is not None and at >= deadline and not child.cancel(held, DEADLINE, at):
+            self._end(child, DEADLINE, f"job {held.job_id} is past its time-out")
+        return deadline
+
+    def _look_for_strays(self) -> None:
+        """Tell of processes that handlers left behind; end those whose worker is gone.
+
+        One whose run is still in hand is not left behind: its handler may wait for it.
+        """
+        living = {place.child.worker_id: place.child for place in self._places.values() if place.child is not None}
+        known = {child.pid for child in living.values()}
+        found = leaked.find(known)
+        leaks = set[int]()
+        for stray in found:
+            worker = stray.worker_id
+            if worker is not None and worker not in living:
+                leaked.end(known, worker)
+                continue
+            name, _, in_hand = living[worker].names if worker is not None else ("-", "-", None)
+            if worker is not None and stray.run_id in {run_id(held.token) for held in living[worker].in_hand}:
+                continue
+            leaks.add(stray.pid)
+            if stray.pid not in self._leaks:
+                run = stray.run_id or in_hand
+                text = f"process {stray.pid} ({stray.command}) was left behind; it is ended with its worker"
+                self._say(text, name, worker, run)
+                self._upkeep.note("worker", "leak", worker or "-", run=run, pid=stray.pid, command=stray.command)
+        self._leaks = leaks
+
+    def _look_for_blocker(self) -> None:
+        """A worker's process that is stopped while it keeps the store locked would stop everyone."""
+        session = self._upkeep.blocker()
+        for place in self._places.values():
+            if session is not None and place.child is not None and place.child.pid == session:
+                self._end(place.child, health.HEARTBEAT_TIMEOUT, "it is stopped while it keeps the store locked")
+
+    def _snapshot(self) -> list[dict[str, object]]:
+        """How every slot is, for the history of health."""
+        found = []
+        for place in self._places.values():
+            about: dict[str, object] = {"name": place.name, "status": place.state}
+            if place.child is not None:
+                job = place.child.held[0].job_id if place.child.held else None
+                about |= {"health": place.child.health.state, "worker": place.child.worker_id, "job": job}
+            found.append(about)
+        return found

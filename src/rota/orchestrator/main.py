@@ -1,0 +1,195 @@
+"""Running an orchestrator in this process, from its start to its clean end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from rota.core.errors import Conflict
+from rota.core.orchestrator import LATE, shown
+from rota.core.record import Record
+from rota.core.slot import HTTP
+from rota.core.times import MILLISECOND
+from rota.orchestrator.console import Screen, Shown
+from rota.orchestrator.event_loop import Loop
+from rota.orchestrator.pidlock import Exclusive, holder
+from rota.orchestrator.store_thread import Ledger
+from rota.orchestrator.supervisor import Crew
+from rota.orchestrator.systemd import Notify
+from rota.orchestrator.tracking import Tracked, open_roll
+from rota.process.host import process_start
+from rota.process.log import TEXT, Log, keep_small
+from rota.process.system import inherit_orphans, reset_signals
+from rota.store.open import POSTGRES, REMOTE, open_store
+from rota.store.sqlite.lock import blocker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rota.process.log import Say
+    from rota.settings import Settings
+    from rota.store.engine.database import Database
+    from rota.store.store import Store
+
+NO_WORKERS = "no app and no program is named, so it starts no workers and looks after those that register"
+MAIN, BESIDE = "main", "beside"
+LAST_WORD = 1.0
+LAST_BEAT = 3.0
+
+
+class Start(Record):
+    """What an orchestrator is started with. `crew` None: beside others, under the first name that is free.
+
+    `tie` is the end of a pipe whose other end an application holds: when that is closed, the crew stops. `folder` is
+    one more place to look for the app. `http`: the HTTP API has a slot too. `app` None: there is none, and only pools
+    with a program have workers.
+    """
+
+    app: str | None
+    pools: Mapping[str, int]
+    crew: str | None = MAIN
+    log_format: str = TEXT
+    tie: int | None = None
+    folder: str | None = None
+    http: bool = False
+    told: Mapping[str, str] = {}  # more for the environment of its workers
+    log: str | None = None  # the file that stdout and stderr are, where nobody else writes to it
+    programs: Mapping[str, str] = {}  # the command of each pool whose workers are not those of the app
+
+
+def lock_path(beside: str, crew: str = MAIN) -> str:
+    return f"{beside}.orchestrator" if crew == MAIN else f"{beside}.crew-{crew}"
+
+
+def run(
+    settings: Settings,
+    start: Start,
+    news: Callable[[str, str | None], None] = lambda *_: None,
+    screen: Screen | None = None,
+) -> int:
+    """Keep a crew alive until a signal says stop; the exit code. `news` hears its name, and the rest: see `Crew`.
+
+    With a `screen` it is told what a log would be, and how each job ended.
+    """
+    say = screen or Log(start.log_format)
+    with open_store(settings.db, settings, make=True, told=say) as store:
+        store.now()  # one that is out of reach from the start is no outage to wait through
+        crew, exclusive = _take_place(store, start.crew)
+        url, told = store.database.url, {**start.told, "ROTA_RUNS": store.database.runs}
+    try:
+        return _keep(settings.but(db=url), start.but(crew=crew, told=told), say, news)
+    finally:
+        exclusive.release()
+
+
+def _take_place(store: Store, crew: str | None) -> tuple[str, Exclusive]:
+    """Become the one orchestrator of a crew."""
+    number = 1
+    while True:
+        name = crew or (BESIDE if number == 1 else f"{BESIDE}-{number}")
+        exclusive = Exclusive(lock_path(store.database.beside, name))
+        other = _rival(store, name) or exclusive.take()
+        if other is None:
+            return name, exclusive
+        if crew == MAIN:
+            raise _second(store.database, other)
+        if crew is not None:
+            raise Conflict(f"a crew named {crew} is running already, pid {other}: give this one another --name")
+        number += 1
+
+
+def _rival(store: Store, crew: str) -> int | None:
+    """Another process of this host that runs this crew, as the store has it.
+
+    Its lock may be elsewhere: beside a server or an API it is in a folder of its user's own.
+    """
+    if not store.database.url.startswith((*POSTGRES, *REMOTE)):
+        return None
+    place, now = (crew, store.orchestrators.own_host()), store.now()
+    for each in store.orchestrators.live():
+        lives = each.pid != os.getpid() and process_start(each.pid) is not None
+        if lives and (each.crew, each.host) == place and shown(each.status, each.lease_expires_at, now) != LATE:
+            return each.pid
+    return None
+
+
+def refuse_second(database: Database) -> None:
+    """Say so where the orchestrator of this database is running."""
+    if (other := holder(lock_path(database.beside))) is not None:
+        raise _second(database, other)
+
+
+def _second(database: Database, other: int) -> Conflict:
+    text = f"an orchestrator of {database.path} is running already, pid {other}"
+    return Conflict(f"{text}: `rota orchestrator stop` ends it, `rota open` shows it in a browser")
+
+
+def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str | None], None]) -> int:
+    assert settings.db is not None and start.crew is not None
+    reset_signals()
+    inherit_orphans()
+    loop, notify, database, name = Loop(), Notify(), settings.db, start.crew
+
+    def first_news(problem: str | None) -> None:
+        notify.ready("workers are up" if problem is None else "no worker is up yet")
+        news(name, problem)
+
+    def on_trouble(text: str) -> None:
+        say(text, "store")
+
+    def blocked_by() -> int | None:
+        return None if database.startswith((*POSTGRES, *REMOTE)) else blocker(database)
+
+    ledger = Ledger(lambda: open_store(database, settings), on_trouble, blocked_by)
+    roll = open_roll(settings, say)
+    tracked = Shown(roll, say) if isinstance(say, Screen) else Tracked(roll)
+    settings = settings.but(programs=tuple(start.programs.items()))
+    crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news, tracked)
+
+    def stop() -> None:
+        notify.stopping()
+        crew.stop()
+
+    loop.watch(ledger.wakeup, ledger.carry_on)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.on_signal(number, stop)
+    if start.tie is not None:
+        tie = start.tie
+
+        def untied() -> None:
+            loop.forget_all(tie)
+            stop()
+
+        loop.watch(tie, untied)
+    pools = ", ".join(f"{queue} {count}" for queue, count in start.pools.items()) or NO_WORKERS
+    say(f"pid {os.getpid()}, crew {start.crew}: {pools}")
+    has_api = start.http and not database.startswith(REMOTE)
+    crew.begin(start.crew, {**start.pools, HTTP: 1} if has_api else start.pools)
+    while not crew.gone:
+        loop.turn(min(crew.tick(), notify.tick()), crew.stalled)
+        if start.log is not None:
+            keep_small(start.log)
+    answered = ledger.close(LAST_WORD)
+    if roll is not None:
+        roll.close(LAST_BEAT)
+    loop.close()
+    say("stopped")
+    return crew.exit_code if answered else 1
+
+
+def _environment(settings: Settings, start: Start) -> dict[str, str]:
+    """What a worker is told: where its application and its database are, and how this orchestrator wants it to be."""
+    paths = [start.folder, os.environ.get("PYTHONPATH")]
+    found = {"PYTHONPATH": os.pathsep.join(path for path in paths if path)} if start.folder else {}
+    return {
+        **os.environ,
+        **found,
+        "ROTA_APP": start.app or "",
+        "ROTA_DB": settings.db or "",
+        "ROTA_FRAME_INTERVAL": f"{settings.frame_interval // MILLISECOND}ms",
+        "ROTA_MAX_JOBS": str(settings.max_jobs),
+        "ROTA_MAX_RSS": str(settings.max_rss),
+        "ROTA_CAPTURE_LIMIT": str(settings.capture_limit),
+        **start.told,
+    }

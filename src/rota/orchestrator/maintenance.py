@@ -1,0 +1,251 @@
+"""What an orchestrator does again and again beside its work: tend, reconcile, read wishes, show how its workers are."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rota.core import stride
+from rota.core.errors import NotAllowed, RotaError
+from rota.core.times import HOUR, MILLISECOND, MINUTE, SECOND
+from rota.orchestrator import store_thread as urgency
+from rota.process import system
+from rota.process.host import is_stopped
+from rota.store.maintenance.prune import Stride
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rota.core.schedule import NewSchedule
+    from rota.core.source import Declared
+    from rota.core.times import Duration, Instant
+    from rota.orchestrator.store_thread import Ledger
+    from rota.orchestrator.worker_process import Child
+    from rota.process.log import Say
+    from rota.settings import Settings
+    from rota.store.maintenance.prune import Pruned
+    from rota.store.store import Store
+    from rota.store.workers.crews import Outlook
+
+RECONCILE_EVERY = MINUTE
+PRUNE_FIRST, PRUNE_EVERY = 5 * SECOND, HOUR  # a crew that has just begun has better things to do
+MIRROR_EVERY = SECOND
+SOONEST = 20 * MILLISECOND
+PATIENCE = 3.0
+AFTER_WORK: Duration = 5 * MILLISECOND
+NEVER: Instant = 1 << 62
+
+
+def now() -> Instant:
+    """The loop's clock: it only measures durations."""
+    return time.monotonic_ns() // 1000
+
+
+class Upkeep:
+    """Asks when it is due or when the bell rang, and one question at a time."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        say: Say,
+        found: Callable[[Outlook, bool], None],
+    ) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._say = say
+        self._found = found
+        self._id = 0
+        self._asking = self._mirroring = False
+        self._woken_at: Instant | None = None
+        self._ask_at: Instant = 0
+        self._poll_at: Instant = 0
+        self._reconcile_at: Instant = 0
+        self._snapshot_at: Instant = 0
+        self._mirror_at: Instant = 0
+        self._declared_by: dict[str, list[Declared]] = {}
+        self._told: dict[str, Child] = {}
+        self._felt: dict[str, str | None] = {}
+        self._facts: list[tuple[str, str, str, dict[str, object]]] = []
+        self._blocked_by: tuple[int, bool] | None = None
+        self._pruning: Iterator[Pruned] | None = None
+        self._stride = Stride(stride.FIRST)
+        self._prune_at: Instant | None = None
+
+    @property
+    def due(self) -> Instant:
+        """When to come again. What is under way is not due: its answer wakes the loop, however late it comes."""
+        mirror_at = self._mirror_at if self._id and self._has_news and not self._mirroring else NEVER
+        look_at = self._ask_at if self._woken_at is None else min(self._ask_at, self._woken_at)
+        return min(NEVER if self._asking else look_at, mirror_at, NEVER if self._prune_at is None else self._prune_at)
+
+    @property
+    def _has_news(self) -> bool:
+        return bool(self._told or self._felt or self._facts)
+
+    def begin(self, id: int) -> None:
+        self._id, self._woken_at = id, now()
+        self._prune_at = now() + PRUNE_FIRST
+        self._snapshot_at = now() + self._settings.health_history
+
+    def wake(self) -> None:
+        """Something may have changed: look soon, once what it brings is under way."""
+        if self._woken_at is None:
+            self._woken_at = now() + AFTER_WORK
+
+    def tick(self, at: Instant, known_wish: int) -> None:
+        if not self._id:
+            self._ask_at = at + self._settings.poll_interval
+            return
+        is_woken = self._woken_at is not None and at >= self._woken_at
+        if (is_woken or at >= self._ask_at) and not self._asking:
+            self._ask(at, known_wish)
+        if at >= self._mirror_at and self._has_news and not self._mirroring:
+            self._mirror_at = at + MIRROR_EVERY
+            self._mirror()
+        if self._prune_at is not None and at >= self._prune_at:
+            self._prune_at = None
+            self._ledger.ask(urgency.LOOK, self._prune, self._pruned)
+
+    def told(self, child: Child) -> None:
+        """A worker reported something that readers of the store may see."""
+        self._told[child.worker_id] = child
+
+    def felt(self, slot: str, state: str | None) -> None:
+        """The health of a slot's worker changed."""
+        self._felt[slot] = state
+
+    def note(self, noun: str, verb: str, which: str, **details: object) -> None:
+        """Something for the event log."""
+        self._facts.append((noun, verb, which, details))
+
+    def declare(self, worker: str, sources: list[Declared], schedules: list[NewSchedule]) -> None:
+        """A worker told which sources and schedules its application has."""
+        if sources:
+
+            def made_known(answer: RotaError | None) -> None:
+                if not isinstance(answer, RotaError):
+                    self._declared_by[worker] = sources
+                self._declared("sources", answer)
+
+            self._ledger.ask(urgency.WORK, lambda store: store.sources.declare(sources), made_known)
+        if schedules:
+            told = partial(self._declared, "schedules")
+            self._ledger.ask(urgency.WORK, lambda store: store.schedules.declare(schedules), told)
+
+    def forget(self, child: Child) -> None:
+        """The worker is gone."""
+        self._declared_by.pop(child.worker_id, None)
+        self._told.pop(child.worker_id, None)
+        self._felt.pop(child.slot, None)
+
+    def snapshot(self, at: Instant, slots: Callable[[], list[dict[str, object]]]) -> None:
+        """Note the health of every slot, if its history is wanted and it is time."""
+        if self._settings.health_history and at >= self._snapshot_at:
+            self._snapshot_at = at + self._settings.health_history
+            for each in slots():
+                self.note("slot", "snapshot", str(each.pop("name")), **each)
+
+    def blocker(self) -> int | None:
+        """The session of a stopped process that keeps the store locked while we wait for it, if there is one."""
+        holder = self._ledger.blocked_by() if self._ledger.busy_for() > PATIENCE else None
+        if holder is None or holder == os.getpid():
+            self._blocked_by = None
+            return None
+        stopped = is_stopped(holder)
+        if (holder, stopped) != self._blocked_by:
+            self._blocked_by = (holder, stopped)
+            named = f"process {holder} ({system.command(holder)})"
+            self._say(
+                f"{named} is stopped and keeps the store locked: `kill -CONT {holder}` lets it go on"
+                if stopped
+                else f"waiting for the store, whose write lock {named} took last"
+            )
+        if not stopped:
+            return None
+        try:
+            return os.getsid(holder)
+        except OSError:
+            return None
+
+    def _ask(self, at: Instant, known_wish: int) -> None:
+        self._asking, self._woken_at, by_time = True, None, at >= self._ask_at
+        self._ask_at = at + self._settings.poll_interval
+        id = self._id
+        is_poll, reconciles = at >= self._poll_at, at >= self._reconcile_at
+        if is_poll:
+            self._poll_at = at + self._settings.poll_interval
+            self._declare_again()
+        if reconciles:
+            self._reconcile_at = at + RECONCILE_EVERY
+
+        def look(store: Store) -> Outlook:
+            return store.orchestrators.look(id, known_wish, reconciles, is_poll)
+
+        self._ledger.ask(urgency.LOOK, look, lambda answer: self._looked(answer, by_time))
+
+    def _declare_again(self) -> None:
+        """Make known again what somebody has forgotten while a worker that declares it lives: nothing else would."""
+        known = {each.name: each for sources in self._declared_by.values() for each in sources}
+        if known:
+            told = partial(self._declared, "sources")
+            self._ledger.ask(urgency.WORK, lambda store: store.sources.declare_missing(list(known.values())), told)
+
+    def _looked(self, answer: Outlook | RotaError, by_time: bool) -> None:
+        self._asking = False
+        if isinstance(answer, RotaError):
+            self._say(str(answer))
+            return
+        if answer.due is not None:
+            self._ask_at = min(self._ask_at, now() + max(SOONEST, answer.due))
+        self._found(answer, by_time)
+
+    def _prune(self, store: Store) -> Duration | None:
+        """Take a step of forgetting, in the store's thread: how long it took, None after the last."""
+        if self._pruning is None:
+            self._pruning = store.history.steps(stride=self._stride)
+        began = now()
+        try:
+            is_over = next(self._pruning, None) is None
+        except NotAllowed:  # a role that may work and not forget
+            is_over = True
+        if is_over:
+            self._pruning = None
+        return None if is_over else now() - began
+
+    def _pruned(self, took: Duration | RotaError | None) -> None:
+        if isinstance(took, RotaError):
+            self._say(str(took))
+        if took is None or isinstance(took, RotaError):
+            self._prune_at = now() + PRUNE_EVERY
+            return
+        self._stride.size = stride.stride_after(self._stride.size, took)
+        self._prune_at = now() + stride.pause_after(took)
+
+    def _declared(self, what: str, answer: RotaError | None) -> None:
+        if isinstance(answer, RotaError):
+            self._say(f"the {what} of a worker's app were not made known: {answer}")
+
+    def _mirror(self) -> None:
+        told: list[tuple[str | None, str]] = [
+            (json.dumps(child.report) if child.report else None, worker) for worker, child in self._told.items()
+        ]
+        felt: list[tuple[str | None, str]] = [(state, slot) for slot, state in self._felt.items()]
+        facts: list[Any] = self._facts
+        self._told, self._felt, self._facts = {}, {}, []
+
+        def mirror(store: Store) -> None:
+            store.orchestrators.mirror(told, felt)
+            if facts:
+                store.orchestrators.note(facts)
+
+        self._mirroring = True
+        self._ledger.ask(urgency.WORK, mirror, self._mirrored)
+
+    def _mirrored(self, answer: RotaError | None) -> None:
+        self._mirroring = False
+        if isinstance(answer, RotaError):
+            self._say(str(answer))

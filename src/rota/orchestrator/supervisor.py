@@ -1,0 +1,498 @@
+"""The crew: slots kept filled, work handed out, deaths seen and acted on. What it decides is decided in `core`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rota.core import health, slot
+from rota.core import orchestrator as orchestrators
+from rota.core.death import LOST
+from rota.core.errors import RotaError, Stale
+from rota.core.frames import codec as frames
+from rota.core.ids import run_id, worker_id
+from rota.core.times import MILLISECOND, SECOND, format_duration
+from rota.orchestrator import store_thread as urgency
+from rota.orchestrator.directives import Wishes
+from rota.orchestrator.dispatch import Work
+from rota.orchestrator.dispatch_window import STUCK, idle
+from rota.orchestrator.external_workers import Others
+from rota.orchestrator.health_checks import LEAVES_WITHIN, Rounds
+from rota.orchestrator.lease import Lease
+from rota.orchestrator.maintenance import Upkeep, now
+from rota.orchestrator.pool_backoff import Streaks
+from rota.orchestrator.shutdown import Stopping
+from rota.orchestrator.slot import Place
+from rota.orchestrator.startup import News
+from rota.orchestrator.tracking import Tracked
+from rota.orchestrator.worker_messages import Hearing
+from rota.orchestrator.worker_process import Child
+from rota.process import leaks
+from rota.process.boot_clock import since_boot
+from rota.process.host import host_id
+from rota.process.watch import is_alive_or_all_gone
+from rota.settings import words_of
+from rota.store.claims.exchange import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rota.core.times import Duration, Instant
+    from rota.orchestrator.event_loop import Loop
+    from rota.orchestrator.store_thread import Ledger
+    from rota.process.log import Say
+    from rota.settings import Settings
+    from rota.store.claims.exchange import Exchange, Handout, Settled
+    from rota.store.store import Store
+    from rota.store.workers.crews import Outlook, Process
+    from rota.store.workers.slots import Slot
+
+    Written = tuple[tuple[Duration | None, str | None], dict[int, tuple[str, str | None]]]
+
+TOLD_BEFORE_ENDED = SECOND
+HELPER_LOOK = 10 * MILLISECOND
+SPARE_IDS, WAIT_FOR_IDS = 16, 100 * MILLISECOND
+
+
+class Crew:
+    """One orchestrator's slots and workers. `news` hears once whether the first workers came up, and if not, why."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        ledger: Ledger,
+        settings: Settings,
+        environment: Mapping[str, str],
+        say: Say,
+        news: Callable[[str | None], None] = lambda _: None,
+        tracked: Tracked | None = None,
+    ) -> None:
+        self._loop = loop
+        self._ledger = ledger
+        self._settings = settings
+        self._environment = environment
+        self._programs = {queue: words_of(queue, text) for queue, text in settings.programs}
+        self._say = say
+        self._tracked = tracked or Tracked()
+        self._places: dict[str, Place] = {}
+        self._news = News(self._places, news)
+        self._lease = Lease(ledger, self._children, say, self._given_up)
+        self._upkeep = Upkeep(ledger, settings, say, self._looked_after)
+        streaks = Streaks(self._places, say)
+        self._work = Work(ledger, self._deliver, self._given_up, self._upkeep.wake, streaks)
+        self._wishes = Wishes(self._places, self._fill_if_open, self._end, self._drain, self._answer_wish)
+        self._hearing = Hearing(self._work, self._wishes, self._upkeep, self._tracked, say, self._is_up, self._end)
+        self._rounds = Rounds(self._places, settings, self._upkeep, say, self._end, self._fill)
+        self._others = Others(loop, ledger, settings, say, self._orphan_gone, self._work.wake)
+        self._id = 0
+        self._worker_ids: list[str] | None = None  # made by an API and not used; beside the database we make our own
+        self._crew = ""
+        self._end_lost_at: Instant | None = None
+        self._stopping: Stopping | None = None
+        self._is_leaving = False
+        self.gone = False
+        self.exit_code = 0
+
+    # beginning and end
+
+    def begin(self, crew: str, pools: Mapping[str, int] | None) -> None:
+        """Join the store, take over from whoever was killed here, take the crew's slots and fill them.
+
+        `pools` None: the slots as they are, after this orchestrator was given up and begins anew.
+        """
+        self._crew = crew
+
+        def join(store: Store) -> tuple[int, Instant, list[Process], list[Slot], Any, list[str] | None]:
+            began = since_boot()
+            id = store.orchestrators.join(crew)
+            orphans = store.orchestrators.take_over(id, crew, is_alive_or_all_gone)
+            if pools is not None:
+                store.slots.take(crew, host_id(), pools)
+            slots = [each for each in store.slots.of_crew(crew, host_id()) if each.wanted]
+            listener = store.database.listen(behind_lock=True) if pools is not None else None
+            ids = None if store.link is None else store.orchestrators.worker_ids(id, SPARE_IDS + len(slots))
+            return id, began, orphans, slots, listener, ids
+
+        self._ledger.ask(urgency.DEATH, join, self._joined)
+
+    def _joined(
+        self, answer: tuple[int, Instant, list[Process], list[Slot], Any, list[str] | None] | RotaError
+    ) -> None:
+        if isinstance(answer, RotaError):
+            self._say(str(answer))
+            self._news.bad(str(answer))
+            self.exit_code, self.gone = 1, True
+            return
+        self._id, began, orphans, slots, listener, self._worker_ids = answer
+        self._lease.begin(self._id, began, now())
+        self._work.begin(self._id)
+        self._upkeep.begin(self._id)
+        if listener is not None:
+            self._loop.watch(listener.fileno(), lambda: self._wake(listener))
+        by_slot = {orphan.slot: orphan for orphan in orphans}
+        for each in slots:
+            place = self._places.setdefault(each.name, Place(each.name, each.queue, slot.EMPTY))
+            self._take_up(place, each, by_slot.get(each.name))
+        self._others.take_over(orphans)
+        self._wishes.number = -1
+        if not any(place.takes_jobs for place in self._places.values()):
+            self._is_running()
+
+    def _take_up(self, place: Place, known: Slot, orphan: Process | None) -> None:
+        """Fill a slot, unless it failed, or an orphan of a killed orchestrator still works there."""
+        if orphan is not None:
+            place.state, place.orphan = slot.UP, orphan.worker_id
+            self._say(f"works on alone as process {orphan.pid}: it is let finish", place.name, orphan.worker_id)
+        elif known.history.failed_at is not None:
+            place.state = slot.FAILED
+            self._say(f"failed: {known.history.failure_reason}; `rota reset {place.name}` starts it", place.name)
+            if place.takes_jobs:
+                self._news.bad(f"{place.name} has failed: {known.history.failure_reason}")
+        elif self._stopping is None:
+            self._fill(place)
+
+    def stop(self) -> None:
+        """Finish what is held, then leave; asked a second time, leave now."""
+        if self._stopping is not None:
+            self._stopping.hurry(now())
+            return
+        self._begin_stop(self._settings.shutdown_timeout)
+        self._say("stopping: what is in hand is finished first; once more means now")
+
+    def _drain(self) -> None:
+        if self._stopping is None:
+            self._begin_stop(None)
+            self._say("draining: what is in hand is finished, however long it takes")
+
+    def _begin_stop(self, patience: Duration | None) -> None:
+        self._stopping = Stopping(now(), patience)
+        self._lease.status = orchestrators.STOPPING
+        self._lease.renew(now())
+        for place in self._places.values():
+            place.start_at = None
+            if place.child is not None:
+                place.state = slot.STOPPING
+                place.child.ask_to_stop()
+
+    # time
+
+    def tick(self) -> float:
+        """Do what is due; the moment of the monotonic clock at which to come again."""
+        at = self._loop.woke_at
+        self._rounds.go(at, self._may_fill)
+        self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
+        if self._id:
+            self._work.turn(idle(self._places.values(), at) if self._is_open else [], at)
+        looks_after = self._end_lost_at is None and not self._is_leaving
+        if looks_after:
+            self._upkeep.tick(at, self._wishes.number)
+        if self._stopping is not None:
+            self._step_stop(self._stopping, at)
+        elif self._end_lost_at is not None:
+            self._step_anew(at)
+        dues = [self._rounds.due, self._lease.due]
+        if self._id:
+            dues.append(self._work.due)
+        if looks_after:
+            dues.append(self._upkeep.due)
+        return min(dues) / SECOND
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether work is begun: not while it stops, or was given up and has not joined anew."""
+        return self._id != 0 and self._stopping is None and self._end_lost_at is None
+
+    def _may_fill(self, place: Place) -> bool:
+        """Whether a slot whose wait is over may have its worker now."""
+        return self._is_open and not self._wishes.is_paused(place.queue)
+
+    def stalled(self, seconds: float) -> None:
+        """This process stood still: it suspects itself before it suspects others, and moves every deadline."""
+        by = round(seconds * SECOND)
+        self._say(f"stood still for {format_duration(by)}: deadlines are moved by that")
+        for place in self._places.values():
+            if place.start_at is not None:
+                place.start_at += by
+            if place.child is not None:
+                place.child.stalled(by)
+        if self._stopping is not None:
+            self._stopping.stalled(by)
+
+    def _end(self, child: Child, reason: str, text: str) -> None:
+        if child.ending is None:
+            self._say(f"killing it: {text}", *child.names)
+            child.ending = reason
+            child.signal(signal.SIGKILL)
+
+    def _step_stop(self, stopping: Stopping, at: Instant) -> None:
+        """Wait for the last worker and the last report, with less and less patience; then leave the store."""
+        children = self._children()
+        if children or self._others.orphans:
+            number = stopping.due(at)
+            if number is not None:
+                for child in children:
+                    child.cut_short(number)
+                self._others.end_orphans(number)
+        elif stopping.waits_for_helpers(at) and self._others.has_helpers:
+            self._rounds.not_later(at + HELPER_LOOK)
+        elif stopping.is_over(at):
+            tokens = ", ".join(map(run_id, self._work.unsettled)) or "none"
+            self._say(f"the store did not answer: the lease will lapse; unsettled: {tokens}")
+            self.exit_code, self.gone = 1, True
+        elif self._id and self._work.is_settled and not self._is_leaving:
+            self._is_leaving = True
+            leaks.end(())
+            self._lease.end()
+            id = self._id
+            self._ledger.ask(urgency.END, lambda store: store.orchestrators.leave(id), self._left)
+
+    def _left(self, answer: RotaError | None) -> None:
+        if isinstance(answer, RotaError):
+            self._say(str(answer))
+            self.exit_code = 1
+        self.gone = True
+
+    # being given up
+
+    def _given_up(self, problem: RotaError) -> None:
+        """The store refuses us: others count us as lost, or something is wrong beyond waiting."""
+        if self._stopping is not None or self._end_lost_at is not None:
+            return
+        self._say(str(problem))
+        if not isinstance(problem, Stale):
+            self.exit_code = 1
+            self.stop()
+            return
+        self._say("what was in hand runs elsewhere by now: the workers are told, ended, and the crew begins anew")
+        self._lease.end()
+        self._end_lost_at = now() + TOLD_BEFORE_ENDED
+        for child in self._children():
+            child.lost = True
+            child.send(frames.LOST, {})
+
+    def _step_anew(self, at: Instant) -> None:
+        children = self._children()
+        if self._end_lost_at is not None and at >= self._end_lost_at:
+            for child in children:
+                self._end(child, LOST, "its claims were given to others")
+            if not children:
+                self._end_lost_at, self._id = None, 0
+                self.begin(self._crew, None)
+
+    # workers
+
+    def _children(self) -> list[Child]:
+        return [place.child for place in self._places.values() if place.child is not None]
+
+    def _fill_if_open(self, place: Place) -> None:
+        """Start a worker that people wish for, unless this crew begins no more work."""
+        if self._is_open:
+            self._fill(place)
+
+    def _fill(self, place: Place) -> None:
+        """Start a worker, then write it down; until it is ready it has no job."""
+        place.start_at = None
+        ours = self._worker_ids
+        if ours is not None and not ours:
+            place.state, place.start_at = slot.BACKOFF, now() + WAIT_FOR_IDS
+            self._rounds.not_later(place.start_at)
+            self._ask_for_ids(SPARE_IDS)
+            return
+        program = self._programs.get(place.queue, ())
+        try:
+            id = worker_id(os.urandom(8)) if ours is None else ours.pop()
+            child = Child(place.name, place.queue, id, self._environment, now(), program)
+        except OSError as problem:
+            self._say(f"could not be started: {problem.strerror}; trying again in 1s", place.name)
+            place.state, place.start_at = slot.BACKOFF, now() + SECOND
+            if program:
+                self._news.bad(f"{program[0]} could not be started: {problem.strerror}")
+            return
+        sys.audit("rota.crew.started")
+        place.state, place.child, place.shown = slot.STARTING, child, health.PENDING
+        self._loop.watch(child.pidfd, lambda: self._died(place, child))
+        self._loop.watch(child.pipe.fileno(), lambda: self._hear(place, child), child.flush)
+        self._loop.watch(child.errors.fileno(), lambda: self._hear_errors(child))
+        child.on_backlog = lambda more: self._loop.want_write(child.pipe.fileno(), more)
+        self._say(f"started, pid {child.pid}", *child.names)
+        number, process = self._id, child.process
+
+        def hired(worker: str | RotaError) -> None:
+            if isinstance(worker, RotaError):
+                self._end(child, LOST, str(worker))
+
+        # As urgent as a death, so that it cannot be written down after its own.
+        self._ledger.ask(
+            urgency.DEATH, lambda store: store.orchestrators.hire(number, place.name, place.queue, process), hired
+        )
+        if ours is not None:
+            self._ask_for_ids(1)
+
+    def _ask_for_ids(self, count: int) -> None:
+        """Have the API make ids for the next workers, which may have to be started while it is away."""
+        number = self._id
+
+        def made(ids: list[str] | RotaError) -> None:
+            if self._worker_ids is not None and number == self._id and not isinstance(ids, RotaError):
+                self._worker_ids += ids
+
+        self._ledger.ask(urgency.DEATH, lambda store: store.orchestrators.worker_ids(number, count), made)
+
+    def _hear(self, place: Place, child: Child) -> None:
+        found, closed = child.read()
+        if child.rubbish > 2 * child.told_rubbish:  # as often as it doubles: few lines, whatever comes
+            child.told_rubbish = child.rubbish
+            self._say(f"wrote what is no frame, ignored so far: {child.rubbish}", *child.names)
+        for frame in found:
+            self._hearing.take(place, child, frame)
+        if closed:
+            self._loop.forget_all(child.pipe.fileno())
+            child.closed_at = now()
+            self._rounds.not_later(child.closed_at + LEAVES_WITHIN)
+
+    def _hear_errors(self, child: Child) -> None:
+        data = child.read_errors()
+        for line in data.decode(errors="replace").splitlines():
+            self._say(line, *child.names)
+        if not data:
+            self._loop.forget_all(child.errors.fileno())
+            child.errors_closed = True
+
+    def _is_up(self, place: Place, child: Child) -> None:
+        place.state, place.shown = slot.UP, health.HEALTHY
+        self._work.wake()
+        name, worker, concurrency, kinds = place.name, child.worker_id, child.concurrency, child.kinds
+        self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name, concurrency, kinds))
+        self._say("is up", *child.names)
+        if not place.takes_jobs:
+            return
+        self._tracked.came(worker)
+        self._is_running()
+
+    def _is_running(self) -> None:
+        """A worker is up, or there is none to wait for."""
+        if self._lease.status == orchestrators.STARTING:
+            self._lease.status = orchestrators.RUNNING
+            self._lease.renew(now())
+        self._news.good()
+
+    def _died(self, place: Place, child: Child) -> None:
+        """Reap, hear it out, end what is left of its session, then write it down and release what it held."""
+        ended, usage = child.reap()
+        sys.audit("rota.crew.reaped")
+        for frame in child.last_frames():
+            self._hearing.take(place, child, frame)
+        if not child.errors_closed:
+            self._hear_errors(child)
+        self._loop.forget_all(child.pidfd, child.pipe.fileno(), child.errors.fileno())
+        child.signal(signal.SIGKILL)
+        place.child = None
+        leaks.end({each.pid for each in self._children()}, child.worker_id)
+        death, held = child.death(ended, usage), {each.token for each in child.held}
+        last = Report(self._work.take(child.worker_id), checkpoints=self._work.take_checkpoints(held))
+        tokens, crowded = self._tracked.dying(child), len(child.in_hand) > 1
+        child.close()
+        self._upkeep.forget(child)
+        why = f" ({death.reason})" if death.reason != ended.reason else ""
+        self._say(f"left: {ended.text}" if death.is_peaceful else f"{ended.text}{why}", *child.names)
+        self._wishes.returned(child.worker_id)
+        place.state = slot.STOPPING if death.is_peaceful else slot.BACKOFF
+        if not place.wanted:
+            del self._places[place.name]
+        holdings, with_it = self._work.holdings, held | {token for _, token, _ in last.outcomes}
+        self._work.dying(child.worker_id, with_it)
+
+        def write_down(store: Store) -> Written:
+            after = store.orchestrators.record_death(death, last, self._settings.restarts)
+            holdings.drop(with_it)  # not before: an exchange that finds out what is held would give it back unspent
+            return after, store.orchestrators.ends(tokens)
+
+        def written(answer: Written | RotaError) -> None:
+            self._work.buried(child.worker_id)
+            after, ends = (answer, {}) if isinstance(answer, RotaError) else answer
+            self._tracked.left(child.worker_id, ends, crowded)
+            self._after_death(place, after, death.stderr_tail or ended.text)
+
+        self._ledger.ask(urgency.DEATH, write_down, written)
+
+    def _after_death(self, place: Place, after: tuple[int | None, str | None] | RotaError, last_words: str) -> None:
+        self._work.wake()
+        if isinstance(after, RotaError):
+            self._given_up(after)
+            return
+        if place.name not in self._places or place.child is not None:
+            return
+        delay, failure = after
+        if delay is None:
+            place.state = slot.FAILED
+            self._say(f"failed: {failure}; `rota reset {place.name}` starts it again", place.name)
+        elif self._stopping is not None:
+            place.state = slot.EMPTY
+        else:
+            place.state = slot.BACKOFF if delay else slot.EMPTY
+            place.start_at = now() + delay
+            self._rounds.not_later(place.start_at)
+            if delay:
+                self._say(f"starts again in {format_duration(delay)}", place.name)
+        if place.takes_jobs:
+            self._news.bad(last_words)
+
+    def _orphan_gone(self, process: Process) -> None:
+        """The slot in which it worked on is filled."""
+        place = self._places.get(process.slot or "")
+        if place is not None and place.orphan == process.worker_id:
+            place.orphan, place.state = None, slot.EMPTY
+            if not place.wanted:
+                del self._places[place.name]
+            elif self._is_open:
+                self._fill(place)
+
+    # work
+
+    def _deliver(self, answer: Exchange, brought: Sequence[tuple[str, Settled]]) -> None:
+        """Hand claims to their workers; those of one that died meanwhile go back with its death."""
+        settled = {worker: token for worker, (_, token, _) in brought}
+        self._tracked.settled((token for _, (_, token, _) in brought), answer.refused)
+        for token in answer.refused:
+            self._say(
+                "its outcome was refused: the claim was taken, called off or settled by someone else", run=run_id(token)
+            )
+        by_worker: dict[str, list[Handout]] = {}
+        for claim in answer.claims:
+            by_worker.setdefault(claim.worker_id, []).append(claim)
+        at = now()
+        for child in self._children():
+            child.settled = settled.get(child.worker_id, child.settled)
+            claims = by_worker.pop(child.worker_id, None)
+            if claims:
+                sys.audit("rota.crew.hand")
+                self._work.streaks.handed(child, claims, at)
+                for claim, why in child.hand(claims, at, self._lease.renewed_at):
+                    self._work.report(child.worker_id, (claim.job_id, claim.token, why))
+                self._rounds.not_later(at + min((held.timeout or STUCK for held in child.in_hand), default=STUCK))
+        for claims in by_worker.values():
+            self._work.holdings.drop(claim.token for claim in claims)
+
+    # wishes and upkeep
+
+    def _wake(self, listener: Any) -> None:
+        listener.clear()
+        self._work.wake()
+        self._upkeep.wake()
+
+    def _looked_after(self, found: Outlook, by_time: bool) -> None:
+        """What upkeep found: perhaps a new wish, and perhaps the workers that registered with a process here."""
+        if found.processes is not None:
+            self._others.watch_only(found.processes)
+        if found.orphans is not None:
+            self._others.end_lost_orphans({process.worker_id for process in found.orphans})
+        if found.wish is not None and self._end_lost_at is None:  # also while it stops: its last jobs may be called off
+            self._wishes.carry_out(found.wish)
+        if by_time:  # otherwise the bell rang, which wakes the work too
+            self._work.wake()
+
+    def _answer_wish(self, number: int) -> None:
+        self._lease.answered = number
+        self._lease.renew(now())

@@ -1,0 +1,173 @@
+"""What workers say on their pipes, and what follows from it. Whatever a frame holds, nothing raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rota.core import schedule, slot, source
+from rota.core.claim import Failed, Returned
+from rota.core.death import INVALID_FRAMES
+from rota.core.frames import codec as frames
+from rota.core.frames import messages
+from rota.core.ids import run_id
+from rota.orchestrator.dispatch_window import usual_after
+from rota.orchestrator.maintenance import now
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rota.orchestrator.directives import Wishes
+    from rota.orchestrator.dispatch import Work
+    from rota.orchestrator.maintenance import Upkeep
+    from rota.orchestrator.slot import Place
+    from rota.orchestrator.tracking import Tracked
+    from rota.orchestrator.worker_process import Child
+    from rota.process.log import Say
+    from rota.store.claims.exchange import Handout
+
+
+class Hearing:
+    """Takes the frames of all workers."""
+
+    def __init__(
+        self,
+        work: Work,
+        wishes: Wishes,
+        upkeep: Upkeep,
+        tracked: Tracked,
+        say: Say,
+        is_up: Callable[[Place, Child], None],
+        end: Callable[[Child, str, str], None],
+    ) -> None:
+        self._work = work
+        self._wishes = wishes
+        self._upkeep = upkeep
+        self._tracked = tracked
+        self._say = say
+        self._is_up = is_up
+        self._end = end
+
+    def take(self, place: Place, child: Child, frame: frames.Frame) -> None:
+        body = frame.body
+        match frame.kind:
+            case frames.DONE:
+                self._settle(child, body)
+            case frames.HEALTH:
+                self._feel(place, child, body)
+            case frames.PROGRESS:
+                child.report["progress"] = messages.progress(body)
+                self._upkeep.told(child)
+            case frames.CHECKPOINT:
+                self._keep(child, body)
+            case frames.RETURNED:
+                self._take_back(child, messages.tokens(body))
+            case frames.LOG:
+                place_name, worker, first = child.names
+                run = next((run for held in child.in_hand if (run := run_id(held.token)) == body.get("run")), first)
+                self._say(str(body.get("message", ""))[:2000], place_name, worker, run)
+            case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
+                self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
+            case frames.HELLO if child.has_said_hello:
+                child.health = child.health.babble()
+            case frames.HELLO:
+                child.has_said_hello = True
+                sources = source.heard(body)
+                self._upkeep.declare(child.worker_id, sources, schedule.heard(body))
+                self._work.fills |= bool(sources)
+                self._tracked.learn(body)
+                child.concurrency, child.kinds = messages.concurrency(body), messages.kinds(body.get("tasks"))
+                child.cancels, child.wants_whole = (
+                    messages.kinds(body.get("cancels")),
+                    messages.kinds(body.get("whole")),
+                )
+            case _:
+                pass
+
+    def _settle(self, child: Child, body: dict[str, Any]) -> None:
+        """A job ended. Windows run in order, so it is the first that the worker holds, or one of several in hand."""
+        if child.concurrency == 1:
+            before = messages.before(body.get("token"), [held.token for held in child.held])
+            self._lose(child, list(child.held)[:before])
+        held = child.holding(body.get("token"))
+        if held is None:
+            child.health = child.health.babble()
+            return
+        child.put_down(held)
+        at = now()
+        child.usual = usual_after(child.usual, at - child.job_started_at)
+        child.job_started_at, child.recalled = at, False
+        outcome = self._work.streaks.ended(child, held, messages.outcome(body), at)
+        self._tracked.reported(child.worker_id, held, outcome)
+        self._work.report(child.worker_id, (held.job_id, held.token, outcome))
+        if child.report.pop("progress", None) is not None:
+            self._upkeep.told(child)
+
+    def _compare(self, child: Child, body: dict[str, Any]) -> None:
+        """Find jobs whose outcome was lost with a spoiled line: the worker does not name them among those in hand.
+
+        Windows run in order, so a later job in hand means that all before it are over. One that names none may have a
+        job still on its way: only a second such frame counts, and then only once it has answered a recall.
+        """
+        if child.concurrency == 1 and body.get("current_job") is not None:
+            before = messages.before(body["current_job"], [held.job_id for held in child.held])
+            self._lose(child, list(child.held)[:before])
+            child.missing, child.answered = frozenset(), None
+            return
+        named = messages.named(body)
+        if named is None:
+            return
+        missing = frozenset(held.token for held in child.in_hand) - named
+        again = missing & child.missing
+        if again and child.answered:
+            self._lose(child, [held for held in child.in_hand if held.token in again])
+            if not named:
+                self._take_back(child, {held.token for held in child.held})
+        elif again:
+            if child.answered is None:  # who does not answer is not asked once more with every frame
+                child.answered = False
+                child.recall()
+        else:
+            child.answered = None
+        child.missing = missing
+
+    def _lose(self, child: Child, lost: Sequence[Handout]) -> None:
+        """Fail what was begun and has ended, nobody knows how."""
+        for held in lost:
+            self._say(f"job {held.job_id} is over, and {messages.LOST_OUTCOME}", *child.names)
+            child.put_down(held)
+            child.job_started_at, child.recalled = now(), False
+            self._work.report(child.worker_id, (held.job_id, held.token, Failed(messages.LOST_OUTCOME)))
+
+    def _keep(self, child: Child, body: dict[str, Any]) -> None:
+        """What the handler of the job in hand wants its next attempt to know."""
+        text, held = messages.checkpoint(body), child.holding(body.get("token"))
+        if text is not None and held is not None:
+            self._work.keep((text, held.job_id, held.token))
+
+    def _feel(self, place: Place, child: Child, body: dict[str, Any]) -> None:
+        match body.get("status"):
+            case "recovering":
+                child.health = child.health.recovering(messages.seconds(body), now())
+            case "stopping":  # a sign of life too: its last job may take longer than silence is borne
+                child.stopping, child.health = True, child.health.healthy(now())
+            case "healthy":
+                child.health = child.health.healthy(now())
+                if place.state == slot.STARTING and child.ending is None:
+                    self._is_up(place, child)
+            case _:
+                child.health = child.health.babble()
+                return
+        self._compare(child, body)
+        metrics = messages.metrics(body)
+        if metrics != child.report.get("metrics", {}):
+            child.report["metrics"] = metrics
+            self._upkeep.told(child)
+
+    def _take_back(self, child: Child, tokens: set[int]) -> None:
+        if child.answered is not None:
+            child.answered = True
+        for held in [held for held in child.held if held.token in tokens]:
+            child.put_down(held)
+            self._work.report(child.worker_id, (held.job_id, held.token, Returned()))
+        if self._wishes.returned(child.worker_id):
+            self._work.wake()

@@ -1,0 +1,95 @@
+"""What tells one host from another: its boot and its process namespace, so that a container is a host of its own.
+
+And what tells its processes apart.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from rota.core.errors import StoreError
+from rota.process.boot_clock import boot_id
+
+SHARED = "/tmp/rota-"  # noqa: S108 - looked at before it is used
+
+
+def host_id() -> str:
+    try:
+        namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    except OSError:
+        namespace = "0"
+    return f"{boot_id()}/{namespace}"
+
+
+def is_this(host: str) -> bool:
+    """Whether this host is meant by the name that an API tells: that of a host over HTTP begins with its token's id."""
+    return host == host_id() or host.endswith(f"/{host_id()}")
+
+
+def files_of(database: str, part: str) -> str:
+    """How paths of this host's files for a database elsewhere begin: in a folder of the user's own."""
+    import zlib
+
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    own = given or f"{SHARED}{os.getuid()}"
+    if not given:
+        _make_own(own)
+    elif os.path.isdir(own) and os.stat(own).st_uid != os.getuid():
+        raise _anothers(own)
+    folder = os.path.join(own, "rota")
+    os.makedirs(folder, 0o700, exist_ok=True)
+    return os.path.join(folder, f"{zlib.crc32(database.encode()):08x}-{part}")
+
+
+def log_of(beside: str, name: str) -> str:
+    """Where the log of that name is: beside a database that is a file; elsewhere several databases share a folder."""
+    return os.path.join(os.path.dirname(beside), name) if os.path.isfile(beside) else f"{beside}.{name}"
+
+
+def _make_own(folder: str) -> None:
+    """Where everyone may write, only a folder that is ours will do, and no link of anyone's to one."""
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    found = os.lstat(folder)
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+        raise _anothers(folder)
+
+
+def _anothers(folder: str) -> StoreError:
+    return StoreError(f"{folder} is another user's, or a link: set XDG_RUNTIME_DIR to a folder of yours")
+
+
+def process_start(pid: int) -> int | None:
+    """When a process began, in ticks since boot: with its number it tells it from a later one. None: it is gone."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] == b"Z" else int(fields[19])
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, as by SIGSTOP."""
+    fields = _stat(pid)
+    return fields is not None and fields[0] in (b"T", b"t")
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """What the system says of a process: its state first, its start as the twentieth."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except FileNotFoundError:
+        return None if os.path.isdir("/proc/self") else _ask_ps(pid)
+    except OSError:
+        return None
+
+
+def _ask_ps(pid: int) -> list[bytes] | None:
+    """The same where there is no /proc, with the start as a number made of its date."""
+    import subprocess
+    import zlib
+
+    words = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
+    state, _, start = subprocess.run(words, check=False, capture_output=True).stdout.strip().partition(b" ")
+    return [state[:1], *[b""] * 18, str(zlib.crc32(start)).encode()] if state else None

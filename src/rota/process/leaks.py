@@ -1,0 +1,74 @@
+"""Processes that a worker's handlers left behind: found because they become ours, ended with their worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rota.core.record import Record
+from rota.core.run_environment import run_of
+from rota.process import system
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+PATIENCE = 1.0  # for one that cannot be ended; on a busy machine the others take a moment too
+
+
+class Stray(Record):
+    """A process in a session of its own, and the worker and run it comes from as far as can be seen."""
+
+    pid: int
+    worker_id: str | None
+    run_id: str | None
+    command: str
+
+
+def find(known: Collection[int]) -> list[Stray]:
+    """Our children that are nobody's workers; those that have ended are reaped on the way."""
+    found = []
+    for pid in system.children():
+        if pid not in known and not _reap(pid):
+            told = partial(system.told, pid)
+            worker, run = told("ROTA_WORKER_ID"), run_of(told)
+            found.append(Stray(pid, worker, run, system.command(pid)))
+    return found
+
+
+def end(known: Collection[int], worker_id: str | None = None) -> int:
+    """End all that this worker left behind, or any did, children's children too, and await their end; how many."""
+    deadline, ended = time.monotonic() + PATIENCE, 0
+    while True:
+        left = [stray for stray in find(known) if worker_id in (None, stray.worker_id)]
+        if not left or time.monotonic() > deadline:
+            return ended
+        for stray in left:
+            _kill(stray.pid)
+            ended += _await_end(stray.pid, deadline)
+
+
+def _kill(pid: int) -> None:
+    """End a child of ours, with its group where it leads one: some in it may have cleared their environment."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _await_end(pid: int, deadline: float) -> bool:
+    while not _reap(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def _reap(pid: int) -> bool:
+    """Whether the process is gone; a child of ours, so its number cannot be anyone else's until we reap it."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True

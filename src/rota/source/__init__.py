@@ -1,1 +1,0 @@
-"""What finds work in the user's own data: a declared source, and one that is a query."""

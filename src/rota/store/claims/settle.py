@@ -1,0 +1,218 @@
+"""How claims end: one by one for any reason, or many at once when they are done."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core import queue as queues
+from rota.core.claim import Done, Returned, end
+from rota.core.jsontext import compact
+from rota.core.retry import Backoff
+from rota.core.source import is_internal
+from rota.store import source_outcomes
+from rota.store.engine import locks
+from rota.store.engine.rows import by_id
+from rota.store.jobs import dependencies
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.core.claim import Ending
+    from rota.core.job import Job
+    from rota.core.times import Duration, Instant
+    from rota.store.engine.rows import Row
+    from rota.store.engine.transaction import Transaction
+
+LONGEST_ERROR = 16_384
+
+
+def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chance: float) -> bool:
+    """End this job's claim as decided; false when the claim was no longer there, and then nothing changed."""
+    internal = is_internal(job.queue)
+    decided = end(job, source_outcomes.as_pass(tx, job, ending) if internal else ending, backoff, chance)
+    due_at = tx.now + decided.delay if decided.delay or decided.verb == jobs.SNOOZE else None
+    status, blocked_on = decided.status, decided.blocked_on
+    if status is None:
+        status, blocked_on = dependencies.resting(tx, job, due_at)
+    error = decided.error[:LONGEST_ERROR] if decided.error else None
+    if not tx.execute(
+        "claim.end",
+        id=job.id,
+        token=job.token,
+        status=status,
+        blocked_on=blocked_on,
+        due_at=due_at,
+        spent=decided.spent,
+        died=decided.died,
+        lapsed=decided.lapsed,
+        result=decided.result,
+        error=error,
+        note=decided.note,
+        finished_at=tx.now if status in jobs.FINAL else None,
+        alone=job.alone if decided.alone is None else int(decided.alone),
+        unknown_until=tx.now + decided.unknown if decided.unknown else None,
+    ):
+        return False
+    if decided.leaves_run and not internal:
+        attempt, ran = job.attempts + decided.spent, (job.token, job.id, job.worker_id)
+        assert job.claimed_at is not None
+        waited = first_wait(attempt, job.generation, job.created_at, job.due_at, job.claimed_at)
+        tx.ran(job.queue, decided.verb, tx.now - job.claimed_at, waited)
+        told = (decided.verb, decided.reason, error, decided.note, job.renewed_count)
+        tx.many("claim.record", [(*ran, attempt, job.generation, job.claimed_at, tx.now, *told)])
+        if job.transcript_path is not None or job.stderr_path is not None:
+            paths = {"transcript_path": job.transcript_path, "stderr_path": job.stderr_path}
+            tx.execute("claim.record_capture", token=job.token, **paths)
+    facts = {"worker": job.worker_id, "token": job.token, "reason": decided.reason, "error": error and error[:200]}
+    told_facts = {name: value for name, value in facts.items() if value is not None}
+    tx.moved(decided.verb, job.queue, jobs.ACTIVE, status, [job.id], **told_facts)
+    succeeded = int(status == jobs.DONE)
+    failed = int(decided.verb == jobs.FAIL or (decided.verb in (jobs.EXPIRE, jobs.DIE) and decided.spent > 0))
+    if not tx.lent:
+        tx.execute("worker.settled", id=job.worker_id, succeeded=succeeded, failed=failed, error=error, now=tx.now)
+    dependencies.left(tx, job.queue, job.limit_key, jobs.ACTIVE, status)
+    if status in jobs.FINAL and job.dependents:
+        dependencies.ripple(tx, job.id)
+    if (succeeded or decided.verb == jobs.FAIL) and not internal:
+        mind_breaker(tx, job.queue, failed, error)
+    if job.source is not None:
+        source_outcomes.ended(tx, job, decided, status, bool(failed), error)
+    return True
+
+
+def end_unheld(tx: Transaction, verb: str, job: Job, status: str, result: str | None, error: str | None) -> None:
+    """A job that nobody holds is over."""
+    tx.execute("job.finish_unheld", id=job.id, old=job.status, status=status, result=result, error=error, now=tx.now)
+    tx.moved(verb, job.queue, job.status, status, [job.id])
+    dependencies.left(tx, job.queue, job.limit_key, job.status, status)
+    if job.dependents:
+        dependencies.ripple(tx, job.id)
+    if status == jobs.DONE:
+        source_outcomes.forced(tx, job)
+
+
+def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tuple[set[int], dict[str, int]]:
+    """Settle claims as done, each `(result, job id, token)`: the tokens that still held, and how many per worker."""
+    if not done:
+        return set(), {}
+    results = {(id, token): result for result, id, token in done}
+    rows = tx.execute("claim.holding", ids=compact([id for id, _ in results]))
+    rows = [row for row in rows if (row[0], row[1]) in results]
+    held = {row[1] for row in rows}
+    workers: dict[str, int] = {}
+    if any(row[6] is not None for row in rows):
+        rows = _finish_sourced(tx, rows, workers)
+    ended = {row[0]: results[row[0], row[1]] for row in rows}
+    if ended:
+        told = {"now": tx.now, "ids": compact(list(ended))}, {"now": tx.now, "results": by_id(ended)}
+        both = tuple(zip(("claim.record_done", "claim.finish"), told, strict=True))
+        for statement, params in both:
+            tx.foresee(statement, **params)
+        for statement, params in both:
+            tx.execute(statement, **params)
+    _count_runs(tx, rows)
+    ids: dict[str, list[int]] = {}
+    for id, _, queue, worker, *_ in rows:
+        ids.setdefault(queue, []).append(id)
+        workers[worker] = workers.get(worker, 0) + 1
+    for queue, finished in ids.items():
+        tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, finished)
+        mind_breaker(tx, queue, 0, None)
+    for id, _, queue, _, dependents, limit_key, *_ in rows:
+        dependencies.left(tx, queue, limit_key, jobs.ACTIVE, jobs.DONE)
+        if dependents:
+            dependencies.ripple(tx, id)
+    return held, workers
+
+
+def first_wait(
+    attempt: int, generation: int, created_at: Instant, due_at: Instant | None, claimed_at: Instant
+) -> Duration | None:
+    """How long a job waited for this claim, if it was its first; what waited for its time does not count."""
+    is_first = attempt == 1 and generation == 1 and (due_at is None or due_at > claimed_at)
+    return claimed_at - created_at if is_first else None
+
+
+def _count_runs(tx: Transaction, rows: Sequence[Row]) -> None:
+    """These claims, as `claim.holding` tells them, end now as done."""
+    for _, _, queue, *_, claimed_at, created_at, attempts, generation, due_at in rows:
+        waited = first_wait(attempts + 1, generation, created_at, due_at, claimed_at)
+        tx.ran(queue, jobs.FINISH, tx.now - claimed_at, waited)
+
+
+def put_back(tx: Transaction, held: Sequence[Job], backoff: Backoff) -> None:
+    """Give back claims that nobody began, unspent: most of them all at once, so that it is soon over."""
+    if not held:
+        return
+    locks.all_jobs(tx, [job.id for job in held])
+    ready = {id for (id,) in tx.many("claim.put_back", [(job.id, job.token) for job in held])}
+    ids: dict[tuple[str, str | None], list[int]] = {}
+    for job in held:
+        if job.id in ready:
+            ids.setdefault((job.queue, job.worker_id), []).append(job.id)
+    for (queue, worker), back in ids.items():
+        tx.moved(jobs.RELEASE, queue, jobs.ACTIVE, jobs.READY, back, worker=worker)
+    for worker in sorted({worker for _, worker in ids if worker is not None}):
+        tx.execute("worker.settled", id=worker, succeeded=0, failed=0, error=None, now=tx.now)
+    for job in held:
+        if job.id not in ready:
+            end_claim(tx, job, Returned(), backoff, 0.0)
+
+
+def set_aside(tx: Transaction, claims: Sequence[tuple[str | None, int, int]], backoff: Backoff) -> set[int]:
+    """End claims on jobs of a kind that their worker does not know, each `(note, job id, token)`: the tokens that held.
+
+    Many at once, so that a long queue of them is soon out of the way; without those that need a closer look.
+    """
+    if not claims:
+        return set()
+    until = tx.now + backoff.unknown
+    ended = tx.many("claim.set_aside", [(until, note, id, token) for note, id, token in claims])
+    ids: dict[tuple[str, str], list[int]] = {}
+    for id, _, queue, worker in sorted(ended):
+        ids.setdefault((queue, worker), []).append(id)
+    for (queue, worker), aside in ids.items():
+        facts = {"worker": worker, "reason": jobs.UNKNOWN_KIND}
+        tx.moved(jobs.RELEASE, queue, jobs.ACTIVE, jobs.BLOCKED, aside, **facts)
+    for worker in sorted({worker for _, worker in ids}):
+        tx.execute("worker.settled", id=worker, succeeded=0, failed=0, error=None, now=tx.now)
+    return {token for _, token, _, _ in ended}
+
+
+def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int]) -> list[Row]:
+    """Settle those that came from a source, which leave no row unless others wait for it; what is left to settle."""
+    gone: list[source_outcomes.Finished] = []
+    gone_rows: list[Row] = []
+    kept: list[source_outcomes.Finished] = []
+    others: list[Row] = []
+    for row in rows:
+        id, token, queue, worker, dependents, _, source, key, *_ = row
+        if source is not None and is_internal(queue):
+            end_claim(tx, dependencies.job_of(tx, id), Done(), Backoff(), 0.0)
+        elif source is None or dependents:
+            others.append(row)
+            kept += [] if source is None else [(id, source, key, worker, token, queue)]
+        else:
+            gone.append((id, source, key, worker, token, queue))
+            gone_rows.append(row)
+            workers[worker] = workers.get(worker, 0) + 1
+    for queue in sorted({each[5] for each in gone}):
+        mind_breaker(tx, queue, 0, None)
+    _count_runs(tx, gone_rows)
+    if gone:
+        source_outcomes.finish(tx, gone)
+    if kept:
+        source_outcomes.keep(tx, kept)
+    return others
+
+
+def mind_breaker(tx: Transaction, queue: str, failed: int, error: str | None) -> None:
+    """Count failures in a row where the queue has a breaker, and pause it when there are too many."""
+    limits = dependencies.queue_of(tx, queue)
+    if limits.breaker is None or (not failed and not limits.failures):
+        return
+    in_a_row = tx.execute("queue.count_failures", queue=queue, failed=failed)[0][0]
+    if in_a_row >= limits.breaker:
+        reason = f"{in_a_row} failures in a row; the last: {error}"
+        if tx.execute("queue.pause", queue=queue, now=tx.now, by=queues.BREAKER, reason=reason):
+            tx.tell("queue", "pause", queue, by=queues.BREAKER, reason=reason[:200])

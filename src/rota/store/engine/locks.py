@@ -1,0 +1,171 @@
+"""Rows held still, on a database where several write at once. A transaction that is alone needs none of this.
+
+Everyone takes rows in one order: the orchestrator or the worker that guards a claim, then queues with limits by name,
+then jobs by id. Who fills a source takes its queue, the source, then its filler. A claim changes only under its guard:
+the orchestrator's row for a watched worker's claim, else the worker's; who ends a worker, or makes it an orphan, holds
+both. Only a handler that settles in its own transaction does so without: its job's row alone. Tending never waits: it
+takes what nobody has. Where an order cannot be known beforehand, the database breaks the tie and the change is made
+again (`rota.store.engine.conflict_retry`).
+"""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core.errors import Contended
+from rota.store.engine.rows import to_job, to_queue, to_worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rota.core.job import Job
+    from rota.core.queue import Queue
+    from rota.core.times import Instant
+    from rota.store.engine.rows import Row
+    from rota.store.engine.transaction import Transaction
+
+
+def orchestrator(tx: Transaction, id: int) -> None:
+    if not tx.alone:
+        tx.execute("hold.orchestrator", id=id)
+
+
+def worker(tx: Transaction, id: str) -> None:
+    """The guard of a worker's claims: its orchestrator, and itself, for it may be an orphan by now."""
+    if tx.alone:
+        return
+    row = tx.one("worker.get", id=id)
+    watcher = to_worker(row).orchestrator if row else None
+    if watcher is not None:
+        orchestrator(tx, watcher)
+    tx.execute("hold.worker", id=id)
+
+
+def queue(tx: Transaction, name: str) -> Queue | None:
+    """The queue with its limits, held if it has any. Limits change only when their changer is alone."""
+    if tx.alone or name in tx.held_queues:
+        row = tx.one("queue.lock", queue=name)
+        return to_queue(row) if row else None
+    known = tx.unlimited.get(name)
+    if known is not None:
+        return known
+    row = tx.one("queue.get", queue=name)
+    found = to_queue(row) if row else None
+    if found is None:
+        return None
+    if not found.has_limits:
+        tx.unlimited[name] = found
+        return found
+    tx.held_queues.add(name)
+    return queue(tx, name)
+
+
+def queues(tx: Transaction, names: Iterable[str] | None, of_jobs: Sequence[int] = ()) -> list[Row] | None:
+    """These queues (None: all), and those of these jobs, as far as they have limits.
+
+    All queues as they stand for this transaction, if that is known without asking again.
+    """
+    if tx.alone:
+        return None
+    rows = tx.execute("queue.all")
+    found = [to_queue(row) for row in rows]
+    tx.unlimited.update({each.name: each for each in found if not each.has_limits})
+    limited = {each.name for each in found if each.has_limits}
+    if limited and names is not None:
+        limited &= {*names, *(name for (name,) in tx.many("hold.queue_of", [(id,) for id in of_jobs]))}
+    for name in sorted(limited):
+        queue(tx, name)
+    return None if limited else rows
+
+
+def job(tx: Transaction, id: int, guarded: bool = True) -> Job | None:
+    """A job about to be changed, with its queue and, unless told otherwise, the guard of its claim."""
+    if not tx.alone:
+        row = tx.one("job.get", id=id)
+        if row is None:
+            return None
+        seen = to_job(row)
+        if guarded and seen.status == jobs.ACTIVE:
+            _guard(tx, seen)
+        queue(tx, seen.queue)
+    row = tx.one("job.lock", id=id)
+    found = to_job(row) if row else None
+    if guarded and not tx.alone and found and found.status == jobs.ACTIVE and _holder(found) != _holder(seen):
+        raise Contended(f"job {id} was claimed meanwhile")
+    return found
+
+
+def queue_of_job(tx: Transaction, id: int) -> None:
+    """The queue of a job, if it has limits."""
+    if not tx.alone:
+        for (name,) in tx.execute("hold.queue_of", id=id):
+            queue(tx, name)
+
+
+def all_jobs(tx: Transaction, ids: Iterable[int]) -> None:
+    if not tx.alone and not tx.lent:
+        tx.many("hold.jobs", [(id,) for id in sorted(set(ids))])
+
+
+def dependents(tx: Transaction, needed: int, after: int, most: int) -> None:
+    """The jobs that wait for one: of two that are settled at once, the later one then sees the earlier."""
+    if tx.alone:
+        return
+    for (name,) in sorted(tx.execute("hold.queues_of_dependents", needs=needed, after=after, most=most)):
+        queue(tx, name)
+    tx.execute("hold.dependents", needs=needed, after=after, most=most)
+
+
+def free_queues(tx: Transaction, names: Iterable[str]) -> set[str]:
+    """Those of these queues that have no limits, or that nobody else has."""
+    return {name for name in sorted(set(names)) if tx.alone or _is_free(tx, name)}
+
+
+def free_scheduled(tx: Transaction, rows: Sequence[Row]) -> list[Row]:
+    """Those of these scheduled jobs, each its id, queue and more, that nobody else is busy with."""
+    if tx.alone or not rows:
+        return list(rows)
+    names = free_queues(tx, (queue for _, queue, *_ in rows))
+    free = {id for (id,) in tx.many("hold.free_scheduled", [(id,) for id, queue, *_ in rows if queue in names])}
+    return [row for row in rows if row[0] in free]
+
+
+def free_claims(tx: Transaction, claimed: Sequence[Job]) -> list[Job]:
+    """Those of these claims by hand that nobody else is busy with, as they stand now."""
+    if tx.alone or not claimed:
+        return list(claimed)
+    workers = {id for (id,) in tx.many("hold.free_worker", [(each.worker_id,) for each in claimed])}
+    names = free_queues(tx, (each.queue for each in claimed))
+    free = [each.id for each in claimed if each.worker_id in workers and each.queue in names]
+    found = [to_job(row) for row in tx.many("hold.jobs", [(id,) for id in sorted(free)])]
+    return [each for each in found if each.status == jobs.ACTIVE and each.worker_id in workers]
+
+
+def lapsed_orchestrator(tx: Transaction, id: int, lease_expires_at: Instant) -> bool:
+    """Whether nobody else is busy with an orchestrator whose lease ran out, and it has not renewed since."""
+    found = tx.alone or tx.execute("hold.lapsed_orchestrator", id=id, lease_expires_at=lease_expires_at)
+    return bool(found)
+
+
+def _guard(tx: Transaction, held: Job) -> None:
+    if held.orchestrator is not None:
+        orchestrator(tx, held.orchestrator)
+    else:
+        tx.execute("hold.worker", id=held.worker_id)
+
+
+def _holder(job: Job) -> tuple[int | None, str | None] | None:
+    """Whoever holds it; one that is not active keeps the name of its last holder."""
+    return (job.orchestrator, job.worker_id) if job.status == jobs.ACTIVE else None
+
+
+def _is_free(tx: Transaction, name: str) -> bool:
+    if name in tx.held_queues or name in tx.unlimited:
+        return True
+    row = tx.one("queue.get", queue=name)
+    if row is None or not to_queue(row).has_limits:
+        return True
+    if not tx.execute("hold.free_queue", queue=name):
+        return False
+    tx.held_queues.add(name)
+    return True

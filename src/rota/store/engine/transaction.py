@@ -1,0 +1,181 @@
+"""One change of the store: its statements, and what it must tell others when it is whole."""
+
+from __future__ import annotations
+
+import sys
+
+from rota.core import job
+from rota.core.errors import Denied
+from rota.core.jsontext import compact
+from rota.core.meter import PICKUP, RUN, bucket
+from rota.core.source import is_internal
+from rota.core.state_machine import check
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from rota.core.access import AccessToken
+    from rota.core.queue import Queue
+    from rota.core.times import Duration, Instant
+    from rota.store.engine.database import Database
+    from rota.store.engine.rows import Row
+
+
+SHARDS = 16  # into which those who write at once split the counters
+
+
+class Transaction:
+    """Collects facts and counts while statements run; writes them as one event row and a few counters at the end.
+
+    `alone`: nobody else writes until this is whole. Where others do, `rota.store.engine.locks` keeps rows still.
+    `lent`: it is part of a caller's transaction, so it keeps nothing that a crew would have to wait for.
+    `far`: messages take time.
+    `access`: the access token that it is made for, over HTTP; one that is revoked by now changes nothing.
+    """
+
+    def __init__(self, database: Database, actor: str, alone: bool = False, access: AccessToken | None = None) -> None:
+        self.actor = actor
+        self._access = access
+        self.something_to_claim = False
+        self.rate_free_at: Instant | None = None  # when a rate that held a claim back allows the next one
+        self._brings_jobs = False
+        self.alone = alone or not database.locks_rows
+        self.lent = database.is_lent
+        self.far = database.is_far
+        self.held_queues: set[str] = set()
+        self.unlimited: dict[str, Queue] = {}
+        self._database = database
+        self._hold = database.write(alone)
+        self._moment: tuple[Instant, Instant] | None = None
+        self.clock: dict[str, Instant | None] = {}
+        self._facts: list[Sequence[object]] = []
+        self._tally: dict[tuple[str, str], int] = {}
+        self._meters: dict[tuple[str, str, str, int], tuple[int, Duration]] = {}
+
+    def __enter__(self) -> Transaction:
+        self._hold.__enter__()
+        try:
+            self._refuse_revoked()
+        except BaseException as problem:
+            self._hold.__exit__(type(problem), problem, problem.__traceback__)
+            raise
+        self.clock = self._database.clock()
+        return self
+
+    def _refuse_revoked(self) -> None:
+        """Refuse a change for a token that was revoked while the change waited for its turn."""
+        if self._access is not None and self.one("token.revoked", id=self._access.id) != (None,):
+            raise Denied(f"token {self._access.name!r} was revoked")
+
+    @property
+    def now(self) -> Instant:
+        """When it began; where messages take time, asking for it takes the answer to what was sent until now."""
+        return self._began()[0]
+
+    @property
+    def wall(self) -> Instant:
+        return self._began()[1]
+
+    def _began(self) -> tuple[Instant, Instant]:
+        if self._moment is None:
+            self._moment = self._database.moment()
+        return self._moment
+
+    def __exit__(self, kind: type[BaseException] | None, *problem: Any) -> None:
+        if kind is None:
+            try:
+                self._flush()
+                if self._brings_jobs:
+                    self._database.knock()
+                sys.audit("rota.store.commit")
+            except BaseException as failure:
+                self._hold.__exit__(type(failure), failure, failure.__traceback__)
+                raise
+        self._hold.__exit__(kind, *problem)
+        if kind is not None:
+            return
+        sys.audit("rota.store.committed")
+        if self.something_to_claim or self._brings_jobs:
+            self._database.ring(knocked=not self.something_to_claim)
+        elif self._facts:
+            self._database.ring(events_only=True)
+
+    def execute(self, statement: str, /, **params: Any) -> list[Row]:
+        return self._database.execute(statement, params)
+
+    def foresee(self, statement: str, /, **params: Any) -> None:
+        """Ask now what will be executed soon, so that the answer comes with the next one; the moment asked is now."""
+        self._database.foresee(statement, params)
+
+    def one(self, statement: str, /, **params: Any) -> Row | None:
+        """The first row, or None."""
+        rows = self._database.execute(statement, params)
+        return rows[0] if rows else None
+
+    def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
+        return self._database.many(name, rows)
+
+    def draw(self, name: str) -> int:
+        """Draw a number that nobody else gets."""
+        number: int = self.execute("number.draw", name=name)[0][0]
+        return number
+
+    def draw_many(self, name: str, count: int) -> list[int]:
+        """Draw job ids or tokens that nobody else gets, in order."""
+        stretches = self.execute("number.draw_many", name=name, count=count)
+        return [number for first, last in stretches for number in range(first, last + 1)]
+
+    def moved(self, verb: str, queue: str, old: str | None, new: str, ids: Sequence[int], **facts: object) -> None:
+        """Jobs of one queue changed state: checked against the table, counted, and told."""
+        check(job.MOVES, old, verb, new)
+        if old is not None:
+            self._tally[queue, old] = self._tally.get((queue, old), 0) - len(ids)
+        self._tally[queue, new] = self._tally.get((queue, new), 0) + len(ids)
+        if new in (job.READY, job.SCHEDULED):  # one that is scheduled may be due before anyone would look again
+            self._brings_jobs = True
+        if is_internal(queue):  # a filler that comes and goes is no news
+            return
+        self._facts.append(("job", verb, queue, old, new, ids, facts) if facts else ("job", verb, queue, old, new, ids))
+
+    def forgot(self, queue: str, status: str, ids: Sequence[int]) -> None:
+        """Final jobs were removed from history."""
+        self._tally[queue, status] = self._tally.get((queue, status), 0) - len(ids)
+        if not is_internal(queue):
+            self._facts.append(("job", "prune", queue, status, None, ids))
+
+    def tell(self, noun: str, verb: str, which: str, /, **facts: object) -> None:
+        """Something else changed: a worker, a queue, an orchestrator."""
+        self._facts.append((noun, verb, which, facts))
+
+    def ran(self, queue: str, verb: str, took: Duration, waited: Duration | None) -> None:
+        """A claim ended, which the metrics count. `waited`: how long its job had waited for it, if it was the first."""
+        self._measure(RUN, queue, verb, took)
+        if waited is not None:
+            self._measure(PICKUP, queue, "", waited)
+
+    def _measure(self, name: str, queue: str, label: str, duration: Duration) -> None:
+        key = name, queue, label, bucket(duration)
+        n, total = self._meters.get(key, (0, 0))
+        self._meters[key] = n + 1, total + duration
+
+    def running(self, queue: str) -> int:
+        """How many jobs of a queue are active, this transaction's own changes included."""
+        return self.count(queue, job.ACTIVE)
+
+    def count(self, queue: str, *states: str) -> int:
+        """How many jobs of a queue are in these states, this transaction's own changes included."""
+        rows: list[Row] = self.execute("tally.of_queue", queue=queue)
+        kept: int = sum(n for status, n in rows if status in states)
+        return kept + sum(self._tally.get((queue, status), 0) for status in states)
+
+    def _flush(self) -> None:
+        """Write the counts and the event; the last thing before the commit."""
+        counts = [(queue, status, change) for (queue, status), change in sorted(self._tally.items()) if change]
+        if counts:
+            self.many("tally.add", counts)
+        if self._meters:  # in one order, as above, so that two who count do not wait in a circle
+            self.many("meter.add", [(*key, *count) for key, count in sorted(self._meters.items())])
+        if self._facts:
+            self.execute("event.append", at=self.now, actor=self.actor, facts=compact(self._facts))

@@ -1,0 +1,135 @@
+"""What a job's move means for the jobs around it: those that wait for it, and those behind the same limit."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core.errors import NotFound
+from rota.core.job import rest
+from rota.store.engine import locks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.core.job import Job
+    from rota.core.queue import Queue
+    from rota.core.times import Instant
+    from rota.store.engine.transaction import Transaction
+
+CHUNK = 1000
+
+
+def queue_of(tx: Transaction, name: str) -> Queue:
+    """The queue with its limits, held still if it has any."""
+    found = locks.queue(tx, name)
+    assert found is not None, f"job of a queue that is not there: {name}"
+    return found
+
+
+def job_of(tx: Transaction, id: int) -> Job:
+    """The job, about to be changed: held still, with what must be held before it."""
+    found = locks.job(tx, id)
+    if found is None:
+        raise NotFound(f"there is no job {id}")
+    return found
+
+
+def is_due(tx: Transaction, due_at: Instant | None, due_wall: int) -> bool:
+    return due_at is None or due_at <= (tx.wall if due_wall else tx.now)
+
+
+def is_crowded(tx: Transaction, queue: str, limit_key: str | None, job_id: int) -> bool:
+    """Whether as many jobs of this key as its queue allows are ready or running, not counting this one."""
+    if limit_key is None:
+        return False
+    per_key = queue_of(tx, queue).per_key
+    if per_key is None:
+        return False
+    admitted = tx.one("job.count_admitted", queue=queue, limit_key=limit_key, id=job_id, most=per_key)
+    return admitted is not None and admitted[0] >= per_key
+
+
+def resting(tx: Transaction, job: Job, due_at: Instant | None, due_wall: int = 0) -> tuple[str, str | None]:
+    """Where this job rests now that nobody holds it, worked out anew from its dependencies, time and limit."""
+    waits = tx.one("dependency.open", job=job.id) is not None
+    due = is_due(tx, due_at, due_wall)
+    return rest(waits, due, not waits and due and is_crowded(tx, job.queue, job.limit_key, job.id))
+
+
+def move_to_rest(tx: Transaction, verb: str, job: Job) -> str:
+    """Let a waiting job go where it rests now; the new state."""
+    status, blocked_on = resting(tx, job, job.due_at, job.due_wall)
+    if (status, blocked_on) != (job.status, job.blocked_on):
+        tx.execute("job.rest", id=job.id, old=job.status, status=status, blocked_on=blocked_on)
+        if status != job.status:
+            tx.moved(verb, job.queue, job.status, status, [job.id])
+            left(tx, job.queue, job.limit_key, job.status, status)
+    return status
+
+
+def left(tx: Transaction, queue: str, limit_key: str | None, old: str, new: str) -> None:
+    """A job of this key moved; if it no longer counts against the limit, the next one may."""
+    admitted = (jobs.READY, jobs.ACTIVE)
+    if limit_key is not None and old in admitted and new not in admitted:
+        admit_next(tx, queue, limit_key)
+
+
+def admit_next(tx: Transaction, queue: str, limit_key: str) -> None:
+    """Let the best waiting jobs of a key in, as far as its limit has room."""
+    while not is_crowded(tx, queue, limit_key, 0):
+        row = tx.one("job.next_crowded", queue=queue, limit_key=limit_key)
+        if row is None:
+            return
+        if waits_again(tx, jobs.UNBLOCK, row[0], queue, jobs.BLOCKED):
+            continue
+        tx.many("job.make_ready", [row])
+        tx.moved(jobs.UNBLOCK, queue, jobs.BLOCKED, jobs.READY, [row[0]])
+
+
+def waits_again(tx: Transaction, verb: str, id: int, queue: str, old: str) -> bool:
+    """Whether a job that was held back by its limit or time waits for others again, one of them tried again since."""
+    locks.all_jobs(tx, [id])
+    if tx.one("dependency.open", job=id) is None:
+        return False
+    tx.execute("job.rest", id=id, old=old, status=jobs.BLOCKED, blocked_on=jobs.DEPENDENCY)
+    if old != jobs.BLOCKED:
+        tx.moved(verb, queue, old, jobs.BLOCKED, [id])
+    return True
+
+
+def ripple(tx: Transaction, job_id: int, after: int = 0) -> int:
+    """This job is over: let the jobs that waited for it go on. The number looked at.
+
+    A chunk at a time: what is left of a very long list is remembered and goes on with the next tending.
+    """
+    locks.dependents(tx, job_id, after, CHUNK)
+    waiting = tx.execute("dependency.dependents", needs=job_id, after=after, most=CHUNK)
+    free = [row for row in waiting if row[5] == jobs.BLOCKED and row[6] == jobs.DEPENDENCY and not row[7]]
+    unblock(
+        tx,
+        jobs.UNBLOCK,
+        ((id, queue, due_at, due_wall, limit_key) for id, queue, due_at, due_wall, limit_key, *_ in free),
+    )
+    if len(waiting) == CHUNK:
+        tx.execute("dependency.keep_ripple", job=job_id, last=waiting[-1][0])
+    elif after:
+        tx.execute("dependency.end_ripple", job=job_id)
+    return len(waiting)
+
+
+def unblock(tx: Transaction, verb: str, free: Iterable[tuple[int, str, Instant | None, int, str | None]]) -> None:
+    """Jobs that wait for nobody any more become ready, or wait for their time or their limit; many at once."""
+    old = jobs.SCHEDULED if verb == jobs.DUE else jobs.BLOCKED
+    ready: dict[str, list[int]] = {}
+    for id, queue, due_at, due_wall, limit_key in free:
+        due = is_due(tx, due_at, due_wall)
+        if due and limit_key is None:
+            ready.setdefault(queue, []).append(id)
+            continue
+        status, blocked_on = rest(False, due, due and is_crowded(tx, queue, limit_key, id))
+        tx.execute("job.rest", id=id, old=old, status=status, blocked_on=blocked_on)
+        if status != old:
+            tx.moved(verb, queue, old, status, [id])
+    for queue, ids in ready.items():
+        tx.many("job.make_ready", [(id,) for id in ids])
+        tx.moved(verb, queue, old, jobs.READY, ids)

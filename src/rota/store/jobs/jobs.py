@@ -1,0 +1,320 @@
+"""Jobs: added, read, listed, settled by people, cancelled, tried again, waited for."""
+
+from __future__ import annotations
+
+import time
+
+from rota.core import job as jobs
+from rota.core.claim import Cancelled, Done, Failed, Snoozed
+from rota.core.errors import BadInput, Conflict, Cycle, NotFound, QueueFull, Refused, Stale, WaitedTooLong
+from rota.core.ids import whole
+from rota.core.job import Needed
+from rota.core.jsontext import compact
+from rota.core.queue import allow
+from rota.core.source import is_internal
+from rota.core.times import LONGEST, SECOND
+from rota.store import ownership
+from rota.store.claims import settle
+from rota.store.engine.conflict_retry import again
+from rota.store.engine.rows import to_job
+from rota.store.jobs import dependencies, payload
+from rota.store.jobs.enqueue import Addition, checked, depend
+from rota.store.refusals import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from rota.core.job import Job
+    from rota.core.queue import Queue
+    from rota.core.times import Duration
+    from rota.store.jobs.enqueue import NewJob
+    from rota.store.store import Store
+
+_WAITED_FOR = {
+    "done": (jobs.DONE,),
+    "final": jobs.FINAL,
+    "active": (jobs.ACTIVE, *jobs.FINAL),
+    "ready": tuple(set(jobs.STATES) - {"blocked", "scheduled"}),
+}
+CONDITIONS = tuple(_WAITED_FOR)
+
+
+class Jobs:
+    """The port for jobs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, new: NewJob, wait: Duration = 0) -> Job:
+        """Make a job durable. A key met again answers with the job that has it. `wait` so long for a full queue."""
+        (id,) = self.add_many([new], wait)
+        return self.get(id)
+
+    def add_many(self, new: Iterable[NewJob], wait: Duration = 0) -> list[int]:
+        """Make many jobs durable in one transaction, all or none; their ids in order."""
+        wanted = [checked(job) for job in new]
+        texts = [payload.encode(job.payload, "payload") for job in wanted]
+        deadline = time.monotonic() + wait / SECOND
+        while True:
+            try:
+                return self._add(wanted, texts)
+            except QueueFull:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                self._wait_for_change(min(left, self._store.settings.poll_interval / SECOND))
+
+    @again
+    def _add(self, wanted: Sequence[NewJob], texts: Sequence[str | None]) -> list[int]:
+        is_plain = len(wanted) == 1 and wanted[0].is_plain
+        if is_plain and (added := self._add_plain(wanted[0], texts[0])):
+            return added
+        with self._store.begin() as tx:
+            ownership.queues(self._store, {new.queue for new in wanted})
+            return Addition(tx, self._store.settings.max_attempts).add(wanted, texts)
+
+    def _add_plain(self, new: NewJob, text: str | None) -> list[int]:
+        """The same in one message, as long as nothing has to be looked up; no id where something has."""
+        self._store.check_not_outdated()
+        attempts = new.max_attempts or self._store.settings.max_attempts
+        work = {"queue": new.queue, "kind": new.kind, "title": new.title, "payload": text, "priority": new.priority}
+        more = {"max_attempts": attempts, "timeout": new.timeout, "trace": new.trace, "actor": self._store.actor}
+        database, access = self._store.database, self._store.access
+        ids = [id for (id,) in database.change("job.add_plain", {**work, **more, "access": access and access.id})]
+        if ids:
+            database.ring()
+        return ids
+
+    def get(self, id: int) -> Job:
+        """One job, with what it waits for and its children."""
+        rows = self._store.database.execute("job.get", {"id": id})
+        if not rows:
+            raise NotFound(f"there is no job {id}")
+        return self._with_relations(to_job(rows[0]))
+
+    def ready(self, queue: str | None = None, limit: int = 10) -> list[Job]:
+        """Jobs that can be claimed now, best first."""
+        self._store.tend()
+        found: list[Job] = []
+        for each in self._store.queues.open_ones(queue):
+            if each.is_limited and not self._has_room(each):
+                continue
+            rows = self._store.database.execute("job.ready", {"queue": each.name, "most": limit})
+            found += [to_job(row) for row in rows]
+            found = sorted(found, key=lambda job: (-job.priority, job.id))[:limit]
+        return self._all_with_relations(found)
+
+    @again
+    def block(self, id: int, on: int) -> Job:
+        """Let a job wait for another; a cycle is refused."""
+        with self._store.write(alone=True) as tx:
+            job, needed = dependencies.job_of(tx, id), dependencies.job_of(tx, on)
+            if on == id or tx.one("dependency.reaches", from_job=on, to_job=id):
+                raise Cycle(f"job {id} cannot wait for job {on}: job {on} waits for job {id} already")
+            if job.status not in jobs.WAITING:
+                raise Conflict(f"job {id} is {job.status}: only a job that waits can be made to wait for another")
+            depend(tx, id, [on])
+            tx.tell("job", "depend", str(id), on=on)
+            if needed.status != jobs.DONE:
+                dependencies.move_to_rest(tx, jobs.BLOCK if job.status != jobs.BLOCKED else jobs.UNBLOCK, job)
+        return self.get(id)
+
+    @again
+    def unblock(self, id: int, on: int) -> Job:
+        """Let a job no longer wait for another."""
+        with self._store.write(alone=True) as tx:
+            job = dependencies.job_of(tx, id)
+            if not tx.execute("dependency.remove", job=id, needs=on):
+                raise NotFound(f"job {id} does not wait for job {on}")
+            tx.many("dependency.count_dependents", [(-1, on)])
+            tx.tell("job", "undepend", str(id), on=on)
+            if job.status == jobs.BLOCKED:
+                dependencies.move_to_rest(tx, jobs.UNBLOCK, job)
+        return self.get(id)
+
+    def done(self, id: int, result: Any = None, force: bool = False) -> Job:
+        """Settle a job without its token: the claim of whoever holds it, if nobody watches that worker."""
+        return self._settle_unfenced(id, Done(payload.encode(result, "result")), force)
+
+    def fail(self, id: int, error: str, again: bool = True, force: bool = False) -> Job:
+        """Report a failure without the claim's token, under the same rules."""
+        return self._settle_unfenced(id, Failed(error, again), force)
+
+    def snooze(self, id: int, delay: Duration, note: str | None = None) -> Job:
+        """Put a job off that is held, without its claim's token, under the same rules; spends no attempt."""
+        whole("a delay in microseconds", delay, 1, LONGEST)
+        return self._settle_unfenced(id, Snoozed(delay, note), False)
+
+    def results(self, id: int, token: int | None = None) -> list[Needed]:
+        """The jobs that one waited for, by their ids, with what each said. `token`: its holder asks."""
+        self.get(id)
+        return [Needed(*row) for row in self._store.database.execute("dependency.results", {"job": id})]
+
+    @again
+    def cancel(self, id: int) -> Job:
+        """Call a job off, whatever it is doing; its holder's outcome will be refused."""
+        store = self._store
+        with store.write() as tx:
+            job = dependencies.job_of(tx, id)
+            if job.status == jobs.ACTIVE:
+                settle.end_claim(tx, job, Cancelled(tx.actor), store.settings.backoff, store.chance())
+                tx.draw("wish")
+                tx.something_to_claim = True
+            elif job.status in jobs.FINAL:
+                raise Conflict(f"job {id} is {job.status} already")
+            else:
+                settle.end_unheld(tx, jobs.CANCEL, job, jobs.CANCELLED, None, f"cancelled by {tx.actor}")
+        return self.get(id)
+
+    @again
+    def retry(self, id: int) -> Job:
+        """Start a new generation of a job that is over: all its attempts again."""
+        with self._store.write() as tx:
+            job = dependencies.job_of(tx, id)
+            if job.status not in jobs.FINAL:
+                raise Conflict(
+                    f"job {id} is {job.status}: only a job that is done, failed or cancelled can be tried again"
+                )
+            status, blocked_on = dependencies.resting(tx, job, None)
+            tx.execute("job.retry", id=id, old=job.status, status=status, blocked_on=blocked_on)
+            tx.moved(jobs.RETRY, job.queue, job.status, status, [id])
+        return self.get(id)
+
+    def why(self, id: int) -> str:
+        """The exact reason why a job is not running, in one sentence."""
+        from rota.store.jobs.explain import why
+
+        return why(self._store, self.get(id))
+
+    def wait(self, ids: Sequence[int], condition: str = "final", timeout: Duration | None = None) -> list[Job]:
+        """Wait until each job is `done`, `final`, `active` or `ready`; one that can no longer get there raises."""
+        wanted = _WAITED_FOR[condition]
+        deadline = None if timeout is None else time.monotonic() + timeout / SECOND
+        listener = self._store.database.listen(events=True)
+        try:
+            while True:
+                self._store.tend()
+                found = [self.get(id) for id in ids]
+                for job in found:
+                    if job.status in jobs.FINAL and job.status not in wanted:
+                        reason = job.error or "no reason given"
+                        raise Conflict(f"job {job.id} is {job.status}, so it will not be {condition}: {reason}")
+                if all(job.status in wanted for job in found):
+                    return found
+                left = self._store.settings.poll_interval / SECOND
+                if deadline is not None:
+                    left = min(left, deadline - time.monotonic())
+                if left <= 0:
+                    waiting = ", ".join(f"{job.id} ({job.status})" for job in found if job.status not in wanted)
+                    raise WaitedTooLong(f"still not {condition}: job {waiting}")
+                listener.wait(left)
+        finally:
+            listener.close()
+
+    @counted
+    @again
+    def _settle_unfenced(self, id: int, outcome: Done | Failed | Snoozed, force: bool) -> Job:
+        store = self._store
+        with store.write() as tx:
+            job = dependencies.job_of(tx, id)
+            if is_internal(job.queue):
+                raise Refused(f"job {id} is rota's own: it fills a queue from source {job.source}, again and again")
+            if job.status in jobs.FINAL:
+                raise Conflict(f"job {id} is {job.status} already")
+            if job.status != jobs.ACTIVE:
+                if not force or isinstance(outcome, Snoozed):
+                    instead = "" if isinstance(outcome, Snoozed) else ", or settle it with --force"
+                    raise Conflict(f"job {id} is {job.status} and nobody holds it: claim it first{instead}")
+                status = jobs.DONE if isinstance(outcome, Done) else jobs.FAILED
+                result, error = (outcome.result, None) if isinstance(outcome, Done) else (None, outcome.error)
+                settle.end_unheld(tx, jobs.FORCE, job, status, result, error)
+            else:
+                if not force:
+                    _refuse_unfenced(job)
+                settle.end_claim(tx, job, outcome, store.settings.backoff, store.chance())
+                tx.tell("job", "unfenced", str(id), token=job.token, forced=force)
+                if job.orchestrator is not None:
+                    tx.draw("wish")
+                    tx.something_to_claim = True
+        return self.get_or(job.but(status=jobs.DONE, finished_at=tx.now, result_json=getattr(outcome, "result", None)))
+
+    def some(self, ids: Sequence[int]) -> dict[int, Job]:
+        """Those of these jobs that are there, without what they wait for and their children."""
+        rows = self._store.database.execute("job.some", {"ids": compact(ids)}) if ids else []
+        return {job.id: job for job in map(to_job, rows)}
+
+    def get_or(self, done: Job) -> Job:
+        """The job as it stands; one that came from a source and is gone since it is done, as given."""
+        rows = self._store.database.execute("job.get", {"id": done.id})
+        return self._with_relations(to_job(rows[0])) if rows else done
+
+    def has_claimable(self, queue: Queue) -> bool:
+        """Whether a job of this open queue can be claimed now."""
+        found = self._store.database.execute("job.ready", {"queue": queue.name, "most": 1})
+        return bool(found) and self._has_room(queue)
+
+    def _has_room(self, queue: Queue) -> bool:
+        counts: dict[str, int] = dict(self._store.database.execute("tally.of_queue", {"queue": queue.name}))
+        return allow(queue, counts.get(jobs.ACTIVE, 0), 1, self._store.now()).granted > 0
+
+    def _with_relations(self, job: Job) -> Job:
+        return self._all_with_relations([job])[0]
+
+    def _all_with_relations(self, found: Sequence[Job]) -> list[Job]:
+        """These jobs, with what each waits for and its children."""
+        after: dict[int, list[int]] = {}
+        children: dict[int, list[int]] = {}
+        asked = {"ids": compact([job.id for job in found])}
+        for kind, id, other in self._store.database.execute("job.relations", asked):
+            (after if kind == "after" else children).setdefault(id, []).append(other)
+        return [
+            job.but(after=tuple(after.get(job.id, ())), children=tuple(children.get(job.id, ())))
+            if job.id in after or job.id in children
+            else job
+            for job in found
+        ]
+
+    def _wait_for_change(self, seconds: float) -> None:
+        listener = self._store.database.listen(events=True)
+        try:
+            listener.wait(seconds)
+        finally:
+            listener.close()
+
+    def held(self, limit: int = 50, internal: bool = False) -> list[Job]:
+        """Active jobs, those that are held longest first, without what they wait for and their children."""
+        params = {"most": limit, "internal": int(internal)}
+        return [to_job(row) for row in self._store.database.execute("job.list_held", params)]
+
+    def list(
+        self,
+        status: str | None = None,
+        queue: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+        internal: bool = False,
+    ) -> list[Job]:
+        """The newest jobs first; `before` an id, to page on. With `internal`, rota's own too."""
+        if status is not None and status not in jobs.STATES:
+            raise BadInput(f"{status!r} is not a job's state: one of {', '.join(jobs.STATES)}")
+        name = f"job.list_{status}" if status in (jobs.ACTIVE, jobs.FAILED) else "job.list"
+        params = {
+            "status": status,
+            "queue": queue,
+            "before": before or 1 << 62,
+            "most": limit,
+            "internal": int(internal),
+        }
+        return self._all_with_relations([to_job(row) for row in self._store.database.execute(name, params)])
+
+
+def _refuse_unfenced(job: Job) -> None:
+    """Without a token nobody can tell a late holder from the current one, so doubt means no."""
+    if job.orchestrator is not None:
+        raise Stale(
+            f"job {job.id} is held by {job.worker_id}, which is watched: only its token settles it (or --force)"
+        )
+    if job.lapses:
+        raise Stale(f"an earlier claim on job {job.id} lapsed: only the current token settles it (or --force)")

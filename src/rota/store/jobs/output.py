@@ -1,0 +1,165 @@
+"""What commands wrote, as files beside the database: found for readers, removed with their runs."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from rota.core.capture import ERR, OUT
+from rota.core.errors import Denied, NotFound, RotaError
+from rota.process.host import host_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rota.core.claim import Captured
+    from rota.store.store import Store
+
+CHUNK = 64 * 1024
+LARGEST_TEXT = 256 * 1024
+# What the systems say of a link that is not followed; Linux says of one that would be a folder that it is none.
+LINKS = (errno.ELOOP, errno.ENOTDIR)
+
+
+def known(folder: str, captured: Captured) -> Captured:
+    """The same with rota's own files, for a run that named none and has them."""
+    if captured.transcript_path is not None or captured.stderr_path is not None:
+        return captured
+    start = os.path.join(folder, captured.run_id)
+    if not os.path.exists(start + OUT):
+        return captured
+    return captured.but(transcript_path=start + OUT, stderr_path=start + ERR, is_own=True)
+
+
+def remove(folder: str, runs: Iterable[str]) -> None:
+    """Forget what these runs wrote. Through a link in the folder's place nothing is removed: that is not ours."""
+    try:
+        place = _entered(folder)
+    except (FileNotFoundError, RotaError):
+        return
+    try:
+        for run in runs:
+            for ending in (OUT, ERR):
+                try:
+                    os.unlink(run + ending, dir_fd=place)
+                except FileNotFoundError:
+                    pass
+    finally:
+        os.close(place)
+
+
+def _entered(folder: str) -> int:
+    """A descriptor of the folder itself: what is named by it stays in there, whatever is put in its place."""
+    try:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as problem:
+        if problem.errno not in LINKS:
+            raise
+        raise RotaError(f"{folder} is a link or no folder, so what is in it is not what a run wrote") from None
+
+
+def path_of(captured: Captured, stream: str) -> str:
+    """Where a run writes its `transcript` or its `stderr`."""
+    _refuse_far(captured)
+    path: str | None = getattr(captured, f"{stream}_path")
+    if path is None:
+        raise NotFound(f"{captured.run_id} did not say where it writes its {stream}: its capture_io names that")
+    return path
+
+
+def _refuse_far(captured: Captured) -> None:
+    if captured.is_far:
+        raise Denied(f"{captured.run_id} said over HTTP where it writes: a file that was named there is read by nobody")
+
+
+def path_so_far(captured: Captured, stream: str) -> str | None:
+    """The same; None as long as a live run may still name it."""
+    is_open = captured.is_live and not captured.is_far and getattr(captured, f"{stream}_path") is None
+    return None if is_open else path_of(captured, stream)
+
+
+def missing(captured: Captured, stream: str, path: str | None) -> NotFound:
+    """What to say of a file that is not there."""
+    when = "is not there yet" if captured.is_live else "is gone"
+    return NotFound(f"{path}, the {stream} of {captured.run_id}, {when}")
+
+
+def refuse_elsewhere(store: Store, job: int, captured: Captured) -> str | None:
+    """Refuse a run of another host: files are read where they were written. Else the name of this host.
+
+    None when nobody knows any more where it was.
+    """
+    _refuse_far(captured)
+    worker = store.jobs.get(job).worker_id if captured.is_live else store.claims.run(captured.run_id).worker_id
+    place = store.workers.place(worker or "")
+    if place is None:
+        return None
+    host, hostname = place
+    if host != host_id():
+        raise NotFound(
+            f"{captured.run_id} was on {hostname}: what it wrote is there, and `rota logs {job}` shows it there"
+        )
+    return hostname
+
+
+def _opened(path: str, own: bool) -> int:
+    """A pipe that stands in its place is not waited for, and a link is not followed."""
+    folder, name = os.path.split(path) if own else ("", path)
+    place = _entered(folder) if own else None
+    try:
+        return os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+    except OSError as problem:
+        if problem.errno != errno.ELOOP:
+            raise
+        raise RotaError(f"{path} is a link, so it is not what a run wrote") from None
+    finally:
+        if place is not None:
+            os.close(place)
+
+
+class Output:
+    """A captured file, opened to be read; `size` is None when it is not there.
+
+    One that is rota's `own` is looked for in its folder itself. Where a run named another, it may lead through links.
+    """
+
+    def __init__(self, path: str, own: bool) -> None:
+        self._descriptor = -1
+        self.size: int | None = None
+        try:
+            self._descriptor = _opened(path, own)
+        except FileNotFoundError:
+            return
+        found = os.fstat(self._descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(self._descriptor)
+            raise RotaError(f"{path} is not a regular file, so it is not what a run wrote")
+        self.size = found.st_size
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.size is not None:
+            os.close(self._descriptor)
+
+    def copy(self, put: Callable[[bytes], None], offset: int) -> int:
+        """Put out what stands from `offset` to the end as it was when opened, a piece at a time; where that is."""
+        assert self.size is not None
+        if offset > self.size:  # it was written anew
+            offset = 0
+        while offset < self.size and (data := self.part(offset, min(CHUNK, self.size - offset))):
+            put(data)
+            offset += len(data)
+        return offset
+
+    def part(self, offset: int, most: int) -> bytes:
+        """What stands there, so much at most."""
+        return os.pread(self._descriptor, most, offset)
+
+    def tail(self) -> str:
+        """The last part of it as text."""
+        assert self.size is not None
+        return self.part(max(0, self.size - LARGEST_TEXT), LARGEST_TEXT).decode("utf-8", "replace")

@@ -1,0 +1,118 @@
+"""Reconcile: make the store true. Everything due is tended, then what should not be there at all is looked for.
+
+A second run changes nothing; a live claim is never taken; several at once change nothing twice.
+"""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core.claim import ORPHANED, Released
+from rota.core.record import Record
+from rota.store.claims import settle
+from rota.store.engine.rows import to_job
+from rota.store.engine.transaction import SHARDS
+from rota.store.jobs import dependencies
+from rota.store.maintenance.tick import Tended, tend
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.store.engine.transaction import Transaction
+    from rota.store.store import Store
+
+BLOCKED_PER_PASS = 5000
+
+
+class Reconciled(Record):
+    """What was found and mended."""
+
+    dead_workers_found: int
+    expired_claims_released: int
+    orphaned_jobs_recovered: int
+    orphaned_claims_released: int
+    stale_states_fixed: int
+
+
+class _OnlyAPlan(Exception):
+    """Undoes the transaction of a plan."""
+
+
+def reconcile(store: Store, plan: bool = False) -> Reconciled:
+    """All that is due and all that is wrong, in bounded passes; with `plan` what that would be, changing nothing."""
+    total = Tended()
+    if plan:
+        try:
+            with store.write("plan", alone=True) as tx:
+                total = _everything(store, tx)
+                raise _OnlyAPlan
+        except _OnlyAPlan:
+            pass
+    else:
+        with store.write(alone=True) as tx:
+            tx.execute("number.set", name="blocked_cursor", value=0)
+            tx.execute("tally.gather", from_shard=SHARDS)
+            tx.execute("meter.gather", from_shard=SHARDS)
+        while True:
+            with store.write(alone=True) as tx:
+                found = _pass(store, tx)
+            total = total + found
+            if not found.full:
+                break
+    return Reconciled(
+        total.dead_workers_found,
+        total.expired_claims_released,
+        total.orphaned_jobs_recovered,
+        total.orphaned_claims_released,
+        total.stale_states_fixed,
+    )
+
+
+def _everything(store: Store, tx: Transaction) -> Tended:
+    tx.execute("number.set", name="blocked_cursor", value=0)
+    total = _pass(store, tx)
+    while total.full:
+        total = total + _pass(store, tx)
+    return total
+
+
+def _pass(store: Store, tx: Transaction) -> Tended:
+    """One bounded pass."""
+    tended = tend(store, tx)
+    claims = _orphaned_claims(store, tx)
+    jobs_recovered, more = _stuck_jobs(tx)
+    states = _stale_workers(tx)
+    full = tended.full or more or bool(claims or states)
+    return tended + Tended(
+        orphaned_jobs_recovered=jobs_recovered, orphaned_claims_released=claims, stale_states_fixed=states, full=full
+    )
+
+
+def _orphaned_claims(store: Store, tx: Transaction) -> int:
+    """Live claims whose worker is gone or never was: back to where they rest, nothing spent."""
+    rows = tx.execute("claim.orphaned", most=256)
+    for row in rows:
+        settle.end_claim(tx, to_job(row), Released(reason=ORPHANED), store.settings.backoff, store.chance())
+    return len(rows)
+
+
+def _stuck_jobs(tx: Transaction) -> tuple[int, bool]:
+    """Jobs that say they wait for others though none of those is open; a stretch of them per pass."""
+    after = tx.execute("number.get", name="blocked_cursor")[0][0]
+    rows = tx.execute("job.blocked_from", after=after, most=BLOCKED_PER_PASS)
+    more = len(rows) == BLOCKED_PER_PASS
+    tx.execute("number.set", name="blocked_cursor", value=rows[-1][0] if more else 0)
+    free = [
+        (id, queue, due_at, due_wall, limit_key)
+        for id, queue, due_at, due_wall, limit_key, is_open in rows
+        if not is_open
+    ]
+    dependencies.unblock(tx, jobs.UNBLOCK, free)
+    return len(free), more
+
+
+def _stale_workers(tx: Transaction) -> int:
+    """Workers shown busy that hold nothing, or idle that hold something."""
+    rows = tx.execute("worker.stale", most=256)
+    for (id,) in rows:
+        tx.execute("worker.settled", id=id, succeeded=0, failed=0, error=None, now=tx.now)
+        tx.tell("worker", "mend", id)
+    return len(rows)

@@ -1,0 +1,72 @@
+"""What the metrics have counted, kept in the store so that every process tells the same and pruning takes nothing away.
+
+Each change that ends claims counts them with its other counters (`Transaction.ran`): so a source's job counts as well,
+whose row is gone when it is done, and a look costs a few hundred rows, however many jobs there were. Only deaths, which
+are few, are counted by whoever asks.
+"""
+
+from __future__ import annotations
+
+from rota.core.record import Record
+from rota.core.times import SECOND
+from rota.store.engine.conflict_retry import again
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.times import Duration, Instant
+    from rota.store.engine.rows import Row
+    from rota.store.store import Store
+
+DEATH = "death"
+_SETTLED = SECOND  # a death younger than this may be about to commit
+_WINDOW, _LAST_RUNS = 2000, 100
+
+
+class Meter(Record):
+    """One kept count: how many, and what they add up to in microseconds."""
+
+    name: str
+    queue: str
+    label: str
+    bucket: int
+    n: int
+    total: int
+
+
+class Meters:
+    """The port for metrics."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def counted(self) -> list[Meter]:
+        """All counts, brought up to now."""
+        self._count_deaths()
+        return [Meter(*row) for row in self._store.database.execute("meter.all", {})]
+
+    def claims(self) -> int:
+        """How many claims were ever made: each drew a token."""
+        ((drawn,),) = self._store.database.execute("number.last", {"name": "token"})
+        return int(drawn)
+
+    def took(self) -> dict[str, tuple[int, Duration]]:
+        """By queue, how many of the last runs that ended well there were, and how long they took together."""
+        params = {"window": _WINDOW, "most": _LAST_RUNS}
+        return {queue: (n, total) for queue, n, total in self._store.database.execute("meter.took", params)}
+
+    def _count_deaths(self) -> None:
+        database = self._store.database
+        with database.read():
+            ((counted_until,),) = database.execute("meter.mark", {})
+            until = self._store.now() - _SETTLED
+            deaths = database.execute("meter.deaths", {"after": counted_until, "until": until})
+        if deaths:
+            found: list[Row] = [(DEATH, "", reason, 0, n, 0) for reason, n, _ in deaths]
+            self._write(counted_until, max(at for *_, at in deaths), found)
+
+    @again
+    def _write(self, old: Instant, new: Instant, found: list[Row]) -> None:
+        """Keep what was counted, unless somebody else has counted it meanwhile."""
+        with self._store.write() as tx:
+            if tx.execute("meter.advance", died_until=new, old_died=old):
+                tx.many("meter.add", found)

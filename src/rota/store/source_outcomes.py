@@ -1,0 +1,123 @@
+"""What the end of a claim means for the source that a job came from; ordinary jobs never come here."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core import source as sources
+from rota.core.claim import Done, Failed, Released, Snoozed
+from rota.store.engine.rows import to_source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rota.core.claim import End, Ending
+    from rota.core.job import Job
+    from rota.store.engine.rows import Row
+    from rota.store.engine.transaction import Transaction
+
+    Finished = tuple[int, str, str, str, int, str]  # id, source, key, worker, token, queue
+
+
+def finish(tx: Transaction, finished: Sequence[Finished]) -> None:
+    """Jobs of sources succeeded: they are gone with their runs, and only the counters and an event remain."""
+    ids: list[Row] = [(id,) for id, *_ in finished]
+    tx.many("job.forget_runs", ids)
+    tx.many("job.forget", ids)
+    by_queue: dict[tuple[str, str], list[int]] = {}
+    for id, source, _, _, _, queue in finished:
+        by_queue.setdefault((queue, source), []).append(id)
+    for (queue, source), gone in by_queue.items():
+        tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, gone, source=source)
+        tx.forgot(queue, jobs.DONE, gone)
+    count(tx, finished)
+
+
+def keep(tx: Transaction, finished: Sequence[Finished]) -> None:
+    """Jobs of sources succeeded for which others wait: each is kept as an ordinary one, and its key may come again."""
+    tx.many("source.let_go", [(id,) for id, *_ in finished])
+    count(tx, finished)
+
+
+def count(tx: Transaction, finished: Sequence[Finished]) -> None:
+    """Count successes per source, and remember the keys."""
+    tx.many(
+        "source.remember",
+        [(source, sources.key_hash(key), tx.now, token) for _, source, key, _, token, _ in finished],
+    )
+    workers: dict[str, list[str]] = {}
+    for _, source, _, worker, _, _ in finished:
+        workers.setdefault(source, []).append(worker)
+    for source, succeeded in sorted(workers.items()):  # in one order, so that two who count do not wait in a circle
+        tx.execute("source.succeeded", name=source, count=len(succeeded), now=tx.now, worker=succeeded[-1])
+
+
+def ended(tx: Transaction, job: Job, decided: End, status: str, failed: bool, error: str | None) -> None:
+    """A claim on a source's job, or on its filler, ended in a way of its own."""
+    assert job.source is not None
+    if sources.is_internal(job.queue):
+        if decided.verb == jobs.SNOOZE:
+            top_up(tx, [job.source])
+        elif failed:
+            tx.execute("source.fill_failed", name=job.source, error=error)
+            tx.tell("source", "fill_failed", job.source, error=error and error[:200])
+    elif failed:
+        tx.execute("source.failed", name=job.source, now=tx.now, error=error, worker=job.worker_id)
+    elif status == jobs.DONE:
+        _forget_done(tx, job)
+
+
+def forced(tx: Transaction, job: Job) -> None:
+    """A person settled as done what nobody held; a key without a token is not remembered."""
+    if job.source is not None and not sources.is_internal(job.queue):
+        _remove(tx, job)
+
+
+def _forget_done(tx: Transaction, job: Job) -> None:
+    assert job.source is not None and job.key is not None and job.worker_id is not None and job.token is not None
+    _remove(tx, job)
+    count(tx, [(job.id, job.source, job.key, job.worker_id, job.token, job.queue)])
+
+
+def _remove(tx: Transaction, job: Job) -> None:
+    """A done job goes, unless others wait for it."""
+    if job.dependents:
+        tx.many("source.let_go", [(job.id,)])
+        return
+    tx.many("job.forget_runs", [(job.id,)])
+    tx.many("job.forget", [(job.id,)])
+    tx.forgot(job.queue, jobs.DONE, [job.id])
+
+
+def as_pass(tx: Transaction, job: Job, ending: Ending) -> Ending:
+    """How the claim of a filler ends: it is never done and never gives up, it comes again."""
+    if isinstance(ending, Done):
+        row = tx.one("source.get", name=job.source)
+        return Snoozed(to_source(row).every if row else sources.LONGEST_EVERY)
+    if isinstance(ending, Released) and ending.reason == jobs.UNKNOWN_KIND:  # a worker of an app without this source
+        return Failed(ending.note or "no worker that had it knows this source")
+    return Failed(ending.error, reason=ending.reason) if isinstance(ending, Failed) else ending
+
+
+def top_up(tx: Transaction, names: Iterable[str]) -> None:
+    """Let the fillers of sources run now whose ready jobs are below the low-water mark, if there is more to find."""
+    for name in names:
+        row = tx.one("source.get", name=name)
+        if row is None:
+            continue
+        source = to_source(row)
+        if not source.more or tx.execute("source.count_ready", source=name, most=source.low)[0][0] >= source.low:
+            continue
+        if tx.execute("source.wake_filler", id=source.filler):
+            queue = sources.internal_queue(source.queue)
+            tx.moved(jobs.DUE, queue, jobs.SCHEDULED, jobs.READY, [source.filler])
+
+
+def is_settled(tx: Transaction, token: int) -> bool:
+    """Whether a source's job, gone by now, was finished with this token."""
+    return bool(tx.execute("source.settled_by", token=token))
+
+
+def is_gone(tx: Transaction, job: int, token: int) -> bool:
+    """Whether this job is gone because this token finished it."""
+    return tx.one("job.get", id=job) is None and is_settled(tx, token)

@@ -1,0 +1,78 @@
+"""What the store and an orchestrator tell each other of: where it runs, what is wished of it, whose processes live."""
+
+from __future__ import annotations
+
+import os
+
+from rota.core.record import Record
+from rota.process.host import host_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.times import Duration, Instant
+    from rota.store.workers.slots import Slot
+
+
+class Home(Record):
+    """Where an orchestrator runs; `access` is the token that speaks for it, where it reaches the store over HTTP."""
+
+    host: str
+    hostname: str
+    pid: int
+    version: str | None
+    access: str | None = None
+
+
+class Wish(Record):
+    """What people wish of an orchestrator, numbered so that it can answer, and what such a wish may touch."""
+
+    number: int
+    slots: list[Slot]
+    held: frozenset[int]
+    to_stop: frozenset[str]
+    paused: frozenset[str]
+    desired: str | None
+
+
+class Process(Record):
+    """A worker's process on this host, as the store knows it: enough to tell it from a later one of the same number."""
+
+    worker_id: str
+    pid: int
+    pid_start: int | None
+    slot: str | None = None
+
+
+class Outlook(Record):
+    """What a look at the store found: a new wish, and when something is next due.
+
+    Where it was asked for, also the processes that registered on this host, and the orphans that still count as alive.
+    """
+
+    wish: Wish | None
+    due: Duration | None
+    processes: list[Process] | None = None
+    orphans: list[Process] | None = None
+
+
+class Live(Record):
+    """An orchestrator that is not gone."""
+
+    id: int
+    status: str
+    crew: str
+    host: str
+    hostname: str
+    pid: int
+    started_at: Instant
+    last_reconcile_at: Instant | None
+    answered_wish: int
+    version: str | None
+    lease_expires_at: Instant | None = None
+
+
+def here() -> Home:
+    """This process."""
+    from rota.core.version import __version__
+
+    return Home(host_id(), os.uname().nodename, os.getpid(), __version__)

@@ -1,0 +1,442 @@
+"""What an orchestrator asks of the store for itself: its lease, its workers, what people wish of it."""
+
+from __future__ import annotations
+
+from rota.core import job as jobs
+from rota.core import orchestrator as orchestrators
+from rota.core import slot as slots
+from rota.core import worker as workers
+from rota.core.errors import BadInput, Denied, NotFound, Stale
+from rota.core.frames.messages import NO_KINDS, kinds_json
+from rota.core.orchestrator import END_AFTER, LEASE
+from rota.process.host import host_id
+from rota.store import ownership
+from rota.store.claims import exchange as exchanges
+from rota.store.engine import locks
+from rota.store.engine.conflict_retry import again
+from rota.store.engine.rows import to_job, to_queue, to_run
+from rota.store.jobs import unknown_kinds
+from rota.store.maintenance import tick
+from rota.store.workers.crews import Home, Live, Outlook, Process, Wish, here
+from rota.store.workers.slots import come_up, move, stop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rota.core.frames.messages import Kinds
+    from rota.core.restart import RestartPolicy
+    from rota.core.times import Duration, Instant
+    from rota.store.claims.exchange import Exchange, Report
+    from rota.store.engine.transaction import Transaction
+    from rota.store.store import Store
+    from rota.store.workers.death import Death
+
+NOBODY = "-"  # whose process it was is not known
+_NOT_ITS_OWN = ("id", "verb", "slot", "queue_type", "by")  # words that would say of another what it is said of
+
+
+MOST_IDS = 2000  # that wait to be used by one orchestrator over HTTP; the oldest are forgotten
+
+
+class Orchestrators:
+    """The port for orchestrators."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @again
+    def join(self, crew: str = "main", home: Home | None = None) -> int:
+        """An orchestrator begins, in this process or where it says; its number.
+
+        A host that is named over HTTP is the token's own: no two tokens, and none and this machine, ever share one.
+        """
+        home, access = home or here(), self._store.access
+        if access is not None:
+            home = home.but(host=f"{access.id}/{home.host}", access=access.id)
+        with self._store.begin() as tx:
+            most = ownership.MOST_ORCHESTRATORS
+            ownership.refuse_more(self._store, "orchestrator.count_of_token", 1, most, "orchestrators at a time")
+            id = tx.draw("orchestrator")
+            place = {name: getattr(home, name) for name in Home._fields}
+            _beat_pulse(tx)
+            tx.execute("orchestrator.join", id=id, crew=crew, now=tx.now, lease_expires_at=tx.now + LEASE, **place)
+            tx.tell("orchestrator", "start", str(id), crew=crew)
+        return id
+
+    def home(self, id: int) -> tuple[Home, str]:
+        """Where an orchestrator runs, and its crew."""
+        row = self._store.database.execute("orchestrator.home", {"id": id})
+        if not row:
+            raise Stale(f"there is no orchestrator {id} any more")
+        *home, crew = row[0]
+        return Home(*home), crew
+
+    def before(self, id: int) -> list[Process]:
+        """The workers that orchestrators of the same crew and host left behind: of dead ones, and their orphans."""
+        ownership.orchestrator(self._store, id)
+        home, crew = self.home(id)
+        found = self.orphans(crew, home.host)
+        for other in self.live():
+            if other.id != id and (other.crew, other.host) == (crew, home.host):
+                rows = self._store.database.execute("worker.processes", {"orchestrator": other.id})
+                found += [Process(worker, pid or 0, pid_start, slot) for worker, pid, pid_start, slot in rows]
+        return found
+
+    @again
+    def take_over(self, id: int, crew: str, is_alive: Callable[[Process], bool]) -> list[Process]:
+        """Release what belonged to dead orchestrators of this crew and host; the orphans that live are to be watched.
+
+        Only who holds the crew's place alone may call it: any other orchestrator of the crew is then gone.
+        """
+        from rota.store.workers import orphans
+
+        host = self.home(id)[0].host
+        with self._store.begin(alone=True) as tx:
+            ownership.orchestrator(self._store, id)
+            for other in self.live():
+                if other.id == id or (other.crew, other.host) != (crew, host):
+                    continue
+                for worker, pid, pid_start, slot in tx.execute("worker.processes", orchestrator=other.id):
+                    process = Process(worker, pid or 0, pid_start, slot)
+                    if pid and is_alive(process):
+                        orphans.move_to_lease(tx, worker)
+                    else:
+                        verdict = workers.Dead(workers.LOST, f"orchestrator {other.pid} was gone, and so was it")
+                        tick.bury(self._store, tx, worker, verdict)
+                tx.execute("orchestrator.end", id=other.id)
+                tx.tell("orchestrator", "taken over", str(other.id), by=id)
+            return [process for process in self.orphans(crew, host) if is_alive(process)]
+
+    def orphans(self, crew: str, host: str | None = None) -> list[Process]:
+        """The workers of this crew that go on alone, on this host or another."""
+        rows = self._store.database.execute("worker.orphans", {"host": host or host_id(), "crew": crew})
+        return [Process(*row) for row in rows]
+
+    @again
+    def renew(
+        self,
+        id: int,
+        answered_wish: int = 0,
+        status: str = orchestrators.RUNNING,
+        heard: Sequence[tuple[str, Duration]] = (),
+    ) -> Instant:
+        """Renew the lease on which all its claims hang; until when. `heard`: how long ago each worker last spoke."""
+        with self._store.write() as tx:
+            ownership.orchestrator(self._store, id)
+            renewed = {"lease_expires_at": tx.now + LEASE, "answered_wish": answered_wish, "status": status}
+            row = tx.one("orchestrator.renew", id=id, **renewed)
+            if row is None:
+                raise Stale(f"orchestrator {id} was given up: its workers count as lost")
+            _beat_pulse(tx)
+            if heard:
+                tx.many("worker.heard", [(tx.now - ago, worker, id) for worker, ago in heard])
+            until: Instant = row[0]
+            return until
+
+    @again
+    def worker_ids(self, id: int, count: int) -> list[str]:
+        """Ids for worker lives that this orchestrator is about to start.
+
+        They are made here, and over HTTP `hire` takes no other: nobody chooses an id that is, or will be, another's.
+        """
+        ids = [self._store.new_worker_id() for _ in range(count)]
+        with self._store.write() as tx:
+            ownership.orchestrator(self._store, id)
+            locks.orchestrator(tx, id)
+            _keep_ids(tx, id, [*_kept_ids(tx, id), *ids][-MOST_IDS:])
+        return ids
+
+    @again
+    def hire(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
+        """A worker life that this orchestrator watches; its id."""
+        worker = process.worker_id if process else self._store.new_worker_id()
+        with self._store.write() as tx:
+            ownership.orchestrator(self._store, id)
+            ownership.worker(self._store, worker)
+            ownership.slots(self._store, [slot])
+            locks.orchestrator(tx, id)
+            row = tx.one("orchestrator.get", id=id)
+            if row is None or row[1] == orchestrators.STOPPED:
+                raise NotFound(f"there is no running orchestrator {id}")
+            if process and tx.one("worker.get", id=worker):  # it stands already: only the answer was lost
+                return worker
+            pid, pid_start = (process.pid, process.pid_start) if process else (None, None)
+            home, _ = self.home(id)
+            if home.access is not None:
+                if tx.one("slot.get", name=slot) is None:
+                    raise NotFound(f"there is no slot {slot}: take slots before you start workers in them")
+                ownership.refuse_more(self._store, "worker.count_of_token", 1, ownership.MOST_WORKERS, "living workers")
+                _take_id(tx, id, worker)
+            place = {"hostname": home.hostname, "host": home.host, "pid": pid, "pid_start": pid_start}
+            watched = {"orchestrator": id, "slot": slot, "queue": queue, "check_at": None, "heartbeat_interval": None}
+            status = workers.STARTING if process else workers.IDLE
+            untold = {"version": None, "metadata": None}
+            tx.execute("worker.insert", id=worker, name=slot, status=status, now=tx.now, **place, **watched, **untold)
+            tx.tell("worker", workers.REGISTER, worker, slot=slot)
+            if home.access is not None:
+                tx.execute("token.bind", worker=worker, token=home.access)
+            move(tx, slot, slots.STARTING, worker, None)
+        return worker
+
+    def came_up(self, worker: str, slot: str, concurrency: int = 1, kinds: Kinds = NO_KINDS) -> None:
+        """A watched worker is ready for its first job, has so many in hand at a time, and knows jobs of these kinds."""
+        self._come_up(worker, slot, concurrency, kinds)
+        unknown_kinds.free(self._store)
+
+    @again
+    def _come_up(self, worker: str, slot: str, concurrency: int, kinds: Kinds) -> None:
+        with self._store.write() as tx:
+            ownership.worker(self._store, worker)
+            ownership.slots(self._store, [slot])
+            tx.execute("worker.ready", id=worker, concurrency=concurrency, kinds=kinds_json(kinds) if kinds else None)
+            come_up(tx, slot, worker)
+
+    @again
+    def mirror(self, told: Iterable[tuple[str | None, str]], health: Iterable[tuple[str | None, str]]) -> None:
+        """Show readers what workers report, each `(JSON, worker)`, and how slots are, each `(state, slot)`.
+
+        A caller over HTTP tells of its own slots and workers, as far as they are there.
+
+        The state is the health of the slot's worker, or `stopping` once that was asked to leave.
+        """
+        with self._store.write() as tx:
+            for metadata, worker in told:
+                if not self._may_tell_of(tx, "worker", worker):
+                    continue
+                tx.execute("worker.told", id=worker, metadata=metadata)
+                tx.tell("worker", "report", worker)
+            for state, slot in health:
+                if not self._may_tell_of(tx, "slot", slot):
+                    continue
+                if state == slots.STOPPING:
+                    stop(tx, slot)
+                else:
+                    tx.execute("slot.feel", name=slot, health=state)
+                    tx.tell("slot", "health", slot, health=state)
+
+    @again
+    def note(self, facts: Iterable[tuple[str, str, str, dict[str, object]]]) -> None:
+        """Append to the event log what changes no row, each `(noun, verb, which, details)`.
+
+        A caller over HTTP tells of its own slots and workers, as far as they are there, and in its name.
+        """
+        with self._store.write() as tx:
+            for noun, verb, which, details in facts:
+                if self._store.access is None:
+                    tx.tell(noun, verb, which, **details)
+                elif self._may_tell_of(tx, noun, which):
+                    named = {name: value for name, value in details.items() if name not in _NOT_ITS_OWN}
+                    tx.tell(noun, verb, which, **{**named, "by": tx.actor})
+
+    def _may_tell_of(self, tx: Transaction, noun: str, which: str) -> bool:
+        """Whether a slot or worker is there, which only a caller over HTTP may be wrong about; refuse another's."""
+        if self._store.access is None:
+            return True
+        if noun == "slot":
+            ownership.slots(self._store, [which])
+            return tx.one("slot.get", name=which) is not None
+        ownership.worker(self._store, which)
+        return which == NOBODY or tx.one("token.of_worker", worker=which) is not None
+
+    @again
+    def bury(self, worker: str, verdict: workers.Dead) -> None:
+        """A watched worker died: its certificate, and its claims back, in one transaction."""
+        with self._store.write() as tx:
+            ownership.worker(self._store, worker)
+            tick.bury(self._store, tx, worker, verdict)
+
+    @again
+    def end_orphan(self, worker: str) -> None:
+        """Its time to finish is over: once its process is gone, whoever notices gives back unspent what it held."""
+        with self._store.write() as tx:
+            ownership.worker(self._store, worker)
+            tx.execute("worker.ask", id=worker, desired=workers.END)
+
+    @again
+    def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
+        """A watched worker is gone: see `rota.store.workers.death`. When its slot starts again, or None and why.
+
+        `last` is what it reported and no exchange has carried.
+        """
+        from rota.store.workers.death import record
+
+        with self._store.write() as tx:
+            ownership.worker(self._store, death.worker_id)
+            ownership.slots(self._store, [death.slot])
+            outcomes, checkpoints = ownership.reported(self._store, last.outcomes, last.checkpoints)
+            locks.worker(tx, death.worker_id)
+            tx.many("claim.checkpoint", checkpoints)
+            for worker, count in exchanges.settle(self._store, tx, outcomes)[1].items():
+                tx.execute("worker.settled", id=worker, succeeded=count, failed=0, error=None, now=tx.now)
+            return record(self._store, tx, death, policy)
+
+    def ends(self, tokens: Sequence[int]) -> dict[int, tuple[str, str | None]]:
+        """How these claims ended, as far as they did: the move, and the error if there was one.
+
+        A caller over HTTP is told of its own workers' claims.
+        """
+        found = {}
+        caller = ownership.restricted(self._store)
+        for token in tokens:
+            row = self._store.database.execute("claim.run", {"token": token})
+            run = to_run(row[0]) if row else None
+            if run is not None:
+                worker = self._store.database.execute("token.of_worker", {"worker": run.worker_id})
+                if caller is None or (worker and worker[0][0] == caller.id):
+                    found[token] = (run.verb, run.error)
+            elif self._store.database.execute("source.settled_by", {"token": token}):
+                found[token] = (jobs.FINISH, None)
+        return found
+
+    @again
+    def exchange(self, id: int, number: int, report: Report) -> Exchange:
+        """Settle what workers report and claim for those with room: see `rota.store.claims.exchange`."""
+        return exchanges.exchange(self._store, id, number, report)
+
+    def number(self, id: int) -> int:
+        """The running number of its last exchange."""
+        ownership.orchestrator(self._store, id)
+        row = self._store.database.execute("orchestrator.get", {"id": id})
+        return int(row[0][3]) if row else 0
+
+    def look(self, id: int, known_wish: int, reconciles: bool = False, polls: bool = False) -> Outlook:
+        """Look after what is due, or make the store true, and see what there is to do; nothing due writes nothing."""
+        ownership.orchestrator(self._store, id)
+        if reconciles:
+            self._store.reconcile()
+            self.reconciled(id)
+        if polls:
+            unknown_kinds.free(self._store)
+        due, found = self._see(id, known_wish, polls)
+        if due:
+            self._store.tend()
+            found = self._see(id, known_wish, polls)[1]
+        return found
+
+    def _see(self, id: int, known_wish: int, polls: bool) -> tuple[bool, Outlook]:
+        """Whether anything is due, and what there is to do: questions that go to a server in one message."""
+        database = self._store.database
+        with database.read():
+            clock = database.clock()
+            for name, words in (
+                ("tend.due", clock),
+                ("orchestrator.home", {"id": id}),
+                ("number.get", {"name": "wish"}),
+                ("tend.next", clock),
+            ):
+                database.foresee(name, words)
+            due = tick.anything_due(self._store)
+            home, crew = self.home(id)
+            found = Outlook(self.wish(id, crew, known_wish, home.host), tick.next_due(self._store))
+            if polls:
+                found = found.but(processes=self.processes(home.host), orphans=self.orphans(crew, home.host))
+        return due, found
+
+    def wish(self, id: int, crew: str, known: int = -1, host: str | None = None) -> Wish | None:
+        """The last wish, with the crew's slots, the tokens that still hold, who should stop and what is paused.
+
+        None when its number is the known one.
+        """
+        database, number = self._store.database, self.last_wish()
+        if number == known:
+            return None
+        held = frozenset(to_job(row).token or 0 for row in database.execute("orchestrator.held", {"id": id}))
+        to_stop = frozenset(row[0] for row in database.execute("worker.to_stop", {"orchestrator": id}))
+        paused = frozenset(
+            queue.name for queue in map(to_queue, database.execute("queue.all", {})) if queue.paused_at is not None
+        )
+        row = database.execute("orchestrator.get", {"id": id})
+        desired = row[0][7] if row else None
+        return Wish(number, self._store.slots.of_crew(crew, host or host_id()), held, to_stop, paused, desired)
+
+    def processes(self, host: str | None = None) -> list[Process]:
+        """The living workers that registered with a process on this host, or another."""
+        found = self._store.database.execute("worker.registered_processes", {"host": host or host_id()})
+        return [Process(worker, pid, pid_start) for worker, pid, pid_start in found]
+
+    def live(self) -> list[Live]:
+        """Those that are not gone."""
+        return [Live(*row) for row in self._store.database.execute("orchestrator.all_live", {})]
+
+    def own_host(self) -> str:
+        """What this host is to the store, for who begins an orchestrator here."""
+        return host_id()
+
+    def hosts(self) -> dict[str, str]:
+        """The names of all hosts that had an orchestrator, by what tells them apart."""
+        return dict(self._store.database.execute("orchestrator.hosts", {}))
+
+    def host_named(self, name: str) -> str:
+        """The host of this name that has an orchestrator, or had one; two of one name are told apart by their ids."""
+        hosts, live = self.hosts(), {each.host for each in self.live()}
+        if name in hosts:
+            return name
+        named = [host for host, called in hosts.items() if called == name]
+        found = [host for host in named if host in live] or named
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise BadInput(f"several hosts are called {name}: say which by its id, {' or '.join(sorted(found))}")
+        known = ", ".join(sorted({hosts[host] for host in live})) or "none"
+        raise NotFound(f"no orchestrator has run on a host {name}; there are orchestrators on: {known}")
+
+    @again
+    def drain(self, crew: str, host: str) -> list[Live]:
+        """Wish that the orchestrator of this crew and host finishes what it holds, however long, and ends."""
+        found = [each for each in self.live() if (each.crew, each.host) == (crew, host)]
+        with self._store.write() as tx:
+            for each in found:
+                tx.execute("orchestrator.ask", id=each.id, desired=orchestrators.DRAIN)
+                tx.tell("orchestrator", orchestrators.DRAIN, str(each.id), by=tx.actor)
+                tx.draw("wish")
+                tx.something_to_claim = True
+        return found
+
+    def last_wish(self) -> int:
+        """The number of the last wish."""
+        ((number,),) = self._store.database.execute("number.get", {"name": "wish"})
+        return int(number)
+
+    @again
+    def reconciled(self, id: int) -> None:
+        """It has just made the store true."""
+        with self._store.write() as tx:
+            tx.execute("orchestrator.reconciled", id=id, now=tx.now)
+
+    @again
+    def leave(self, id: int) -> None:
+        """An orchestrator ends: what still hangs on it goes back unspent, its workers are stopped."""
+        with self._store.write() as tx:
+            ownership.orchestrator(self._store, id)
+            locks.orchestrator(tx, id)
+            exchanges.give_back(self._store, tx, id, ())
+            for (worker,) in sorted(tx.execute("worker.of_orchestrator", orchestrator=id)):
+                tick.deregister(self._store, tx, worker, "stop")
+            tx.execute("slot.empty", orchestrator=id, now=tx.now)
+            if tx.execute("orchestrator.end", id=id):
+                tx.tell("orchestrator", "end", str(id))
+
+
+def _take_id(tx: Transaction, id: int, worker: str) -> None:
+    """Use up an id that was made for this orchestrator."""
+    kept = _kept_ids(tx, id)
+    if worker not in kept:
+        raise Denied(f"{worker} is no id that was made for orchestrator {id}: ask for one before you start a worker")
+    kept = [each for each in kept if each != worker]
+    _keep_ids(tx, id, kept)
+
+
+def _kept_ids(tx: Transaction, id: int) -> list[str]:
+    row = tx.one("orchestrator.worker_ids", id=id)
+    return str(row[0]).split() if row and row[0] else []
+
+
+def _keep_ids(tx: Transaction, id: int, ids: list[str]) -> None:
+    tx.execute("orchestrator.keep_worker_ids", id=id, ids=" ".join(ids))
+
+
+def _beat_pulse(tx: Transaction) -> None:
+    """Somebody reaches the store again; where nobody did for long, everyone has their grace first."""
+    tick.grace(tx, END_AFTER)  # for less, whoever was kept waiting beside a cut link has the time to renew too
+    tx.execute("orchestrator.beat_pulse", now=tx.now)
