@@ -167,11 +167,11 @@ def told() -> dict[tuple[str, str], set[str]]:
 
 
 def _told_by(call: ast.Call, name: str) -> list[tuple[str, str]]:
-    """The facts that a call may tell: `tell` and `note` begin with noun and verb; `_wish` is of queues."""
+    """The facts that a call may tell: `tell` and `note` begin with noun and verb; `_directive` is of queues."""
     match name, call.args:
         case "tell" | "note", [ast.Constant(value=str() as noun), verb, *_]:
             return [(noun, each) for each in _verbs(verb)]
-        case "_wish", [_, verb, *_]:
+        case "_directive", [_, verb, *_]:
             return [("queue", each) for each in _verbs(verb)]
     return []
 
@@ -184,6 +184,6 @@ def _verbs(node: ast.expr) -> list[str]:
             return [*_verbs(one), *_verbs(other)]
         case ast.Attribute(value=ast.Name(id=module), attr=name):  # such as workers.DIE, of rota.core.worker
             return [str(getattr(import_module(f"rota.core.{module.removesuffix('s')}"), name))]
-        case ast.Name(id="verb"):  # handed on by `_wish`, whose callers are read instead
+        case ast.Name(id="verb"):  # handed on by `_directive`, whose callers are read instead
             return []
     raise ValueError(f"the page on events cannot read the verb in: {ast.unparse(node)}")

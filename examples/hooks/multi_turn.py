@@ -20,9 +20,9 @@ ROTA = shutil.which("rota") or str(Path(sys.executable).parent / "rota")
 
 def execute(job, ctx):
     session = model.Session()
-    wish = "run: " + shlex.join([ROTA, "done", str(job.id), "--token", str(ctx.token)])
+    directive = "run: " + shlex.join([ROTA, "done", str(job.id), "--token", str(ctx.token)])
 
-    session.send(f"Job: {job.id} - {job.title}. When you are done, {wish}")
+    session.send(f"Job: {job.id} - {job.title}. When you are done, {directive}")
     for _ in session.stream():
         pass
 
@@ -30,7 +30,7 @@ def execute(job, ctx):
     status = json.loads(shown.stdout)["status"]
     if status != "done":
         ctx.log(f"not done yet, but {status}: asking again")
-        session.send(f"Not done yet (it is {status}). Please finish, then {wish}")
+        session.send(f"Not done yet (it is {status}). Please finish, then {directive}")
         for _ in session.stream():
             pass
 

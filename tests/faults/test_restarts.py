@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.store.directives import unheeded
+from rota.store.directives import unacknowledged
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def scale_away_during_backoff(crew: Crew) -> int:
         eventually(lambda: crew.slot(0) == "backoff")
         due = store.slots.all()[0].start_at or 0
         crew.call("scale", "tag=0")
-        eventually(lambda: not unheeded(store, store.orchestrators.last_wish()))
+        eventually(lambda: not unacknowledged(store, store.orchestrators.last_directive()))
         if store.now() < due:
             return due
         crew.call("scale", "tag=1")

@@ -67,8 +67,8 @@ def test_a_lease_is_renewed_until_it_is_given_up(server: Server) -> None:
         crew = Crew(store)
         path = f"/api/v1/orchestrators/{crew.id}/lease"
         store.queues.set("tag", max_depth=1)
-        answer = client.post(path, answered_wish=0)
-        assert answer["wish"] == store.orchestrators.last_wish() and answer["lease_expires_at"].endswith("Z")
+        answer = client.post(path, acknowledged_directive=0)
+        assert answer["directive"] == store.orchestrators.last_directive() and answer["lease_expires_at"].endswith("Z")
         store.orchestrators.leave(crew.id)
         assert client.refused(412, "POST", path, {})["code"] == 5
 

@@ -76,7 +76,7 @@ def test_a_host_works_with_the_scope_work_alone(server: Server) -> None:
         outcome = {"job_id": claim["job_id"], "token": claim["token"], "outcome": "done", "result": [1.50]}
         one.exchange(0, outcomes=[outcome])
         assert store.jobs.get(1).result_json == "[1.5]"
-        assert one.ask("look")["wish"]["slots"][0]["status"] == "up"
+        assert one.ask("look")["directive"]["slots"][0]["status"] == "up"
         one.client.delete(f"/api/v1/orchestrators/{one.id}")
         assert store.orchestrators.live() == [] and store.workers.list() == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.store.directives import unheeded
+from rota.store.directives import unacknowledged
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def test_a_worker_that_is_asked_to_stop_ends_its_job_and_is_replaced_at_once_and
     worker = crew.app.jobs.get(first).worker_id or ""
     crew.call("worker", "stop", worker)
     store = crew.app.store
-    eventually(lambda: not unheeded(store, store.orchestrators.last_wish()))  # the command itself does not wait
+    eventually(
+        lambda: not unacknowledged(store, store.orchestrators.last_directive())
+    )  # the command itself does not wait
     second = crew.add("tag", n=1)
     crew.let_go("a")
     done, after = crew.done(first, second)

@@ -144,7 +144,7 @@ def test_pause_is_answered_and_a_silent_orchestrator_is_named(crew: Crew) -> Non
     eventually(lambda: crew.up(1))
     assert crew.call("pause", "tag") == "queue tag paused\n"
     (live,) = crew.app.store.orchestrators.live()
-    assert live.answered_wish == crew.app.store.orchestrators.last_wish(), "it returned before the answer"
+    assert live.acknowledged_directive == crew.app.store.orchestrators.last_directive(), "it returned before the answer"
     os.kill(crew.pid, signal.SIGSTOP)
     try:
         told = crew.call("pause", code=6)

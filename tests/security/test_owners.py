@@ -242,7 +242,7 @@ def _everything(store: Store) -> object:
     """What an attack must not change; a beat of the attacker's own is no harm."""
     jobs, slots = store.jobs.list(), store.slots.all()
     workers = [each.but(last_heartbeat_at=0, heartbeat_count=0) for each in store.workers.list(gone_too=True)]
-    living = [(each.id, each.status, each.answered_wish) for each in store.orchestrators.live()]
+    living = [(each.id, each.status, each.acknowledged_directive) for each in store.orchestrators.live()]
     return jobs, slots, workers, living, [store.claims.runs(job.id) for job in jobs]
 
 

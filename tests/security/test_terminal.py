@@ -291,7 +291,9 @@ def plant(path: Path) -> None:
         connection.execute("UPDATE source SET repeated_count = 1")
         connection.execute("UPDATE slot SET status = 'failed', failed_at = 1")
         connection.execute("UPDATE worker SET check_at = ? WHERE check_at IS NOT NULL", (1 << 60,))
-        connection.execute("UPDATE orchestrator SET lease_expires_at = ?, answered_wish = ?", (1 << 60, 1 << 40))
+        connection.execute(
+            "UPDATE orchestrator SET lease_expires_at = ?, acknowledged_directive = ?", (1 << 60, 1 << 40)
+        )
 
 
 def test_the_watched_terminal_sees_what_steers_it() -> None:

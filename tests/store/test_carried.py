@@ -22,7 +22,7 @@ from rota.core.slot import History
 from rota.core.times import SECOND
 from rota.store.claims.exchange import Exchange, Handout, Idle, Report
 from rota.store.remote.carried import KNOWN, LARGEST, fields, heard, parcels, told
-from rota.store.workers.crews import Home, Outlook, Process, Wish
+from rota.store.workers.crews import Directive, Home, Outlook, Process
 from rota.store.workers.death import Death
 from rota.store.workers.slots import Slot
 from tests.core.jobs import a_job
@@ -34,7 +34,7 @@ HANDOUT = Handout(
 )  # fmt: skip
 PROCESS = Process("worker-00000000", 7, 8, "worker:tag:0")
 SLOT = Slot("worker:tag:0", "tag", 0, "main", "h", "up", "w", True, 9, History((1, 2), 3, 4, "r", 5), "late")
-WISH = Wish(4, [SLOT], frozenset({1, 2}), frozenset({"w"}), frozenset({"tag"}), "drain")
+WISH = Directive(4, [SLOT], frozenset({1, 2}), frozenset({"w"}), frozenset({"tag"}), "drain")
 SAMPLES: list[Record] = [
     Kinds(frozenset({"a", "b"}), True),
     RestartPolicy(1 * SECOND, 2, 3, 4 * SECOND, 50_000),
@@ -80,7 +80,7 @@ def test_every_record_that_is_carried_is_tried_here() -> None:
 def test_the_types_of_the_api_have_every_field_of_their_records() -> None:
     for record in KNOWN.values():
         for base in (Request, Answer):
-            if record in (Handout, Exchange, Outlook, Wish, Slot, History) and base is Request:
+            if record in (Handout, Exchange, Outlook, Directive, Slot, History) and base is Request:
                 continue
             assert derived(record, base).__struct_fields__ == tuple(field.said for field in fields(record))
 

@@ -194,15 +194,15 @@ def test_wishes_are_numbered_and_name_what_they_touch(store: Store) -> None:
     add(store, queue="tag")
     crew = Manned(store)
     (held,) = crew.claim()
-    before = store.orchestrators.last_wish()
+    before = store.orchestrators.last_directive()
     store.queues.pause("tag")
     store.workers.stop(crew.worker)
     (asked,) = store.orchestrators.drain("main", host_id())
-    wish = store.orchestrators.wish(crew.id, "main", before)
-    assert wish is not None and wish.number > before and asked.id == crew.id
-    assert (wish.held, wish.to_stop) == (frozenset([held.token]), frozenset([crew.worker]))
-    assert (wish.paused, wish.desired) == (frozenset(["tag"]), "drain")
-    assert store.orchestrators.wish(crew.id, "main", wish.number) is None
+    directive = store.orchestrators.directive(crew.id, "main", before)
+    assert directive is not None and directive.number > before and asked.id == crew.id
+    assert (directive.held, directive.to_stop) == (frozenset([held.token]), frozenset([crew.worker]))
+    assert (directive.paused, directive.desired) == (frozenset(["tag"]), "drain")
+    assert store.orchestrators.directive(crew.id, "main", directive.number) is None
     store.orchestrators.reconciled(crew.id)
     assert store.orchestrators.live()[0].last_reconcile_at is not None
 

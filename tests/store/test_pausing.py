@@ -108,12 +108,12 @@ def test_an_unknown_queue_is_not_paused(store: Store, name: str) -> None:
 def test_pause_and_resume_are_wishes_that_orchestrators_answer(store: Store) -> None:
     add(store)
 
-    def wish() -> int:
-        number = store.database.execute("number.get", {"name": "wish"})[0][0]
+    def directive() -> int:
+        number = store.database.execute("number.get", {"name": "directive"})[0][0]
         assert isinstance(number, int)
         return number
 
-    before = wish()
+    before = directive()
     store.queues.pause("default")
     store.queues.resume("default")
-    assert wish() == before + 2
+    assert directive() == before + 2

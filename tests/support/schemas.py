@@ -191,7 +191,7 @@ ROWS: dict[str, list[Values]] = {
             "status": "stopped",
             "lease_expires_at": 1,
             "exchange": 12,
-            "answered_wish": 3,
+            "acknowledged_directive": 3,
             "started_at": 1,
             "last_reconcile_at": 1,
             "pools": "{}",

@@ -25,9 +25,9 @@ def settle_in(store: Store, host: str, name: str, workers: int) -> int:
 
 def asked_of(store: Store, orchestrator: int) -> str | None:
     """What people wish of an orchestrator."""
-    wish = store.orchestrators.wish(orchestrator, "main")
-    assert wish is not None
-    return wish.desired
+    directive = store.orchestrators.directive(orchestrator, "main")
+    assert directive is not None
+    return directive.desired
 
 
 def test_a_crew_is_drained_on_the_host_of_its_row(server: Server, view: Look) -> None:

@@ -1,4 +1,4 @@
-"""What people wish of a running crew: scale, reset, pause, cancel, stop one worker, drain. Each wish is answered."""
+"""Directives to a running crew: scale, reset, pause, cancel, stop one worker, drain. Each is acknowledged."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.orchestrator.worker_process import Child
-    from rota.store.workers.crews import Wish
+    from rota.store.workers.crews import Directive
     from rota.store.workers.slots import Slot
 
 
-class Wishes:
-    """Carries wishes out. A wish is answered once no worker can still start what it forbids."""
+class Directives:
+    """Carry out directives; one is acknowledged once no worker can still start what it forbids."""
 
     def __init__(
         self,
@@ -40,16 +40,16 @@ class Wishes:
         self._paused: frozenset[str] = frozenset()
         self.number = -1
 
-    def carry_out(self, wish: Wish) -> None:
-        """Do what was wished since the last time."""
-        self.number, self._paused = wish.number, wish.paused
-        self._resize({each.name: each for each in wish.slots if each.wanted})
+    def carry_out(self, directive: Directive) -> None:
+        """Carry out everything asked since the last directive."""
+        self.number, self._paused = directive.number, directive.paused
+        self._resize({each.name: each for each in directive.slots if each.wanted})
         for place in self._places.values():
             if place.child is not None:
-                self._tell(place.child, wish)
-                if place.child.worker_id in wish.to_stop:
+                self._tell(place.child, directive)
+                if place.child.worker_id in directive.to_stop:
                     place.state = slot.STOPPING
-        if wish.desired == DRAIN:
+        if directive.desired == DRAIN:
             self._drain()
         if not self._recalled:
             self._answer(self.number)
@@ -66,15 +66,17 @@ class Wishes:
             self._answer(self.number)
         return True
 
-    def _tell(self, child: Child, wish: Wish) -> None:
-        if child.worker_id in wish.to_stop:
+    def _tell(self, child: Child, directive: Directive) -> None:
+        if child.worker_id in directive.to_stop:
             child.ask_to_stop()
         in_hand = child.in_hand
         for each in in_hand:
-            if each.token not in wish.held and not child.cancel(each, CANCELLED, now()):
+            if each.token not in directive.held and not child.cancel(each, CANCELLED, now()):
                 self._end(child, OPERATOR, f"job {each.job_id} was called off")
         rest = list(child.held)[len(in_hand) :]
-        if child.ending is None and any(each.token not in wish.held or self.is_paused(each.queue) for each in rest):
+        if child.ending is None and any(
+            each.token not in directive.held or self.is_paused(each.queue) for each in rest
+        ):
             self._recalled.add(child.worker_id)
             child.recall()
 

@@ -62,7 +62,7 @@ class Lease:
                 end(child, "its queue must never overlap, and the lease could not be renewed for 12s")
 
     def renew(self, at: Instant) -> None:
-        """Renew now, also to answer a wish or to show another state."""
+        """Renew now: to acknowledge a directive, or to show another state."""
         self.due = at + RENEW_EVERY
         self._again = self._under_way
         if self._under_way or not self._id:

@@ -96,13 +96,13 @@ class Upkeep:
         if self._woken_at is None:
             self._woken_at = now() + AFTER_WORK
 
-    def tick(self, at: Instant, known_wish: int) -> None:
+    def tick(self, at: Instant, known_directive: int) -> None:
         if not self._id:
             self._ask_at = at + self._settings.poll_interval
             return
         is_woken = self._woken_at is not None and at >= self._woken_at
         if (is_woken or at >= self._ask_at) and not self._asking:
-            self._ask(at, known_wish)
+            self._ask(at, known_directive)
         if at >= self._mirror_at and self._has_news and not self._mirroring:
             self._mirror_at = at + MIRROR_EVERY
             self._mirror()
@@ -171,7 +171,7 @@ class Upkeep:
         except OSError:
             return None
 
-    def _ask(self, at: Instant, known_wish: int) -> None:
+    def _ask(self, at: Instant, known_directive: int) -> None:
         self._asking, self._woken_at, by_time = True, None, at >= self._ask_at
         self._ask_at = at + self._settings.poll_interval
         id = self._id
@@ -183,7 +183,7 @@ class Upkeep:
             self._reconcile_at = at + RECONCILE_EVERY
 
         def look(store: Store) -> Outlook:
-            return store.orchestrators.look(id, known_wish, reconciles, is_poll)
+            return store.orchestrators.look(id, known_directive, reconciles, is_poll)
 
         self._ledger.ask(urgency.LOOK, look, lambda answer: self._looked(answer, by_time))
 

@@ -15,7 +15,7 @@ from rota.core.frames import codec as frames
 from rota.core.ids import run_id, worker_id
 from rota.core.times import MILLISECOND, SECOND, format_duration
 from rota.orchestrator import store_thread as urgency
-from rota.orchestrator.directives import Wishes
+from rota.orchestrator.directives import Directives
 from rota.orchestrator.dispatch import Work
 from rota.orchestrator.dispatch_window import STUCK, idle
 from rota.orchestrator.external_workers import Others
@@ -82,8 +82,8 @@ class Crew:
         self._upkeep = Upkeep(ledger, settings, say, self._looked_after)
         streaks = Streaks(self._places, say)
         self._work = Work(ledger, self._deliver, self._given_up, self._upkeep.wake, streaks)
-        self._wishes = Wishes(self._places, self._fill_if_open, self._end, self._drain, self._answer_wish)
-        self._hearing = Hearing(self._work, self._wishes, self._upkeep, self._tracked, say, self._is_up, self._end)
+        self._directives = Directives(self._places, self._fill_if_open, self._end, self._drain, self._acknowledge)
+        self._hearing = Hearing(self._work, self._directives, self._upkeep, self._tracked, say, self._is_up, self._end)
         self._rounds = Rounds(self._places, settings, self._upkeep, say, self._end, self._fill)
         self._others = Others(loop, ledger, settings, say, self._orphan_gone, self._work.wake)
         self._id = 0
@@ -136,7 +136,7 @@ class Crew:
             place = self._places.setdefault(each.name, Place(each.name, each.queue, slot.EMPTY))
             self._take_up(place, each, by_slot.get(each.name))
         self._others.take_over(orphans)
-        self._wishes.number = -1
+        self._directives.number = -1
         if not any(place.takes_jobs for place in self._places.values()):
             self._is_running()
 
@@ -187,7 +187,7 @@ class Crew:
             self._work.turn(idle(self._places.values(), at) if self._is_open else [], at)
         looks_after = self._end_lost_at is None and not self._is_leaving
         if looks_after:
-            self._upkeep.tick(at, self._wishes.number)
+            self._upkeep.tick(at, self._directives.number)
         if self._stopping is not None:
             self._step_stop(self._stopping, at)
         elif self._end_lost_at is not None:
@@ -206,7 +206,7 @@ class Crew:
 
     def _may_fill(self, place: Place) -> bool:
         """Whether a slot whose wait is over may have its worker now."""
-        return self._is_open and not self._wishes.is_paused(place.queue)
+        return self._is_open and not self._directives.is_paused(place.queue)
 
     def stalled(self, seconds: float) -> None:
         """This process stood still: it suspects itself before it suspects others, and moves every deadline."""
@@ -287,7 +287,7 @@ class Crew:
         return [place.child for place in self._places.values() if place.child is not None]
 
     def _fill_if_open(self, place: Place) -> None:
-        """Start a worker that people wish for, unless this crew begins no more work."""
+        """Start the worker of a wanted slot, unless this crew accepts no more work."""
         if self._is_open:
             self._fill(place)
 
@@ -397,7 +397,7 @@ class Crew:
         self._upkeep.forget(child)
         why = f" ({death.reason})" if death.reason != ended.reason else ""
         self._say(f"left: {ended.text}" if death.is_peaceful else f"{ended.text}{why}", *child.names)
-        self._wishes.returned(child.worker_id)
+        self._directives.returned(child.worker_id)
         place.state = slot.STOPPING if death.is_peaceful else slot.BACKOFF
         if not place.wanted:
             del self._places[place.name]
@@ -475,7 +475,7 @@ class Crew:
         for claims in by_worker.values():
             self._work.holdings.drop(claim.token for claim in claims)
 
-    # wishes and upkeep
+    # directives and maintenance
 
     def _wake(self, listener: Any) -> None:
         listener.clear()
@@ -483,16 +483,18 @@ class Crew:
         self._upkeep.wake()
 
     def _looked_after(self, found: Outlook, by_time: bool) -> None:
-        """What upkeep found: perhaps a new wish, and perhaps the workers that registered with a process here."""
+        """Handle what maintenance found: perhaps a new directive, perhaps workers that registered a process here."""
         if found.processes is not None:
             self._others.watch_only(found.processes)
         if found.orphans is not None:
             self._others.end_lost_orphans({process.worker_id for process in found.orphans})
-        if found.wish is not None and self._end_lost_at is None:  # also while it stops: its last jobs may be called off
-            self._wishes.carry_out(found.wish)
+        if (
+            found.directive is not None and self._end_lost_at is None
+        ):  # also while it stops: its last jobs may be called off
+            self._directives.carry_out(found.directive)
         if by_time:  # otherwise the bell rang, which wakes the work too
             self._work.wake()
 
-    def _answer_wish(self, number: int) -> None:
+    def _acknowledge(self, number: int) -> None:
         self._lease.answered = number
         self._lease.renew(now())

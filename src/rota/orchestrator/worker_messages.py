@@ -16,7 +16,7 @@ from rota.orchestrator.maintenance import now
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rota.orchestrator.directives import Wishes
+    from rota.orchestrator.directives import Directives
     from rota.orchestrator.dispatch import Work
     from rota.orchestrator.maintenance import Upkeep
     from rota.orchestrator.slot import Place
@@ -32,7 +32,7 @@ class Hearing:
     def __init__(
         self,
         work: Work,
-        wishes: Wishes,
+        directives: Directives,
         upkeep: Upkeep,
         tracked: Tracked,
         say: Say,
@@ -40,7 +40,7 @@ class Hearing:
         end: Callable[[Child, str, str], None],
     ) -> None:
         self._work = work
-        self._wishes = wishes
+        self._directives = directives
         self._upkeep = upkeep
         self._tracked = tracked
         self._say = say
@@ -169,5 +169,5 @@ class Hearing:
         for held in [held for held in child.held if held.token in tokens]:
             child.put_down(held)
             self._work.report(child.worker_id, (held.job_id, held.token, Returned()))
-        if self._wishes.returned(child.worker_id):
+        if self._directives.returned(child.worker_id):
             self._work.wake()

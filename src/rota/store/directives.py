@@ -1,4 +1,4 @@
-"""Waiting until every running orchestrator has carried out a wish."""
+"""Wait until every live orchestrator has acknowledged a directive."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ PATIENCE = 2.0
 LOOK_AGAIN = 0.01
 
 
-def until_heeded(store: Store, what: str) -> None:
-    """Return once all have answered the last wish; after two seconds `Refused` names those that have not."""
-    wish = store.orchestrators.last_wish()
+def until_acknowledged(store: Store, what: str) -> None:
+    """Return once all have acknowledged the last directive; after two seconds raise `Refused`, naming those that have not."""
+    directive = store.orchestrators.last_directive()
     deadline = time.monotonic() + PATIENCE
-    while (late := unheeded(store, wish)) and time.monotonic() <= deadline:
+    while (late := unacknowledged(store, directive)) and time.monotonic() <= deadline:
         time.sleep(LOOK_AGAIN)
     if late:
-        raise not_heeded(what, late)
+        raise not_acknowledged(what, late)
 
 
-def unheeded(store: Store, wish: int) -> list[str]:
-    """The orchestrators that have not answered this wish yet."""
-    late = [each for each in store.orchestrators.live() if each.answered_wish < wish]
+def unacknowledged(store: Store, directive: int) -> list[str]:
+    """Return the orchestrators that have not acknowledged this directive."""
+    late = [each for each in store.orchestrators.live() if each.acknowledged_directive < directive]
     return [f"orchestrator {each.pid} on {each.hostname}" for each in late]
 
 
-def not_heeded(what: str, late: list[str]) -> Refused:
+def not_acknowledged(what: str, late: list[str]) -> Refused:
     return Refused(f"{what}, but {', '.join(late)} did not answer within {PATIENCE:g}s: a job may still start there")

@@ -75,7 +75,7 @@ class Queues:
             wanted = {limit: limits.get(limit, getattr(before, limit)) for limit in LIMITS}
             tx.execute("queue.set", queue=name, **wanted)
             tx.tell("queue", "set", name, **limits)
-            tx.draw("wish")
+            tx.draw("directive")
             tx.something_to_claim = True
         if wanted["per_key"] != before.per_key:
             self._apply_per_key(name)
@@ -87,7 +87,7 @@ class Queues:
         with self._store.write(alone=True) as tx:
             target = self._known(tx, name)
             paused = tx.execute("queue.pause", queue=target, now=tx.now, by=tx.actor, reason=reason)
-            self._wish(tx, "pause", target, bool(paused), by=tx.actor)
+            self._directive(tx, "pause", target, bool(paused), by=tx.actor)
         return [row[0] for row in paused]
 
     @again
@@ -98,7 +98,7 @@ class Queues:
             names = [target] if name is not None else [row[0] for row in tx.execute("queue.all")]
             resumed = [each for each in names if tx.execute("queue.resume", queue=each)]
             for each in resumed:
-                self._wish(tx, "resume", each, True, by=tx.actor)
+                self._directive(tx, "resume", each, True, by=tx.actor)
         return resumed
 
     def _known(self, tx: Transaction, name: str | None) -> str:
@@ -106,10 +106,10 @@ class Queues:
             raise NotFound(f"there is no queue {name}: `rota queue list` shows those that are")
         return name or queues.ALL
 
-    def _wish(self, tx: Transaction, verb: str, name: str, changed: bool, **facts: object) -> None:
+    def _directive(self, tx: Transaction, verb: str, name: str, changed: bool, **facts: object) -> None:
         if changed:
             tx.tell("queue", verb, name, **facts)
-            tx.draw("wish")
+            tx.draw("directive")
             tx.something_to_claim = True
 
     def _apply_per_key(self, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.store.directives import until_heeded
+from rota.store.directives import until_acknowledged
 
 if TYPE_CHECKING:
     from rota.store.store import Store
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def pause(store: Store, queue: str) -> str:
     changed = store.queues.pause(queue, None)
-    until_heeded(store, f"queue {queue} is paused")
+    until_acknowledged(store, f"queue {queue} is paused")
     return f"queue {queue} is paused" if changed else f"queue {queue} was paused already"
 
 
@@ -41,7 +41,7 @@ def cancel(store: Store, id: int) -> str:
     was = store.jobs.get(id)
     store.jobs.cancel(id)
     if was.orchestrator is not None:
-        until_heeded(store, f"job {id} is cancelled")
+        until_acknowledged(store, f"job {id} is cancelled")
     return f"job {id} is cancelled"
 
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def renew(store: Store, visit: Visit) -> Document:
     body = visit.body
     spoke = sorted((each.worker_id, round(each.ago * SECOND)) for each in body.heard)
-    until = store.orchestrators.renew(_id(visit), body.answered_wish, body.status, spoke)
-    return {"lease_expires_at": format_instant(until), "wish": store.orchestrators.last_wish()}
+    until = store.orchestrators.renew(_id(visit), body.acknowledged_directive, body.status, spoke)
+    return {"lease_expires_at": format_instant(until), "directive": store.orchestrators.last_directive()}
 
 
 def exchange(store: Store, visit: Visit) -> Document:
@@ -46,7 +46,7 @@ def exchange(store: Store, visit: Visit) -> Document:
 
 def look(store: Store, visit: Visit) -> Document:
     body = visit.body
-    return told(store.orchestrators.look(_id(visit), body.known_wish, body.reconciles, body.polls))
+    return told(store.orchestrators.look(_id(visit), body.known_directive, body.reconciles, body.polls))
 
 
 def show(store: Store, visit: Visit) -> Document:

@@ -17,7 +17,7 @@ from rota.core.errors import TooLarge
 from rota.core.ids import job_id
 from rota.core.job import Job, NewJob
 from rota.core.times import SECOND, parse_instant
-from rota.store.directives import LOOK_AGAIN, PATIENCE, not_heeded, unheeded
+from rota.store.directives import LOOK_AGAIN, PATIENCE, not_acknowledged, unacknowledged
 from rota.store.jobs.graph import around
 from rota.store.jobs.search import LARGEST_PAGE, Page, search, weight
 
@@ -97,7 +97,7 @@ async def cancel(visit: Visit) -> Document:
     was = await visit.ask(lambda store: store.jobs.get(_id(visit)))
     job = await visit.ask(lambda store: store.jobs.cancel(was.id))
     if was.orchestrator is not None:
-        await until_heeded(visit, f"job {job.id} is cancelled")
+        await until_acknowledged(visit, f"job {job.id} is cancelled")
     return job_document(visit, job)
 
 
@@ -130,14 +130,14 @@ def unblock(store: Store, visit: Visit) -> Document:
     return job_document(visit, store.jobs.unblock(_id(visit), visit.body.on))
 
 
-async def until_heeded(visit: Visit, what: str) -> None:
+async def until_acknowledged(visit: Visit, what: str) -> None:
     """Return once every running orchestrator has answered the last wish; `Refused` names those that have not."""
-    wish = await visit.ask(lambda store: store.orchestrators.last_wish())
+    directive = await visit.ask(lambda store: store.orchestrators.last_directive())
     deadline = time.monotonic() + PATIENCE
-    while (late := await visit.ask(lambda store: unheeded(store, wish))) and time.monotonic() <= deadline:
+    while (late := await visit.ask(lambda store: unacknowledged(store, directive))) and time.monotonic() <= deadline:
         await asyncio.sleep(LOOK_AGAIN)
     if late:
-        raise not_heeded(what, late)
+        raise not_acknowledged(what, late)
 
 
 def next_page(visit: Visit, **following: object) -> str:

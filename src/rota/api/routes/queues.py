@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from rota import documents
 from rota.api.route import Route
-from rota.api.routes.jobs import until_heeded
+from rota.api.routes.jobs import until_acknowledged
 from rota.api.schemas import nouns, requests, responses
 from rota.core.access import ADMIN, READ
 from rota.core.errors import BadInput, NotFound
@@ -41,7 +41,7 @@ async def pause(visit: Visit) -> Document:
     """Answered once no job can start any more."""
     name = visit.body.queue
     paused = await visit.ask(lambda store: store.queues.pause(name, visit.body.reason))
-    await until_heeded(visit, f"{name or 'everything'} is paused")
+    await until_acknowledged(visit, f"{name or 'everything'} is paused")
     return {"paused": paused}
 
 

@@ -196,7 +196,7 @@ class Show(Request):
 class Look(Request):
     """The last wish that it knows; whether to make the store true, and to tell of processes on its host."""
 
-    known_wish: Annotated[int, Meta(ge=-1, le=999_999_999_999_999_999)] = -1
+    known_directive: Annotated[int, Meta(ge=-1, le=999_999_999_999_999_999)] = -1
     reconciles: bool = False
     polls: bool = False
 

@@ -176,7 +176,7 @@ class Heard(Request):
 class RenewLease(Request):
     """An orchestrator lives, and has carried out the wishes up to this one."""
 
-    answered_wish: Id = 0
+    acknowledged_directive: Id = 0
     status: Literal["starting", "running", "stopping"] = "running"
     heard: Annotated[list[Heard], Meta(max_length=10_000)] = []
 

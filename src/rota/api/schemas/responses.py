@@ -46,7 +46,7 @@ class Lease(Answer):
     """Until when an orchestrator's lease lasts, and the number of the last wish."""
 
     lease_expires_at: Moment
-    wish: int
+    directive: int
 
 
 class Certified(Answer):

@@ -129,7 +129,7 @@ def unblock(call: Call) -> int:
 
 def cancel(call: Call) -> int:
     """Call jobs off, and wait until nobody runs them any more."""
-    from rota.store.directives import until_heeded
+    from rota.store.directives import until_acknowledged
 
     with call.store() as store:
         held: list[int] = []
@@ -145,7 +145,7 @@ def cancel(call: Call) -> int:
         if held:
             many = len(held) > 1
             named = ", ".join(map(str, held))
-            until_heeded(store, f"jobs {named} are cancelled" if many else f"job {named} is cancelled")
+            until_acknowledged(store, f"jobs {named} are cancelled" if many else f"job {named} is cancelled")
         return code
 
 

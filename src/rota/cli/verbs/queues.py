@@ -47,12 +47,12 @@ def set_limits(call: Call) -> int:
 
 def pause(call: Call) -> int:
     """Let nothing new be claimed."""
-    from rota.store.directives import until_heeded
+    from rota.store.directives import until_acknowledged
 
     with call.store() as store:
         changed = store.queues.pause(call["q"], call["reason"])
         code = _answer(call, "paused", changed)
-        until_heeded(store, f"{call['q'] or 'everything'} is paused")
+        until_acknowledged(store, f"{call['q'] or 'everything'} is paused")
         return code
 
 

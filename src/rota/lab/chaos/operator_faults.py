@@ -10,7 +10,7 @@ from rota.core.claim import Done
 from rota.core.errors import Conflict, Refused, RotaError, Stale
 from rota.core.times import MILLISECOND, SECOND
 from rota.lab.chaos.plan import CANCEL, PAUSE, PLANNED, seconds
-from rota.store.directives import PATIENCE, unheeded
+from rota.store.directives import PATIENCE, unacknowledged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,19 +60,19 @@ class People:
         except RotaError:
             return False
         if paused:
-            wish, until = self._store.orchestrators.last_wish(), time.monotonic() + PATIENCE
-            self._later(LOOK_AGAIN, lambda: self._heeded(queue, wish, until, fault))
+            directive, until = self._store.orchestrators.last_directive(), time.monotonic() + PATIENCE
+            self._later(LOOK_AGAIN, lambda: self._acknowledged(queue, directive, until, fault))
         return bool(paused)
 
-    def _heeded(self, queue: str, wish: int, until: float, fault: Fault) -> None:
+    def _acknowledged(self, queue: str, directive: int, until: float, fault: Fault) -> None:
         """Once every orchestrator has answered, nothing may start; one that does not answer is not waited for."""
-        if not unheeded(self._store, wish):
+        if not unacknowledged(self._store, directive):
             self._later(UNDER_WAY, lambda: self._pen.write("paused", queue=queue))
             self._later(UNDER_WAY + seconds(fault.lasts), lambda: self._resume(queue))
         elif time.monotonic() > until:
             self._resume(queue)
         else:
-            self._later(LOOK_AGAIN, lambda: self._heeded(queue, wish, until, fault))
+            self._later(LOOK_AGAIN, lambda: self._acknowledged(queue, directive, until, fault))
 
     def _resume(self, queue: str) -> None:
         self._pen.write("resumed", queue=queue)

@@ -121,8 +121,8 @@ class Replay:
                     self._up.pop(name, None)
                     if status == slots.UP:
                         self._up[name] = worker
-                case ["queue", "pause" | "resume" as wish, str(name), *_] if name in (self._queue, queues.ALL):
-                    self._is_paused = wish == "pause"
+                case ["queue", "pause" | "resume" as directive, str(name), *_] if name in (self._queue, queues.ALL):
+                    self._is_paused = directive == "pause"
                 case ["worker", workers.DIE | workers.LEAVE, str(id), *_]:
                     self._forget(id)
         if claimed:

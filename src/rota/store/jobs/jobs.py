@@ -160,7 +160,7 @@ class Jobs:
             job = dependencies.job_of(tx, id)
             if job.status == jobs.ACTIVE:
                 settle.end_claim(tx, job, Cancelled(tx.actor), store.settings.backoff, store.chance())
-                tx.draw("wish")
+                tx.draw("directive")
                 tx.something_to_claim = True
             elif job.status in jobs.FINAL:
                 raise Conflict(f"job {id} is {job.status} already")
@@ -236,7 +236,7 @@ class Jobs:
                 settle.end_claim(tx, job, outcome, store.settings.backoff, store.chance())
                 tx.tell("job", "unfenced", str(id), token=job.token, forced=force)
                 if job.orchestrator is not None:
-                    tx.draw("wish")
+                    tx.draw("directive")
                     tx.something_to_claim = True
         return self.get_or(job.but(status=jobs.DONE, finished_at=tx.now, result_json=getattr(outcome, "result", None)))
 

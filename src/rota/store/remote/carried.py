@@ -16,7 +16,7 @@ from rota.core.slot import History
 from rota.core.times import SECOND, format_instant, instant_of
 from rota.store.claims.exchange import Exchange, Handout, Idle
 from rota.store.remote import records
-from rota.store.workers.crews import Home, Outlook, Process, Wish
+from rota.store.workers.crews import Directive, Home, Outlook, Process
 from rota.store.workers.death import Death
 from rota.store.workers.slots import Slot
 
@@ -41,7 +41,7 @@ KNOWN: dict[str, type[Record]] = {
         Slot,
         Process,
         Home,
-        Wish,
+        Directive,
         Outlook,
         Death,
         Idle,

@@ -51,10 +51,16 @@ class RemoteOrchestrators(_Port):
         return self._own(self._ask("take-over", {"living": living}))
 
     def renew(
-        self, id: int, answered_wish: int = 0, status: str = "running", heard: Sequence[tuple[str, Duration]] = ()
+        self,
+        id: int,
+        acknowledged_directive: int = 0,
+        status: str = "running",
+        heard: Sequence[tuple[str, Duration]] = (),
     ) -> Instant:
         spoke = [{"worker_id": worker, "ago": ago / SECOND} for worker, ago in heard]
-        answer = self._ask("lease", {"answered_wish": answered_wish, "status": status, "heard": spoke})
+        answer = self._ask(
+            "lease", {"acknowledged_directive": acknowledged_directive, "status": status, "heard": spoke}
+        )
         return records.at(answer["lease_expires_at"]) or 0
 
     def worker_ids(self, id: int, count: int) -> list[str]:
@@ -117,8 +123,8 @@ class RemoteOrchestrators(_Port):
     def number(self, id: int) -> int:
         return int(self._link.get(f"/orchestrators/{id}")["number"])
 
-    def look(self, id: int, known_wish: int, reconciles: bool = False, polls: bool = False) -> Outlook:
-        asked = {"known_wish": known_wish, "reconciles": reconciles, "polls": polls}
+    def look(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> Outlook:
+        asked = {"known_directive": known_directive, "reconciles": reconciles, "polls": polls}
         found = heard(Outlook, self._ask("look", asked))
         return found if found.processes is None else found.but(processes=[])  # none here ever registered there
 
@@ -134,8 +140,8 @@ class RemoteOrchestrators(_Port):
     def hosts(self) -> dict[str, str]:
         return {each.host: each.hostname for each in self.live()}
 
-    def last_wish(self) -> int:
-        return 0  # the API answers a wish once it is carried out: there is nothing left to wait for
+    def last_directive(self) -> int:
+        return 0  # the API replies once the directive is acknowledged, so nothing is left to wait for
 
     def host_named(self, name: str) -> str:
         return name

@@ -8,9 +8,9 @@ VALUES (:id, :crew, :host, :hostname, :pid, :version, :access, 'starting', :leas
 SELECT count(*) FROM orchestrator WHERE status <> 'stopped' AND access = :access
 
 -- name: renew
--- Renew the lease on which all its claims hang, and say which wish it has carried out. No row means that it was given up.
+-- Renew the lease on which all its claims hang, and say which directive it has carried out. No row means that it was given up.
 UPDATE orchestrator SET lease_expires_at = $greatest(lease_expires_at, :lease_expires_at),
-    answered_wish = $greatest(answered_wish, :answered_wish), status = :status
+    acknowledged_directive = $greatest(acknowledged_directive, :acknowledged_directive), status = :status
 WHERE id = :id AND status <> 'stopped' RETURNING lease_expires_at
 
 -- name: advance
@@ -25,7 +25,7 @@ UPDATE orchestrator SET status = 'stopped' WHERE id = :id AND status <> 'stopped
 
 -- name: get
 -- One of them.
-SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid, desired FROM orchestrator WHERE id = :id
+SELECT id, status, lease_expires_at, exchange, acknowledged_directive, hostname, pid, desired FROM orchestrator WHERE id = :id
 
 -- name: home
 -- Where it runs, and the access token that speaks for it.
@@ -33,12 +33,12 @@ SELECT host, hostname, pid, version, access, crew FROM orchestrator WHERE id = :
 
 -- name: live
 -- Those that are not gone.
-SELECT id, status, lease_expires_at, exchange, answered_wish, hostname, pid FROM orchestrator
+SELECT id, status, lease_expires_at, exchange, acknowledged_directive, hostname, pid FROM orchestrator
 WHERE status <> 'stopped' ORDER BY id
 
 -- name: all_live
 -- Those that are not gone, as people see them.
-SELECT id, status, crew, host, hostname, pid, started_at, last_reconcile_at, answered_wish, version, lease_expires_at
+SELECT id, status, crew, host, hostname, pid, started_at, last_reconcile_at, acknowledged_directive, version, lease_expires_at
 FROM orchestrator WHERE status <> 'stopped' ORDER BY id
 
 -- name: worker_ids
@@ -58,7 +58,7 @@ SELECT host, hostname FROM orchestrator ORDER BY id
 SELECT id FROM orchestrator WHERE status = 'stopping' AND crew = 'main' AND host = :host
 
 -- name: ask
--- Tell it what people wish of it.
+-- Tell it what people directive of it.
 UPDATE orchestrator SET desired = :desired WHERE id = :id AND status <> 'stopped'
 
 -- name: reconciled

@@ -1,4 +1,4 @@
-"""What the store and an orchestrator tell each other of: where it runs, what is wished of it, whose processes live."""
+"""The values that pass between the store and an orchestrator: its host, its directives, the processes of its workers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Home(Record):
     access: str | None = None
 
 
-class Wish(Record):
-    """What people wish of an orchestrator, numbered so that it can answer, and what such a wish may touch."""
+class Directive(Record):
+    """What people ask of an orchestrator: a number to acknowledge, and the state that it may concern."""
 
     number: int
     slots: list[Slot]
@@ -44,12 +44,12 @@ class Process(Record):
 
 
 class Outlook(Record):
-    """What a look at the store found: a new wish, and when something is next due.
+    """What a poll of the store found: a new directive, and when something is next due.
 
     Where it was asked for, also the processes that registered on this host, and the orphans that still count as alive.
     """
 
-    wish: Wish | None
+    directive: Directive | None
     due: Duration | None
     processes: list[Process] | None = None
     orphans: list[Process] | None = None
@@ -66,7 +66,7 @@ class Live(Record):
     pid: int
     started_at: Instant
     last_reconcile_at: Instant | None
-    answered_wish: int
+    acknowledged_directive: int
     version: str | None
     lease_expires_at: Instant | None = None
 

@@ -1,4 +1,4 @@
-"""What an orchestrator asks of the store for itself: its lease, its workers, what people wish of it."""
+"""What an orchestrator asks of the store for itself: its lease, its workers, its directives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_job, to_queue, to_run
 from rota.store.jobs import unknown_kinds
 from rota.store.maintenance import tick
-from rota.store.workers.crews import Home, Live, Outlook, Process, Wish, here
+from rota.store.workers.crews import Directive, Home, Live, Outlook, Process, here
 from rota.store.workers.slots import come_up, move, stop
 
 TYPE_CHECKING = False
@@ -117,14 +117,18 @@ class Orchestrators:
     def renew(
         self,
         id: int,
-        answered_wish: int = 0,
+        acknowledged_directive: int = 0,
         status: str = orchestrators.RUNNING,
         heard: Sequence[tuple[str, Duration]] = (),
     ) -> Instant:
         """Renew the lease on which all its claims hang; until when. `heard`: how long ago each worker last spoke."""
         with self._store.write() as tx:
             ownership.orchestrator(self._store, id)
-            renewed = {"lease_expires_at": tx.now + LEASE, "answered_wish": answered_wish, "status": status}
+            renewed = {
+                "lease_expires_at": tx.now + LEASE,
+                "acknowledged_directive": acknowledged_directive,
+                "status": status,
+            }
             row = tx.one("orchestrator.renew", id=id, **renewed)
             if row is None:
                 raise Stale(f"orchestrator {id} was given up: its workers count as lost")
@@ -300,7 +304,7 @@ class Orchestrators:
         row = self._store.database.execute("orchestrator.get", {"id": id})
         return int(row[0][3]) if row else 0
 
-    def look(self, id: int, known_wish: int, reconciles: bool = False, polls: bool = False) -> Outlook:
+    def look(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> Outlook:
         """Look after what is due, or make the store true, and see what there is to do; nothing due writes nothing."""
         ownership.orchestrator(self._store, id)
         if reconciles:
@@ -308,13 +312,13 @@ class Orchestrators:
             self.reconciled(id)
         if polls:
             unknown_kinds.free(self._store)
-        due, found = self._see(id, known_wish, polls)
+        due, found = self._see(id, known_directive, polls)
         if due:
             self._store.tend()
-            found = self._see(id, known_wish, polls)[1]
+            found = self._see(id, known_directive, polls)[1]
         return found
 
-    def _see(self, id: int, known_wish: int, polls: bool) -> tuple[bool, Outlook]:
+    def _see(self, id: int, known_directive: int, polls: bool) -> tuple[bool, Outlook]:
         """Whether anything is due, and what there is to do: questions that go to a server in one message."""
         database = self._store.database
         with database.read():
@@ -322,23 +326,23 @@ class Orchestrators:
             for name, words in (
                 ("tend.due", clock),
                 ("orchestrator.home", {"id": id}),
-                ("number.get", {"name": "wish"}),
+                ("number.get", {"name": "directive"}),
                 ("tend.next", clock),
             ):
                 database.foresee(name, words)
             due = tick.anything_due(self._store)
             home, crew = self.home(id)
-            found = Outlook(self.wish(id, crew, known_wish, home.host), tick.next_due(self._store))
+            found = Outlook(self.directive(id, crew, known_directive, home.host), tick.next_due(self._store))
             if polls:
                 found = found.but(processes=self.processes(home.host), orphans=self.orphans(crew, home.host))
         return due, found
 
-    def wish(self, id: int, crew: str, known: int = -1, host: str | None = None) -> Wish | None:
-        """The last wish, with the crew's slots, the tokens that still hold, who should stop and what is paused.
+    def directive(self, id: int, crew: str, known: int = -1, host: str | None = None) -> Directive | None:
+        """The last directive, with the crew's slots, the tokens that still hold, who should stop and what is paused.
 
         None when its number is the known one.
         """
-        database, number = self._store.database, self.last_wish()
+        database, number = self._store.database, self.last_directive()
         if number == known:
             return None
         held = frozenset(to_job(row).token or 0 for row in database.execute("orchestrator.held", {"id": id}))
@@ -348,7 +352,7 @@ class Orchestrators:
         )
         row = database.execute("orchestrator.get", {"id": id})
         desired = row[0][7] if row else None
-        return Wish(number, self._store.slots.of_crew(crew, host or host_id()), held, to_stop, paused, desired)
+        return Directive(number, self._store.slots.of_crew(crew, host or host_id()), held, to_stop, paused, desired)
 
     def processes(self, host: str | None = None) -> list[Process]:
         """The living workers that registered with a process on this host, or another."""
@@ -389,13 +393,13 @@ class Orchestrators:
             for each in found:
                 tx.execute("orchestrator.ask", id=each.id, desired=orchestrators.DRAIN)
                 tx.tell("orchestrator", orchestrators.DRAIN, str(each.id), by=tx.actor)
-                tx.draw("wish")
+                tx.draw("directive")
                 tx.something_to_claim = True
         return found
 
-    def last_wish(self) -> int:
-        """The number of the last wish."""
-        ((number,),) = self._store.database.execute("number.get", {"name": "wish"})
+    def last_directive(self) -> int:
+        """The number of the last directive."""
+        ((number,),) = self._store.database.execute("number.get", {"name": "directive"})
         return int(number)
 
     @again

@@ -121,7 +121,7 @@ class Workers:
             if not tx.execute("worker.ask", id=id, desired=workers.STOP):
                 raise NotFound(f"there is no living worker {id}")
             tx.tell("worker", workers.STOP, id)
-            tx.draw("wish")
+            tx.draw("directive")
             tx.something_to_claim = True
         return self.get(id)
 

@@ -66,7 +66,7 @@ class Slots:
         with self._store.write(alone=True) as tx:
             _resize(tx, crew, host, {queue: count}, _by_queue(tx, crew, host))
             tx.tell("slot", "scale", queue, count=count, by=tx.actor)
-            tx.draw("wish")
+            tx.draw("directive")
             tx.something_to_claim = True
 
     def of_crew(self, crew: str, host: str) -> list[Slot]:
@@ -98,7 +98,7 @@ class Slots:
                 if (to_slot(row).status, slots.RESET) in slots.MOVES:
                     move(tx, name, slots.EMPTY, None, None)
             tx.tell("slot", "forget" if forget else slots.RESET, name, by=tx.actor)
-            tx.draw("wish")
+            tx.draw("directive")
             tx.something_to_claim = True
 
 

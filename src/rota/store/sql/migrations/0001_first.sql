@@ -20,7 +20,7 @@ CREATE TABLE number (
     name TEXT PRIMARY KEY,
     value $int64 NOT NULL
 );
-INSERT INTO number (name, value) VALUES ('job', 0), ('token', 0), ('wish', 0), ('orchestrator', 0), ('blocked_cursor', 0);
+INSERT INTO number (name, value) VALUES ('job', 0), ('token', 0), ('directive', 0), ('orchestrator', 0), ('blocked_cursor', 0);
 
 CREATE TABLE queue (
     name TEXT PRIMARY KEY,
@@ -187,7 +187,7 @@ CREATE TABLE orchestrator (
     status TEXT NOT NULL CHECK ($orchestrator_state),
     lease_expires_at $int64 NOT NULL,
     exchange $int64 NOT NULL DEFAULT 0,
-    answered_wish $int64 NOT NULL DEFAULT 0,
+    acknowledged_directive $int64 NOT NULL DEFAULT 0,
     started_at $int64 NOT NULL,
     last_reconcile_at $int64,
     pools TEXT,
