@@ -38,7 +38,7 @@ MEANINGS = {
     "meter_mark": "up to which death they have counted",
     "migration": "which migrations were applied, and the oldest code that may work beside each",
     "number": "counters that only grow: job ids, tokens, directives, orchestrators; and one cursor",
-    "orchestrator": "orchestrators: their lease, the number of their last exchange, the directive that they acknowledged last",
+    "orchestrator": "orchestrators: their lease, the number of their exchanges, the directive last acknowledged",
     "pulse": "when some orchestrator last renewed; tells a store that was away from a host that was",
     "queue": "the queues with their limits and pauses; `*` stands for all",
     "ripple": "settled jobs with so many dependents that some are still to be looked at",

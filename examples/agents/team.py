@@ -40,7 +40,9 @@ def load(path: str) -> None:
         for stage in (plan, implement, review):
             kind = stage.__name__
             # The key makes loading again harmless: the job that is there already is found.
-            new = stage.template.but(title=f"{kind} {name}", payload={"task": name}, after=after, key=f"{kind}:{name}")
+            new = stage.template.replace(
+                title=f"{kind} {name}", payload={"task": name}, after=after, key=f"{kind}:{name}"
+            )
             job = app.enqueue(new)
             after = [job.id]
         reviews[name] = job.id

@@ -145,7 +145,7 @@ class App:
 
         def declare(function: Callable[P, R]) -> Task[P, R]:
             kind = name or function.__name__
-            task = self._declare(Task(self, function, template.but(title=kind, kind=kind)))
+            task = self._declare(Task(self, function, template.replace(title=kind, kind=kind)))
             task.title = title
             if cron is not None:
                 self._schedule(task, cron, timezone, missed)
@@ -173,7 +173,7 @@ class App:
 
         def declare(function: Callable[P, R]) -> Task[P, R]:
             kind = name or function.__name__
-            return self._declare(Task(self, function, template.but(title=kind, kind=kind), command))
+            return self._declare(Task(self, function, template.replace(title=kind, kind=kind), command))
 
         return declare
 
@@ -321,7 +321,7 @@ class App:
 
     def chain(self, *steps: NewJob) -> list[Enqueued]:
         """Make jobs durable that run one after another, each once the one before it is done; all or none."""
-        return self.enqueue_many(step.but(follows=[n - 1]) if n else step for n, step in enumerate(steps))
+        return self.enqueue_many(step.replace(follows=[n - 1]) if n else step for n, step in enumerate(steps))
 
     def batch(self, then: NewJob, until: str = UNTIL_DONE) -> Batch:
         """For a `with` block that adds any number of jobs: `then` runs when all are done, or with `"final"` over."""
@@ -414,7 +414,7 @@ class Task(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """A job that would call the handler so; `.but(priority=5, key="a")` sets what else it should have."""
+        """A job that would call the handler so; `.replace(priority=5, key="a")` sets what else it should have."""
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as problem:
@@ -422,10 +422,10 @@ class Task(Generic[P, R]):
         payload = _by_name(self.signature, bound)
         if self.title is not None:
             title = self.title if isinstance(self.title, str) else self.title(payload)
-            return self.template.but(title=title, payload=payload or None)
+            return self.template.replace(title=title, payload=payload or None)
         shown = ", ".join(str(value) for value in payload.values())
         title = f"{self.__name__} {shown}"[:120] if shown else self.__name__
-        return self.template.but(title=title, payload=payload or None)
+        return self.template.replace(title=title, payload=payload or None)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Make a job durable that calls the handler so."""

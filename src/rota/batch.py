@@ -35,5 +35,5 @@ class Batch:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            then = self._then.but(follows=range(len(self._gathered)), until=self._until)
+            then = self._then.replace(follows=range(len(self._gathered)), until=self._until)
             *self.jobs, self.then = self._app.enqueue_many([*self._gathered, then])

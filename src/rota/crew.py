@@ -56,8 +56,8 @@ class Crew:
         try:
             address, folder = _address(self._app)
             wanted = Start(address, self._pools, self._wanted, tie=theirs, folder=folder)
-            wanted = wanted.but(programs=dict(self._app.settings.programs))
-            started = start_daemon(self._app.settings.but(db=database.url), wanted, log, self._log is None)
+            wanted = wanted.replace(programs=dict(self._app.settings.programs))
+            started = start_daemon(self._app.settings.replace(db=database.url), wanted, log, self._log is None)
         finally:
             os.close(theirs)
         if started.problem is not None:

@@ -68,7 +68,7 @@ def test_what_a_job_should_have_besides_its_arguments_is_said_with_but(app: App)
     @app.task(queue="tag", max_attempts=7, timeout="90s")
     def tag(path: str) -> None: ...
 
-    job = app.enqueue(tag.job("a.wav").but(priority=5, key="a")).get()
+    job = app.enqueue(tag.job("a.wav").replace(priority=5, key="a")).get()
     assert (job.priority, job.key, job.max_attempts, job.timeout) == (5, "a", 7, 90_000_000)
 
 
@@ -80,7 +80,7 @@ def test_many_jobs_are_added_at_once_or_not_at_all(app: App) -> None:
     assert ids == sorted(ids)
     assert len(set(ids)) == 1000
     with pytest.raises(errors.NotFound):
-        app.enqueue_many([tag.job("x"), tag.job("y").but(after=[10**9])])
+        app.enqueue_many([tag.job("x"), tag.job("y").replace(after=[10**9])])
     assert app.queues.list()[0].counts["ready"] == 1000
 
 
@@ -201,9 +201,9 @@ def test_work_off_follows_dependencies_and_leaves_other_queues(app: App) -> None
     def step(name: str) -> None:
         order.append(name)
 
-    first = app.enqueue(step.job("first").but(priority=-1))
-    app.enqueue(step.job("second").but(after=[first.id]))
-    other = app.enqueue(step.job("elsewhere").but(queue="other"))
+    first = app.enqueue(step.job("first").replace(priority=-1))
+    app.enqueue(step.job("second").replace(after=[first.id]))
+    other = app.enqueue(step.job("elsewhere").replace(queue="other"))
     assert [job.status for job in work_off(app, "tag")] == ["done", "done"]
     assert order == ["first", "second"]
     assert other.get().status == "ready"

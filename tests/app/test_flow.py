@@ -114,7 +114,7 @@ def test_thousands_of_jobs_have_one_callback(shop: Shop) -> None:
 def test_a_debounced_job_runs_once_with_what_came_last(shop: Shop, tmp_path: Path) -> None:
     with temporary(shop.app, f"sqlite:///{tmp_path}/other.db") as clock:
         for n in range(5):
-            shop.app.enqueue(shop.add.job(n).but(key="save", debounce="5s"))
+            shop.app.enqueue(shop.add.job(n).replace(key="save", debounce="5s"))
             clock.forward("3s")
             assert work_off(shop.app) == []
         clock.forward("2s")

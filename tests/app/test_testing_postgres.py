@@ -69,9 +69,9 @@ def test_a_job_of_a_callers_transaction_is_worked_off_once_that_is_committed(app
         return n
 
     with psycopg.connect(database_for_tests()) as mine:
-        app.enqueue(one.job(1).but(limit_key="k"), connection=mine)
+        app.enqueue(one.job(1).replace(limit_key="k"), connection=mine)
         app.enqueue(one.job(2), connection=mine)
-        app.enqueue(one.job(3).but(at=clock.now() + HOUR), connection=mine)
+        app.enqueue(one.job(3).replace(at=clock.now() + HOUR), connection=mine)
         assert work_off(app) == []
         mine.commit()
         assert sorted(job.result for job in work_off(app)) == [1, 2]

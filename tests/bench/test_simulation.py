@@ -42,7 +42,7 @@ def test_a_server_is_never_busier_than_its_cores_and_more_cores_never_carry_less
 
 
 def test_slower_statements_bend_it_sooner() -> None:
-    slow = COSTS.but(exchange=COSTS.exchange * 8, job=COSTS.job * 8)
+    slow = COSTS.replace(exchange=COSTS.exchange * 8, job=COSTS.job * 8)
     soon, late = (bend(costs, 0.1, 2, 4, 0.0005)[0].hosts for costs in (slow, COSTS))
     assert soon < late
 

@@ -120,7 +120,7 @@ def poisoned() -> Plan:
     """The same plan, in which the first job should have killed its workers."""
     (offer,) = plan().offers
     first, *rest = offer.jobs
-    return plan().but(offers=(offer.but(jobs=(first.but(kind=POISON), *rest)),))
+    return plan().replace(offers=(offer.replace(jobs=(first.replace(kind=POISON), *rest)),))
 
 
 def book(lines: list[dict[str, Any]]) -> Book:

@@ -54,7 +54,7 @@ def test_every_job_is_offered_once_and_waits_only_for_jobs_of_earlier_offers(see
 @pytest.mark.parametrize("seed", range(20))
 def test_every_kind_of_fault_is_drawn_and_some_jobs_are_poison_with_a_job_that_waits_for_them(seed: int) -> None:
     options = Options(seed, jobs=600, minutes=0.5)
-    plan = draw(options.but(faults=len(options.kinds)))
+    plan = draw(options.replace(faults=len(options.kinds)))
     assert Counter(fault.kind for fault in plan.faults) == Counter(options.kinds)
     poison = {job.number for job in plan.jobs.values() if job.kind == POISON}
     assert 1 <= len(poison) <= 5

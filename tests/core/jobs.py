@@ -42,4 +42,4 @@ def a_job(**changes: object) -> Job:
         note=None,
         checkpoint_json=None,
     )
-    return job.but(**changes)
+    return job.replace(**changes)

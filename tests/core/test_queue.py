@@ -33,7 +33,7 @@ def test_a_rate_grants_one_and_the_next_only_after_its_share_of_the_period() -> 
     queue = Queue("q", rate="10/m")
     first = allow(queue, 0, 5, NOW)
     assert (first.granted, first.limit) == (1, "rate")
-    queue = queue.but(rate_next_at=first.rate_next_at)
+    queue = queue.replace(rate_next_at=first.rate_next_at)
     assert allow(queue, 0, 1, NOW + 5 * SECOND).granted == 0
     assert allow(queue, 0, 1, NOW + 6 * SECOND).granted == 1
 
@@ -54,7 +54,7 @@ def starts(queue: Queue, steps: list[int], want: int) -> list[int]:
     for step in steps:
         now += step
         allowance = allow(queue, 0, want, now)
-        queue = queue.but(rate_next_at=allowance.rate_next_at)
+        queue = queue.replace(rate_next_at=allowance.rate_next_at)
         granted_at += [now] * allowance.granted
     return granted_at
 

@@ -60,10 +60,10 @@ def test_equality_and_hash_go_by_kind_and_value() -> None:
 
 def test_a_copy_changes_only_what_it_is_told() -> None:
     point = Point(1, 2)
-    assert point.but(y=5) == Point(1, 5)
+    assert point.replace(y=5) == Point(1, 5)
     assert point == Point(1, 2)
     with pytest.raises(TypeError):
-        point.but(z=1)
+        point.replace(z=1)
 
 
 def test_a_subclass_adds_its_fields_and_a_match_takes_them_in_order() -> None:

@@ -64,7 +64,7 @@ def test_a_hash_fits_a_column_of_64_bits_and_tells_keys_apart() -> None:
 def test_a_source_that_cannot_work_is_refused_with_what_would_be_right(change: dict[str, Any], told: str) -> None:
     assert checked(FILES) == FILES
     with pytest.raises(BadInput, match=told):
-        checked(FILES.but(**change))
+        checked(FILES.replace(**change))
 
 
 def test_a_hello_frame_declares_sources() -> None:

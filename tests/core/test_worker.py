@@ -70,7 +70,7 @@ def a_worker(**changes: object) -> Worker:
         current_job=None,
         metadata_json=None,
     )
-    return worker.but(**changes)
+    return worker.replace(**changes)
 
 
 def test_one_that_missed_a_beat_is_shown_late_and_paused_yields_to_late() -> None:

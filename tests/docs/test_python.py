@@ -24,7 +24,7 @@ PAGE = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
 SIGNATURES = re.findall(r"`@?((?:app|rota\.testing)?\.?\w+)\(([^`…]*)\)`", PAGE)
 # What workers ask an app for.
 INTERNAL = {"concurrency", "declarations", "prepare", "template"}
-NOT_OURS = ("execute", "capture_io", "again", "get", "wait", "but")  # functions of a caller, methods of values
+NOT_OURS = ("execute", "capture_io", "again", "get", "wait", "replace")  # functions of a caller, methods of values
 
 
 def named(name: str) -> Callable[..., Any] | None:

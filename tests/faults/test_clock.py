@@ -86,7 +86,7 @@ def test_a_wall_clock_that_jumps_an_hour_lapses_nothing_and_restarts_nothing(cre
     held = crew.add("hold", name="a")
     pid = eventually(lambda: crew.held_by("a"))
     loop = crew.app.workers.register("loop", every=60_000_000, queue="other")
-    by_hand = crew.app.enqueue(crew.new("tag", n=1).but(queue="other")).id
+    by_hand = crew.app.enqueue(crew.new("tag", n=1).replace(queue="other")).id
     claim = crew.app.claims.claim(by_hand, loop.id)
     before = crew.done(crew.add("wall"))[0].result
     workers = children(crew.pid)

@@ -55,7 +55,7 @@ def test_an_endless_loop_is_ended_at_its_deadline_with_its_whole_process_group(c
     """Fault 8."""
     crew.teach(ENDLESS)
     crew.start("tag=1")
-    job = crew.app.enqueue(crew.new("endless").but(timeout=300_000, max_attempts=1))
+    job = crew.app.enqueue(crew.new("endless").replace(timeout=300_000, max_attempts=1))
     failed = job.wait(60)
     assert (failed.status, failed.error) == ("failed", "ran past its time-out")
     assert [run.reason for run in crew.app.claims.runs(job.id)] == ["timeout"]
@@ -149,7 +149,7 @@ def test_a_second_signal_means_now_and_the_job_goes_back(crew: Crew) -> None:
 
 def test_a_payload_that_the_handler_cannot_take_fails_that_job_and_the_worker_lives(crew: Crew) -> None:
     """Fault 43: no JSON at all, which only another program could have written, and JSON that does not fit."""
-    ids = [crew.app.enqueue(crew.new("tag", n=1).but(max_attempts=1)).id for _ in range(4)]
+    ids = [crew.app.enqueue(crew.new("tag", n=1).replace(max_attempts=1)).id for _ in range(4)]
     for id, payload in zip(ids, ('{"n":', '{"m": 1}', '{"n": 1, "m": 2}'), strict=False):
         rows(crew.app.store, "UPDATE job SET payload = :payload WHERE id = :id", payload=payload, id=id)
     crew.start("tag=1")

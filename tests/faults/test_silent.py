@@ -227,7 +227,7 @@ def test_an_orchestrator_that_stood_still_suspects_itself_first_and_nobody_dies(
     """It alone is stopped, for longer than three silent intervals and than the time-out of the job in hand."""
     crew.env |= BRISK
     crew.start("tag=2")
-    id = crew.app.enqueue(crew.new("hold", name="a").but(timeout=6_000_000)).id
+    id = crew.app.enqueue(crew.new("hold", name="a").replace(timeout=6_000_000)).id
     eventually(lambda: crew.held_by("a") and crew.up(2))
     workers = children(crew.pid)
     since = crew.app.store.now()
@@ -291,7 +291,7 @@ def test_a_worker_that_recovers_for_longer_than_it_asked_for_dies_of_that(crew: 
     crew.env |= QUICK
     crew.teach(RECOVERING)
     crew.start("tag=1")
-    id = crew.app.enqueue(crew.new("never_well", name="a").but(max_attempts=1)).id
+    id = crew.app.enqueue(crew.new("never_well", name="a").replace(max_attempts=1)).id
     pid = eventually(lambda: crew.held_by("a"))
     (failed,) = crew.app.jobs.wait([id], "final", 60_000_000)
     (certificate,) = eventually(crew.deaths)

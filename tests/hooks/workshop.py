@@ -128,7 +128,7 @@ class Workshop:
 
     def freeze(self, script: Script) -> None:
         """Stop a process while it does not write: one that does would stop everybody."""
-        with self.store.write(alone=True) as tx:
+        with self.store.write(exclusive=True) as tx:
             tx.execute("queue.all")  # PostgreSQL has heard of it
             script.signal(signal.SIGSTOP)
             eventually(lambda: set(states(script.pid)) == {"T"})

@@ -65,8 +65,8 @@ def test_a_record_is_the_same_as_on_the_database(remote: Store, local: Store) ->
     renewed = remote.claims.renew(claim, 2 * MINUTE)
     assert renewed.renewed_count == 1 and renewed.lease_expires_at is not None
     for id in (first.id, second.id):
-        assert remote.jobs.get(id) == local.jobs.get(id).but(**UNTOLD)
-    assert remote.workers.held(worker.id) == [job.but(**UNTOLD) for job in local.workers.held(worker.id)] != []
+        assert remote.jobs.get(id) == local.jobs.get(id).replace(**UNTOLD)
+    assert remote.workers.held(worker.id) == [job.replace(**UNTOLD) for job in local.workers.held(worker.id)] != []
     assert remote.workers.heartbeat(worker.id, {"cpu": 5, "progress": {"done": 1.0, "note": "half"}}) == "continue"
     assert remote.workers.get(worker.id) == local.workers.get(worker.id)
     assert remote.workers.list() == local.workers.list() and remote.workers.get(worker.id).queue == "tag"
@@ -78,12 +78,12 @@ def test_a_record_is_the_same_as_on_the_database(remote: Store, local: Store) ->
     with pytest.raises(errors.Stale):
         remote.claims.settle(again, Done(None))
     assert remote.claims.runs(first.id) == local.claims.runs(first.id) != []
-    assert [job.but(**UNTOLD) for job in local.jobs.list()] == remote.jobs.list()
+    assert [job.replace(**UNTOLD) for job in local.jobs.list()] == remote.jobs.list()
     assert remote.claims.run(remote.claims.runs(first.id)[0].id) == local.claims.runs(first.id)[0]
 
     remote.queues.set("tag", max_depth=10, rate="10/m")
     remote.queues.pause("tag", "a new model")
-    assert remote.queues.get("tag") == local.queues.get("tag").but(rate_next_at=0)
+    assert remote.queues.get("tag") == local.queues.get("tag").replace(rate_next_at=0)
     assert not remote.queues.is_open("tag") and remote.queues.is_open() == local.queues.is_open()
     assert remote.queues.resume() == ["tag"]
     local.sources.declare([Declared("files", "tag", "label", MINUTE, 10, 100, 3)])

@@ -37,7 +37,7 @@ def test_it_fails_when_settling_does_not_check_the_token(monkeypatch: pytest.Mon
 
     def settle(self: Claims, claim: Claim, outcome: Outcome) -> None:
         current = self._store.jobs.get(claim.job_id).token
-        right(self, claim.but(token=current), outcome)
+        right(self, claim.replace(token=current), outcome)
 
     monkeypatch.setattr(Claims, "settle", settle)
     with pytest.raises(AssertionError, match="I2"):
@@ -49,7 +49,7 @@ def test_it_fails_when_an_exchange_does_not_check_the_token(monkeypatch: pytest.
 
     def exchange(self: Orchestrators, id: int, number: int, report: Report) -> Exchange:
         current = {job: (job, self._store.jobs.get(job).token or 0, outcome) for job, _, outcome in report.outcomes}
-        return right(self, id, number, report.but(outcomes=list(current.values())))
+        return right(self, id, number, report.replace(outcomes=list(current.values())))
 
     monkeypatch.setattr(Orchestrators, "exchange", exchange)
     with pytest.raises(AssertionError, match=r"I[26]"):

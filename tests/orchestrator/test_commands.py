@@ -37,7 +37,7 @@ def hold(crew: Crew) -> Crew:
 
 
 def add(crew: Crew, title: str, **more: object) -> int:
-    return crew.app.enqueue(NewJob(title, queue="q").but(**more)).id
+    return crew.app.enqueue(NewJob(title, queue="q").replace(**more)).id
 
 
 def status(crew: Crew, id: int) -> str:

@@ -124,7 +124,7 @@ def server() -> Iterator[Server]:
 
 
 def add(crew: Crew, kind: str, payload: dict[str, object] | None = None, **more: object) -> int:
-    return crew.app.enqueue(NewJob(kind, queue="fetch", kind=kind, payload=payload).but(**more)).id
+    return crew.app.enqueue(NewJob(kind, queue="fetch", kind=kind, payload=payload).replace(**more)).id
 
 
 def finished(crew: Crew, *ids: int) -> bool:
@@ -180,7 +180,7 @@ def test_one_that_does_not_end_is_ended_with_its_worker_and_alone_pays(fetching:
     fetching.let_go("other")
     eventually(lambda: finished(fetching, other))
     job = fetching.app.jobs.get(other)
-    assert (job.attempts, job.deaths, job.alone) == (1, 0, 0)
+    assert (job.attempts, job.deaths, job.isolated) == (1, 0, 0)
 
 
 def test_cancelling_one_leaves_the_others(fetching: Crew) -> None:

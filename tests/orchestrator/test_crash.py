@@ -51,7 +51,7 @@ class Feeder:
     def _feed(self) -> None:
         while not self._enough.wait(0.02):
             numbers = range(len(self.jobs), len(self.jobs) + BATCH)
-            new = [self._crew.new("tag", n=n).but(key=str(n)) for n in numbers]
+            new = [self._crew.new("tag", n=n).replace(key=str(n)) for n in numbers]
             while True:
                 try:
                     self.jobs += [job.id for job in self._app.enqueue_many(new)]

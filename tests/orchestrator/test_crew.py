@@ -158,7 +158,7 @@ def test_paused_workers_live_and_start_nothing_until_resumed(crew: Crew) -> None
     eventually(lambda: crew.up(2))
     crew.call("pause", "tag")
     id = crew.add("tag", n=1)
-    other = crew.app.enqueue(crew.new("tag", n=2).but(queue="tag", priority=9)).id
+    other = crew.app.enqueue(crew.new("tag", n=2).replace(queue="tag", priority=9)).id
     assert "is paused by" in crew.app.jobs.why(id)
     assert crew.up(2) and crew.ledger() == []
     crew.call("resume", "tag")
@@ -179,7 +179,7 @@ def test_a_busy_crew_finishes_the_job_in_hand_before_it_stops(crew: Crew) -> Non
 
 
 def test_a_worker_leaves_after_ten_errors_in_a_row_and_no_job_is_charged_for_it(crew: Crew) -> None:
-    jobs = crew.app.enqueue_many(crew.new("broken", n=n).but(max_attempts=1) for n in range(25))
+    jobs = crew.app.enqueue_many(crew.new("broken", n=n).replace(max_attempts=1) for n in range(25))
     crew.start("tag=1")
     ended = crew.app.jobs.wait([job.id for job in jobs], "final", 60_000_000)
     assert {(job.status, job.attempts, job.deaths) for job in ended} == {("failed", 1, 0)}

@@ -76,7 +76,7 @@ class Country:
             self.hosts.start(name, "tag=3", "alone=1", ROTA_DB=url)
 
     def hold(self, kind: str, name: str) -> int:
-        new = self.crew.new(kind, name=name).but(queue="alone" if kind == "alone" else "tag")
+        new = self.crew.new(kind, name=name).replace(queue="alone" if kind == "alone" else "tag")
         return self.crew.app.enqueue(new).id
 
     def load(self, until: float, unless: Callable[[], object] = lambda: False) -> None:

@@ -56,7 +56,7 @@ def test_bad_jobs_in_a_row_do_not_hold_up_the_good_ones_behind_them(crew: Crew) 
     """They look the same at first: the pool backs off, tries more each round, and goes on with the first good job."""
     crew.start("tag=2")
     crew.done(*(job.id for job in crew.app.enqueue_many(crew.new("tag", n=n) for n in range(ENOUGH))))
-    bad = crew.app.enqueue_many(crew.new("broken", n=n).but(priority=1) for n in range(12))
+    bad = crew.app.enqueue_many(crew.new("broken", n=n).replace(priority=1) for n in range(12))
     good = crew.add("tag", n=ENOUGH)
     crew.done(good)
     assert crew.said("every job of pool tag fails, the last with ValueError") and crew.said("pool tag goes on")

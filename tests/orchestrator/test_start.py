@@ -219,7 +219,7 @@ def test_a_job_that_is_due_in_a_moment_is_not_left_to_the_next_poll(crew: Crew) 
     crew.env["ROTA_POLL_INTERVAL"] = "10m"
     crew.start("tag=1")
     eventually(lambda: crew.up(1))
-    job = crew.app.enqueue(crew.new("tag", n=1).but(at=time.time_ns() // 1000 + 300_000))
+    job = crew.app.enqueue(crew.new("tag", n=1).replace(at=time.time_ns() // 1000 + 300_000))
     assert job.wait(60).status == "done"
     crew.app.queues.set("tag", rate="5/s")
     ids = [crew.add("tag", n=n) for n in range(4)]
@@ -231,7 +231,7 @@ def test_a_registered_worker_whose_process_ends_is_dead_at_once(crew: Crew) -> N
     crew.start("tag=1")
     with subprocess.Popen(["sleep", "600"]) as process:
         worker = crew.app.workers.register("loop", every=600_000_000, pid=process.pid, queue="other")
-        id = crew.app.enqueue(crew.new("tag", n=1).but(queue="other")).id
+        id = crew.app.enqueue(crew.new("tag", n=1).replace(queue="other")).id
         crew.app.claims.claim(id, worker.id)
         process.kill()
     eventually(lambda: crew.app.workers.get(worker.id).status == "dead")

@@ -77,7 +77,7 @@ def test_behind_a_job_that_takes_long_there_is_no_room(child: Child) -> None:
 def test_short_jobs_are_taken_back_from_behind_a_long_one_for_good(crew: Crew) -> None:
     crew.start("tag=2")
     crew.done(*(job.id for job in crew.app.enqueue_many(crew.new("tag", n=n) for n in range(300))))
-    long = crew.new("hold", name="long").but(priority=1)
+    long = crew.new("hold", name="long").replace(priority=1)
     holding, *short = crew.app.enqueue_many([long, *(crew.new("tag", n=n) for n in range(1000, 1200))])
     crew.done(*(job.id for job in short))
     assert crew.app.jobs.get(holding.id).status == "active"

@@ -28,7 +28,7 @@ from rota.core.errors import NothingReady
 store = open_store(sys.argv[1], Settings())
 longest, right = 0.0, store.database.write
 @contextmanager
-def write(alone=False):
+def write(exclusive=False):
     global longest
     asked = time.monotonic()
     with right(alone):

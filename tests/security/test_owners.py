@@ -169,7 +169,7 @@ def _attacks(mine: Host, other: Host, taken: Claim, held: Claim) -> list[Attack]
     """What Mallory may try: on a claim by hand, on one of a crew, and on the crew itself, from her own orchestrator."""
     forged = [(held.job_id, held.token, Done('"forged"'))]
     death = Death(other.worker, mine.slot, "signaled", "x")
-    own_death = death.but(worker_id=mine.worker, slot=other.slot)
+    own_death = death.replace(worker_id=mine.worker, slot=other.slot)
     policy, process = RestartPolicy(), Process("worker-zzzzzzzz", 1, 1, other.slot)
     return [
         *_attacks_on_claim(taken, death),
@@ -180,7 +180,7 @@ def _attacks(mine: Host, other: Host, taken: Claim, held: Claim) -> list[Attack]
         lambda store: store.orchestrators.exchange(mine.id, 0, Report(checkpoints=[("1", held.job_id, held.token)])),
         lambda store: store.orchestrators.record_death(death, Report(), policy),
         lambda store: store.orchestrators.record_death(own_death, Report(), policy),
-        lambda store: store.orchestrators.record_death(death.but(worker_id=mine.worker), Report(forged), policy),
+        lambda store: store.orchestrators.record_death(death.replace(worker_id=mine.worker), Report(forged), policy),
         lambda store: store.orchestrators.came_up(other.worker, mine.slot),
         lambda store: store.orchestrators.came_up(mine.worker, other.slot),
         lambda store: store.orchestrators.mirror([("{}", other.worker)], []),
@@ -218,7 +218,7 @@ def _attacks_on_claim(claim: Claim, death: Death) -> list[Attack]:
         lambda store: store.orphans.renew(worker, [(job, token)]),
         lambda store: store.orphans.settle(worker, (job, token, Done())),
         lambda store: store.orphans.keep_checkpoint(worker, (job, token, "1")),
-        lambda store: store.orphans.end(death.but(worker_id=worker)),
+        lambda store: store.orphans.end(death.replace(worker_id=worker)),
         lambda store: store.orchestrators.bury(worker, Dead("lost", "x")),
         lambda store: store.orchestrators.end_orphan(worker),
     ]
@@ -241,7 +241,7 @@ def _as_orchestrator(id: int, own: int, attack: Attack) -> Attack:
 def _everything(store: Store) -> object:
     """What an attack must not change; a beat of the attacker's own is no harm."""
     jobs, slots = store.jobs.list(), store.slots.all()
-    workers = [each.but(last_heartbeat_at=0, heartbeat_count=0) for each in store.workers.list(gone_too=True)]
+    workers = [each.replace(last_heartbeat_at=0, heartbeat_count=0) for each in store.workers.list(gone_too=True)]
     living = [(each.id, each.status, each.acknowledged_directive) for each in store.orchestrators.live()]
     return jobs, slots, workers, living, [store.claims.runs(job.id) for job in jobs]
 
@@ -351,9 +351,9 @@ def test_a_process_that_only_an_api_names_is_nobody_that_is_taken_over_or_ended(
         told = Process(ada.worker, bystander, start, ada.slot)
         assert processes.recall(f"{ada.store.database.beside}.workers", told) is None
         for worker in ("../../rota.db", "worker-00000000/..", ""):
-            assert processes.recall(f"{ada.store.database.beside}.workers", told.but(worker_id=worker)) is None
+            assert processes.recall(f"{ada.store.database.beside}.workers", told.replace(worker_id=worker)) is None
         assert not is_alive(told), "it says that it is another worker's"
-        assert is_alive(told.but(worker_id="worker-00000000"))
+        assert is_alive(told.replace(worker_id="worker-00000000"))
 
 
 def test_a_process_that_does_not_say_whose_it_is_is_no_match() -> None:
@@ -361,7 +361,7 @@ def test_a_process_that_does_not_say_whose_it_is_is_no_match() -> None:
     with ExitStack() as closing:
         silent = _bystander(closing)
         told = Process("worker-00000000", silent, process_start(silent), "worker:tag:0")
-        assert not is_alive(told) and not is_alive(told.but(pid_start=None))
+        assert not is_alive(told) and not is_alive(told.replace(pid_start=None))
 
 
 def _bystander(closing: ExitStack, **env: str) -> int:
@@ -390,12 +390,12 @@ def test_a_token_declares_no_schedule_of_another_and_none_without_the_scope_to_a
         known = here.schedules.list()
         working, both = Host(server, "mallory", closing), Host(server, "eve", closing, "work", "enqueue")
         for host, new, beside in ((working, [mine], []), (both, [], [mine])):
-            for each in [*new, *(schedule.new.but(cron="* * * * * *", payload_json="[1]") for schedule in known)]:
+            for each in [*new, *(schedule.new.replace(cron="* * * * * *", payload_json="[1]") for schedule in known)]:
                 with pytest.raises(Denied, match=f"may not declare schedule {each.name}"):
                     host.store.schedules.declare([*beside, each])
                 assert here.schedules.list() == known
         both.store.schedules.declare([mine])
-        both.store.schedules.declare([mine.but(cron="* * * * * *")])
+        both.store.schedules.declare([mine.replace(cron="* * * * * *")])
         assert here.schedules.get("mine").cron == "* * * * * *"
         here.tokens.revoke(next(token.id for token in here.tokens.list() if token.name == "eve"))
         ada.store.schedules.declare([mine])
@@ -499,7 +499,7 @@ def test_a_schedule_that_a_token_declared_first_is_the_applications_once_it_decl
         mallory.store.schedules.declare([report])
         here.schedules.declare([report])
         with pytest.raises(Denied, match="may not declare schedule report"):
-            mallory.store.schedules.declare([report.but(cron="* * * * * *")])
+            mallory.store.schedules.declare([report.replace(cron="* * * * * *")])
         last = here.events.last()
         here.schedules.declare([report])
         assert here.events.last() == last, "it is so already"

@@ -45,8 +45,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def in_steps(store: Store) -> Store:
     other = again(store)
     assert isinstance(other.database, PostgresDatabase) and isinstance(store.database, PostgresDatabase)
-    assert other.database.is_far
-    other.database.is_far = False
+    assert other.database.is_networked
+    other.database.is_networked = False
     return other
 
 
@@ -57,7 +57,7 @@ def test_it_is_the_same_job_and_the_same_news(store: Store, new: NewJob) -> None
         cursor = store.events.last()
         ids = [other.jobs.add_many([new])[0], store.jobs.add_many([new])[0]]
         steps, one = (store.jobs.get(id) for id in ids)
-        assert one.but(id=0, created_at=0) == steps.but(id=0, created_at=0)
+        assert one.replace(id=0, created_at=0) == steps.replace(id=0, created_at=0)
         assert abs(one.created_at - steps.created_at) < 60 * SECOND
         told = [(event.actor, event.facts) for event in store.events.after(cursor)]
         actors = (other.actor, store.actor)
@@ -79,7 +79,7 @@ def test_what_may_not_be_is_refused_as_ever(store: Store) -> None:
 def test_it_waits_for_who_must_be_alone(store: Store) -> None:
     add(store)
     with again(store) as other, ExitStack() as after:
-        with other.write(alone=True) as tx:
+        with other.write(exclusive=True) as tx:
             tx.execute("queue.all")  # it has begun
             adding = after.enter_context(beside(store, add))
             assert adding.waits()

@@ -51,7 +51,7 @@ def test_a_reset_of_a_slot_that_is_filled_clears_its_history_and_leaves_its_work
         remember(tx, "worker:default:0", History((store.now(),), 4))
     (before,) = store.slots.all()
     store.slots.reset("worker:default:0")
-    assert store.slots.all() == [before.but(history=History())]
+    assert store.slots.all() == [before.replace(history=History())]
 
 
 def test_a_slot_that_nobody_wants_any_more_is_nobodys_trouble(store: Store) -> None:

@@ -131,7 +131,7 @@ def test_what_rota_kept_of_a_command_is_found_by_its_run_and_pruned_with_it(stor
     found = Captured(held.run_id, out, err, is_live=True, is_own=True)
     assert store.claims.captured(first) == found
     store.claims.settle(held, Done())
-    assert store.claims.captured(first) == found.but(is_live=False)
+    assert store.claims.captured(first) == found.replace(is_live=False)
     other = claim(store, second)
     (folder / f"{other.run_id}.out").touch()
     clock.advance(1)

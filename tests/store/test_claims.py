@@ -142,7 +142,7 @@ def test_a_token_that_never_was_is_refused_and_changes_nothing(
     held = claim(store, add(store))
     before = everything(store)
     with pytest.raises(Stale):
-        write(store, held.but(token=held.token + 1))
+        write(store, held.replace(token=held.token + 1))
     assert everything(store) == before
 
 

@@ -270,8 +270,8 @@ def test_a_claim_and_a_debounce_at_once_lose_no_payload(tmp_path: Path, clock: F
             claiming.go_on()
             added = adding.answer()
         assert added.id != first and added.payload == 2
-        adds = in_flight(store, lambda own: own.jobs.add(again.but(payload=3)))
-        with adds as one, beside(store, lambda own: own.jobs.add(again.but(payload=4))) as other:
+        adds = in_flight(store, lambda own: own.jobs.add(again.replace(payload=3)))
+        with adds as one, beside(store, lambda own: own.jobs.add(again.replace(payload=4))) as other:
             assert one.go_on().id == added.id
             assert other.answer().id == added.id
         assert store.jobs.get(added.id).payload == 4

@@ -57,7 +57,7 @@ class Manned:
 
 
 def death(crew: Manned, **facts: object) -> Death:
-    return Death(crew.worker, crew.slot.name, "signaled", "signal 9", None, 9).but(**facts)
+    return Death(crew.worker, crew.slot.name, "signaled", "signal 9", None, 9).replace(**facts)
 
 
 def test_an_orphan_keeps_the_job_in_hand_and_gives_back_what_it_had_not_started(store: Store, clock: FakeClock) -> None:

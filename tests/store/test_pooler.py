@@ -37,7 +37,7 @@ def pool() -> Iterator[str]:
 def stores(pool: str, tmp_path: Path) -> Iterator[list[Store]]:
     """Five programs that share three connections."""
     schema = url_of("postgres", tmp_path).partition("?")[2]
-    settings = Settings().but(poll_interval=SECOND // 20)
+    settings = Settings().replace(poll_interval=SECOND // 20)
     opened = [open_store(f"{pool}?{schema}", settings, make=True) for _ in range(5)]
     yield opened
     for store in opened:
@@ -53,9 +53,9 @@ def test_every_transaction_through_a_pooler_has_the_settings_of_rota(stores: lis
     for store in stores:
         assert isinstance(store.database, PostgresDatabase)
         session, asked = store.database.session, as_statement("SELECT current_setting('jit'), pg_backend_pid()")
-        alone = session.run(asked, {})
+        isolated = session.run(asked, {})
         with store.database.read():
-            assert session.run(asked, {})[0][0] == alone[0][0] == "off"
+            assert session.run(asked, {})[0][0] == isolated[0][0] == "off"
         assert store.database.execute("server.jit", {}) == [(False,)]
 
 

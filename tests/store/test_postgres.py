@@ -255,7 +255,7 @@ def test_a_listener_whose_link_dies_listens_again_behind_the_same_descriptor(
 
 def test_where_nothing_can_listen_polling_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listeners.Listener, "open_line", lambda self: None)
-    store.settings = store.settings.but(poll_interval=SECOND // 50)
+    store.settings = store.settings.replace(poll_interval=SECOND // 50)
     job, found = add(store), list[str]()
 
     def wait() -> None:
@@ -343,7 +343,7 @@ def test_two_schemas_of_one_database_know_nothing_of_each_other(store: Store, tm
     add(store)
     with make_store("postgres", tmp_path / "other") as other:
         assert other.jobs.list() == [] and add(other) == 1
-        with store.write(alone=True) as one, other.write(alone=True) as another:
+        with store.write(exclusive=True) as one, other.write(exclusive=True) as another:
             assert one.now and another.now, "nor does one wait for the other"
 
 

@@ -30,7 +30,7 @@ def test_each_write_with_a_token_that_is_lost_counts_once(
     held = claim(store, add(store))
     for times in (1, 2):
         with pytest.raises(Stale):
-            write(store, held.but(token=held.token + 1))
+            write(store, held.replace(token=held.token + 1))
         assert refused(store) == times
 
 
@@ -55,7 +55,7 @@ def test_a_count_that_the_store_does_not_take_is_left_out(store: Store) -> None:
     with store.database.write():
         store.database.script("ALTER TABLE meter RENAME TO elsewhere")
     with pytest.raises(Stale, match="is not held"):
-        store.claims.settle(held.but(token=held.token + 1), Done())
+        store.claims.settle(held.replace(token=held.token + 1), Done())
     assert crew.exchange([(held.job_id, held.token + 1, Done())], room=0).refused == [held.token + 1]
     with store.database.write():
         store.database.script("ALTER TABLE elsewhere RENAME TO meter")

@@ -99,9 +99,9 @@ def test_a_look_when_nothing_is_due_writes_nothing(store: Store) -> None:
 
 
 def test_missed_times_are_made_up_for_by_policy(store: Store, clock: FakeClock) -> None:
-    at = due(store, HOURLY.but(name="once"))
-    due(store, HOURLY.but(name="all", missed=ALL))
-    due(store, HOURLY.but(name="skip", missed=SKIP))
+    at = due(store, HOURLY.replace(name="once"))
+    due(store, HOURLY.replace(name="all", missed=ALL))
+    due(store, HOURLY.replace(name="skip", missed=SKIP))
     until(store, clock, at + 2 * HOUR + 30 * MINUTE)
     store.tend()
     found = [(name, for_time) for name, _, _, for_time in jobs(store)]
@@ -162,9 +162,9 @@ def test_a_declaration_follows_the_code_and_keeps_the_pause(store: Store) -> Non
     written = watch_writes(store)
     store.schedules.declare([HOURLY])
     assert not written()
-    store.schedules.declare([HOURLY.but(missed=ALL)])
-    assert store.schedules.get("report") == first.but(missed=ALL)
-    store.schedules.declare([HOURLY.but(cron="30 * * * *")])
+    store.schedules.declare([HOURLY.replace(missed=ALL)])
+    assert store.schedules.get("report") == first.replace(missed=ALL)
+    store.schedules.declare([HOURLY.replace(cron="30 * * * *")])
     changed = store.schedules.get("report")
     assert changed.next_at != first.next_at and changed.paused_at is not None
 
@@ -176,14 +176,14 @@ def test_a_time_that_has_come_is_not_lost_by_a_declaration_that_names_the_same_t
     at = store.schedules.get("report").next_at
     assert at is not None
     until(store, clock, at)
-    store.schedules.declare([HOURLY.but(priority=7)])
+    store.schedules.declare([HOURLY.replace(priority=7)])
     store.tend()
     assert jobs(store) == [("report", "night", '{"a":1}', at)]
 
 
 def test_an_app_takes_a_name_over_and_hands_change_only_what_is_theirs(store: Store) -> None:
     store.schedules.add(HOURLY)
-    assert store.schedules.add(HOURLY.but(queue="other")).queue == "other"
+    assert store.schedules.add(HOURLY.replace(queue="other")).queue == "other"
     store.schedules.declare([HOURLY])
     assert store.schedules.get("report").declared
     with pytest.raises(Conflict, match="declared by an app"):
@@ -205,7 +205,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_written(
 ) -> None:
     written = watch_writes(store)
     with pytest.raises(BadInput, match=message):
-        store.schedules.add(HOURLY.but(**wrong))
+        store.schedules.add(HOURLY.replace(**wrong))
     assert not written()
 
 
@@ -226,7 +226,7 @@ def test_a_full_queue_costs_the_time_and_says_so(store: Store, clock: FakeClock)
 
 def test_one_whose_zone_nobody_here_knows_is_paused_and_stops_no_other(store: Store, clock: FakeClock) -> None:
     at = due(store)
-    due(store, HOURLY.but(name="other"))
+    due(store, HOURLY.replace(name="other"))
     rows(store, "UPDATE schedule SET timezone = 'Mars/Olympus' WHERE name = 'report'")
     until(store, clock, at)
     store.tend()
@@ -249,7 +249,7 @@ def test_of_two_who_look_at_once_one_fires(store: Store, clock: FakeClock) -> No
 
 
 def test_counters_and_states_are_true_afterwards(store: Store, clock: FakeClock) -> None:
-    at = due(store, HOURLY.but(missed=ALL))
+    at = due(store, HOURLY.replace(missed=ALL))
     until(store, clock, at + 3 * HOUR + SECOND)
     store.tend()
     assert store.queues.counts()["night"]["ready"] == 4

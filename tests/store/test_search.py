@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def found(store: Store, text: str, **page: object) -> list[int]:
-    return [job.id for job in search(store, text, Page().but(**page))[0]]
+    return [job.id for job in search(store, text, Page().replace(**page))[0]]
 
 
 def test_a_text_is_found_in_title_kind_or_key_whatever_its_case(store: Store) -> None:

@@ -89,13 +89,13 @@ def test_declaring_the_same_again_writes_nothing(store: Store) -> None:
 def test_a_source_declared_in_another_way_keeps_its_counters_and_its_filler(yard: Yard) -> None:
     yard.fill("a")
     yard.work()
-    yard.store.sources.declare([FILES.but(low=7)])
+    yard.store.sources.declare([FILES.replace(low=7)])
     assert (yard.source.low, yard.source.success_count) == (7, 1)
     assert len(yard.store.jobs.list(internal=True)) == 1
 
 
 def test_a_source_that_moves_to_another_queue_takes_its_filler_along(yard: Yard) -> None:
-    yard.store.sources.declare([FILES.but(queue="other")])
+    yard.store.sources.declare([FILES.replace(queue="other")])
     (filler,) = yard.store.jobs.list(internal=True)
     assert (filler.id, filler.queue) == (yard.source.filler, "~other")
     assert yard.store.queues.get("other").name == "other"
@@ -131,7 +131,7 @@ def test_a_key_is_one_job_while_it_waits_or_runs(yard: Yard, clock: FakeClock) -
 def test_the_keys_of_a_source_are_its_own(store: Store) -> None:
     store.sources.declare([FILES])
     store.jobs.add(NewJob("by hand", "tag", key="a"))
-    other = FILES.but(name="others")
+    other = FILES.replace(name="others")
     store.sources.declare([other])
     fillers = {each.kind: each for each in Crew(store, workers=2, queue="tag").exchange(room=3).claims}
     like = [Found("a", None)]
@@ -192,7 +192,7 @@ def test_a_key_that_comes_again_and_again_is_told_of_once_and_held_back_longer_a
 
 
 def test_where_repeats_are_without_limit_nothing_is_held_back(store: Store, clock: FakeClock) -> None:
-    yard = Yard(store, FILES.but(repeats=None))
+    yard = Yard(store, FILES.replace(repeats=None))
     for _ in range(20):
         clock.advance(FILES.every)
         assert yard.fill("a").added == 1
@@ -448,7 +448,7 @@ def test_the_memory_of_keys_is_bounded_in_number_and_time(
 
 
 def test_only_sources_that_were_forgotten_are_declared_again(yard: Yard) -> None:
-    other = FILES.but(low=7)
+    other = FILES.replace(low=7)
     yard.store.sources.declare_missing([other])
     assert yard.source.declared == FILES, "it is known, as somebody else says"
     yard.store.sources.forget("files")

@@ -89,7 +89,7 @@ def test_admin_allows_everything_and_the_others_themselves() -> None:
     for scope in SCOPES:
         token = AccessToken("token-1", "a", frozenset({scope}), "me", 0, None, None)
         assert [each for each in SCOPES if token.allows(each)] == (list(SCOPES) if scope == "admin" else [scope])
-        assert not token.but(revoked_at=1).allows(scope)
+        assert not token.replace(revoked_at=1).allows(scope)
 
 
 def test_the_text_of_a_token_names_its_row() -> None:

@@ -69,7 +69,7 @@ class Running:
             self._answer = problem
 
     def _hold_commit(self) -> None:
-        self._database.is_far = False  # in steps, so that there is a moment before the commit
+        self._database.is_networked = False  # in steps, so that there is a moment before the commit
         session = self._database.session
         commit = session.commit
 

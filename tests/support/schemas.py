@@ -73,7 +73,7 @@ DONE: Values = {
     "transcript_path": "runs/3.out",
     "stderr_path": "runs/3.err",
     "captured_by": "token-1",
-    "alone": 1,
+    "isolated": 1,
     "scheduled_for": 1,
     "unknown_until": 1,
 }

@@ -170,7 +170,7 @@ def test_a_slot_that_failed_needs_attention_until_a_key_resets_it(crew: Crew) ->
 
 
 def test_a_job_is_opened_with_why_it_failed_and_tried_again(crew: Crew) -> None:
-    id = crew.app.enqueue(crew.new("broken", n=7).but(max_attempts=1)).id
+    id = crew.app.enqueue(crew.new("broken", n=7).replace(max_attempts=1)).id
     crew.start("tag=1")
     eventually(lambda: job(crew, id).status == "failed", within=60)
 

@@ -83,7 +83,7 @@ columns = st.lists(
 def test_columns_never_take_more_room_than_there_is_and_the_first_stays(
     shown: list[Column], needed: list[int], room: int
 ) -> None:
-    first = shown[0].but(from_width=0)
+    first = shown[0].replace(from_width=0)
     found = widths([first, *shown[1:]], needed[: len(shown)], room)
     taken = [width for width in found if width]
     assert sum(taken) + GAP * (len(taken) - 1) <= room

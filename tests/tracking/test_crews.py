@@ -156,7 +156,7 @@ def test_a_killed_workers_job_is_an_error_of_its_life_and_the_next_life_is_anoth
 
 def test_a_job_that_runs_past_its_time_out_is_an_error(start: Start, sql: Connection) -> None:
     crew = start(pools="tag=1")
-    late = crew.app.enqueue(crew.new("hold", name="a").but(timeout=300_000, max_attempts=1))
+    late = crew.app.enqueue(crew.new("hold", name="a").replace(timeout=300_000, max_attempts=1))
     assert late.wait(60).status == "failed"
     eventually(lambda: totals(sql)[1:] == (0, 1), within=60)
     crew.let_go("a")

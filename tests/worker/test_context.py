@@ -238,7 +238,7 @@ def test_work_off_gives_the_same_context(app: App, capsys: pytest.CaptureFixture
         return [ctx.job.payload, ctx.job_id, ctx.attempt, ctx.colour, ctx.model, ctx.stopping, ctx.lost, ctx.state]
 
     new = rota.NewJob("x", kind="tell", timeout=60_000_000)
-    first, second = app.enqueue_many(new.but(payload={"page": page}) for page in (1, 2))
+    first, second = app.enqueue_many(new.replace(payload={"page": page}) for page in (1, 2))
     work_off(app)
     assert first.get().result == [{"page": 1}, 1, 1, "red", 1, False, False, {}]
     assert second.get().result == [{"page": 2}, 2, 1, "red", 1, False, False, {}]

@@ -324,7 +324,7 @@ def test_a_helper_killed_after_the_job_is_replaced_three_times(crew: Abandoned) 
     crew.holds("h")
     crew.orphan()
     eventually(crew.is_alone)
-    with crew.store.write(alone=True):  # so that nobody can settle it meanwhile
+    with crew.store.write(exclusive=True):  # so that nobody can settle it meanwhile
         crew.let_go("h")
         eventually(lambda: "over h" in crew.ledger())
         for _ in range(3):

@@ -54,7 +54,7 @@ def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None 
         database, beside = store.database.url, store.database.beside
         _refuse_open_door(store, settings)
         token, secret = local_token(store)
-    settings = settings.but(db=database)
+    settings = settings.replace(db=database)
     with _bound(settings) as listening:
         api = create(database, settings, hosts_of(settings), secret.encode())
         url = _url(settings, listening)

@@ -86,8 +86,8 @@ class Run(Record):
 class Captured(Record):
     """Where the code of a run writes what it says, as its `capture_io` named it; `is_live` while its claim lives.
 
-    `is_own` where it named none and rota keeps it, in the folder of captures. `is_far`: it was named over HTTP, so the
-    paths are left out: nobody here opens a file because a caller of the API named it.
+    `is_own` where it named none and rota keeps it, in the folder of captures. `is_remote`: it was named over HTTP, so
+    the paths are left out: no file is opened because a caller of the API named it.
     """
 
     run_id: str
@@ -95,7 +95,7 @@ class Captured(Record):
     stderr_path: str | None
     is_live: bool = False
     is_own: bool = False
-    is_far: bool = False
+    is_remote: bool = False
 
 
 class Done(Record):
@@ -168,7 +168,7 @@ if TYPE_CHECKING:
 class End(Record):
     """What an ending means: the verb of the move, the state that follows or None to rest, and what is written down.
 
-    `blocked_on` and `unknown`: what it waits for where that state is `blocked`, and for how long at most. `alone`:
+    `blocked_on` and `unknown`: what it waits for where that state is `blocked`, and for how long at most. `isolated`:
     whether the next run has a worker for itself; None leaves that as it was.
     """
 
@@ -183,7 +183,7 @@ class End(Record):
     died: int = 0
     lapsed: int = 0
     leaves_run: bool = True
-    alone: bool | None = False
+    isolated: bool | None = False
     blocked_on: str | None = None
     unknown: Duration = 0
 
@@ -204,21 +204,21 @@ def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
             return End(jobs.SNOOZE, spent=0, delay=delay, note=note)
         case Released(note, jobs.UNKNOWN_KIND):
             aside = End(jobs.RELEASE, jobs.BLOCKED, blocked_on=jobs.UNKNOWN_KIND, unknown=backoff.unknown)
-            return aside.but(spent=0, note=note, reason=jobs.UNKNOWN_KIND, leaves_run=False, alone=None)
+            return aside.replace(spent=0, note=note, reason=jobs.UNKNOWN_KIND, leaves_run=False, isolated=None)
         case Released(note, reason):
-            return End(jobs.RELEASE, spent=0, note=note, reason=reason, alone=None)
+            return End(jobs.RELEASE, spent=0, note=note, reason=reason, isolated=None)
         case Returned():
-            return End(jobs.RELEASE, spent=0, leaves_run=False, alone=None)
+            return End(jobs.RELEASE, spent=0, leaves_run=False, isolated=None)
         case Lapsed(crowded):
             error = f"the lease of {job.worker_id} ran out"
             if crowded:
-                return End(jobs.EXPIRE, spent=0, reason=LAPSE, error=error, lapsed=1, alone=True)
+                return End(jobs.EXPIRE, spent=0, reason=LAPSE, error=error, lapsed=1, isolated=True)
             return End(jobs.EXPIRE, None if left else jobs.FAILED, reason=LAPSE, error=error, lapsed=1)
         case Died(error, in_hand, crowded):
             if not in_hand:
-                return End(jobs.DIE, spent=0, reason=DEATH, leaves_run=False, alone=None)
+                return End(jobs.DIE, spent=0, reason=DEATH, leaves_run=False, isolated=None)
             if crowded:
-                return End(jobs.DIE, spent=0, reason=DEATH, error=error, alone=True)
+                return End(jobs.DIE, spent=0, reason=DEATH, error=error, isolated=True)
             if job.deaths + 1 >= jobs.DEATHS_TO_QUARANTINE:
                 text = f"{jobs.QUARANTINED}: cost {job.deaths + 1} workers; the last: {error}"
                 return End(jobs.DIE, jobs.FAILED, reason=jobs.QUARANTINED, error=text, died=1)

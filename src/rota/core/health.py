@@ -62,16 +62,16 @@ class Health(Record):
             return self
         wanted = LONGEST_RECOVERY if seconds is None else round(seconds * SECOND)
         until = now + min(max(wanted, SHORTEST_RECOVERY), LONGEST_RECOVERY)
-        return self.but(state=RECOVERING, recover_until=until, recovered=True)
+        return self.replace(state=RECOVERING, recover_until=until, recovered=True)
 
     def moved(self, by: Duration) -> Health:
         """The watcher itself stood still for so long: that time does not count against the worker."""
         until = None if self.recover_until is None else self.recover_until + by
-        return self.but(heard_at=self.heard_at + by, recover_until=until)
+        return self.replace(heard_at=self.heard_at + by, recover_until=until)
 
     def babble(self) -> Health:
         """Something came that is no frame."""
-        return self.but(rubbish=self.rubbish + 1)
+        return self.replace(rubbish=self.rubbish + 1)
 
     def look(self, policy: HealthPolicy, in_hand: InHand, now: Instant) -> tuple[Health, str | None]:
         """The opinion after looking at the clock, and the reason to end the worker, if there is one."""
@@ -83,7 +83,7 @@ class Health(Record):
                 over = self.recover_until is not None and now >= self.recover_until
                 return (self, RECOVERY_TIMEOUT) if over else (self, None)
             case "healthy" | "late" if silence >= policy.silent:
-                late = self.but(state=LATE)
+                late = self.replace(state=LATE)
                 if silence < policy.silent * policy.misses or self._is_excused(policy, in_hand, now):
                     return late, None
                 return late, INVALID_FRAMES if self.rubbish else HEARTBEAT_TIMEOUT

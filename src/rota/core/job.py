@@ -135,7 +135,7 @@ class Job(Record):
     source: str | None = None
     transcript_path: str | None = None
     stderr_path: str | None = None
-    alone: int = 0
+    isolated: int = 0
     trace: str | None = None
     scheduled_for: Instant | None = None
     after: tuple[int, ...] = ()

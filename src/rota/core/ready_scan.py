@@ -36,8 +36,8 @@ class Floor(Record):
         priority, id = max(taken, key=_order, default=(self.priority, self.id))
         newest = max((self.newest, *(id for _, id in taken)))
         if _order((priority, id)) <= _order((self.priority, self.id)):
-            return self.but(newest=newest)
-        return self.but(priority=priority, id=id, newest=newest)
+            return self.replace(newest=newest)
+        return self.replace(priority=priority, id=id, newest=newest)
 
 
 def floor_after_whole(old: Floor | None, taken: Sequence[tuple[int, int]], took: Duration, at: Instant) -> Floor | None:
@@ -46,7 +46,7 @@ def floor_after_whole(old: Floor | None, taken: Sequence[tuple[int, int]], took:
         return Floor(*taken[-1], max(id for _, id in taken), took, at + WORTH * took) if took >= SLOW else None
     if old is None or old.cost // 2 < SLOW:
         return None
-    return old.but(cost=old.cost // 2, until=at + WORTH * (old.cost // 2))
+    return old.replace(cost=old.cost // 2, until=at + WORTH * (old.cost // 2))
 
 
 def _order(job: tuple[int, int]) -> tuple[int, int]:

@@ -20,7 +20,7 @@ OFTEN = 100
 
 @dataclass_transform(frozen_default=True)
 class Record:
-    """Fields by annotation, defaults by class attribute, equality by value; never changed, only copied with `but`."""
+    """Immutable: fields by annotation, defaults by class attribute, equality by value; copied with `replace`."""
 
     _fields: ClassVar[tuple[str, ...]] = ()
     _needed: ClassVar[frozenset[str]] = frozenset()
@@ -65,7 +65,7 @@ class Record:
     def _values(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self._fields)
 
-    def but(self, **changes: object) -> Self:
+    def replace(self, **changes: object) -> Self:
         """A copy with some fields changed."""
         return type(self)(**{name: changes.pop(name, getattr(self, name)) for name in self._fields}, **changes)
 

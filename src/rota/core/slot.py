@@ -65,4 +65,4 @@ class History(Record):
                 kept = (*policy.within(self.restarts, now), now)
                 return History(kept, self.lifetime + 1, unstarted=unstarted), now + after
             case GiveUp(reason):
-                return self.but(failed_at=now, failure_reason=reason, unstarted=unstarted), None
+                return self.replace(failed_at=now, failure_reason=reason, unstarted=unstarted), None

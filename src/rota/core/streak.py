@@ -57,12 +57,12 @@ class Streak(Record):
             return self
         usual = (self.bad + 1) / (self.good + self.bad + 2)
         if self.good and usual ** len(failed) < UNLIKELY:
-            return self.but(failed=failed, rounds=1, until=now + FIRST_WAIT)
-        return self.but(failed=failed)
+            return self.replace(failed=failed, rounds=1, until=now + FIRST_WAIT)
+        return self.replace(failed=failed)
 
     def after_try(self, now: Instant) -> Streak:
         """Some jobs are tried now. After enough such rounds the pool goes on as if it had never worked."""
         if self.rounds >= MOST_ROUNDS:
             return Streak()
-        tried = self.but(rounds=self.rounds + 1)
-        return tried.but(until=now + tried.wait)
+        tried = self.replace(rounds=self.rounds + 1)
+        return tried.replace(until=now + tried.wait)

@@ -69,10 +69,12 @@ class States:
         for topic, state in now.items():
             facts = self._facts.get(_subject(state), {})
             if facts or state != self._told.get(topic):
-                found.append(state.but(body={**state.body, **facts}))
+                found.append(state.replace(body={**state.body, **facts}))
         for topic, state in self._told.items():
             if topic not in now and first_match(self.patterns, [topic]):
-                found.append(state.but(body={**state.body, **self._end(state), **self._facts.get(_subject(state), {})}))
+                found.append(
+                    state.replace(body={**state.body, **self._end(state), **self._facts.get(_subject(state), {})})
+                )
         self._told = now
         self._facts.clear()
         return found

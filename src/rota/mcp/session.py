@@ -120,7 +120,7 @@ class Session:
     def progress(self, job_id: int, told: dict[str, object]) -> None:
         """What people see of a job in hand; told at once."""
         with self._lock:
-            self._held[job_id] = self._mine(job_id).but(progress=told)
+            self._held[job_id] = self._mine(job_id).replace(progress=told)
             self._heartbeat(self._store)
 
     def settle(self, job_id: int, outcome: Outcome) -> None:
@@ -212,7 +212,7 @@ class Session:
 
     def _renewed(self, store: Store, held: Held) -> None:
         claim = store.claims.renew(held.claim)
-        self._held[claim.job_id] = held.but(claim=claim, renew_at=self._renew_at(store, claim))
+        self._held[claim.job_id] = held.replace(claim=claim, renew_at=self._renew_at(store, claim))
 
     def _renew_at(self, store: Store, claim: Claim) -> Instant:
         """Counted on this machine's clock, because the store's may be another's."""
@@ -220,7 +220,7 @@ class Session:
         return since_boot() + left // 3
 
     def _lose(self, held: Held, problem: Stale) -> None:
-        self._held[held.claim.job_id] = held.but(lost=_told(problem))
+        self._held[held.claim.job_id] = held.replace(lost=_told(problem))
 
 
 def _told(problem: Stale) -> str:

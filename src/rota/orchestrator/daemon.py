@@ -84,7 +84,7 @@ def main() -> None:
         os.close(news)
 
     start = Start(words["app"], words["pools"], words["crew"], words["log_format"], tie, words["folder"], words["http"])
-    start = start.but(programs=words["programs"], log=words["log"])
+    start = start.replace(programs=words["programs"], log=words["log"])
     try:
         sys.exit(run(load(), start, tell))
     except RotaError as problem:

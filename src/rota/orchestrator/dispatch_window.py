@@ -57,7 +57,7 @@ def _room(child: Child, at: Instant) -> int:
     """
     size, held = min(window(child.usual), LARGEST_WINDOW // child.usual_bytes or 1), len(child.held)
     if child.concurrency > 1:
-        return 0 if any(each.alone for each in child.held) else child.concurrency - held
+        return 0 if any(each.isolated for each in child.held) else child.concurrency - held
     if held and at - child.job_started_at >= STUCK:
         return 0
     return 1 - held if size == 1 else 2 * size - held if held <= size else 0

@@ -78,7 +78,7 @@ def run(
         crew, exclusive = _take_place(store, start.crew)
         url, told = store.database.url, {**start.told, "ROTA_RUNS": store.database.runs}
     try:
-        return _keep(settings.but(db=url), start.but(crew=crew, told=told), say, news)
+        return _keep(settings.replace(db=url), start.replace(crew=crew, told=told), say, news)
     finally:
         exclusive.release()
 
@@ -144,7 +144,7 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
     ledger = Ledger(lambda: open_store(database, settings), on_trouble, blocked_by)
     roll = open_roll(settings, say)
     tracked = Shown(roll, say) if isinstance(say, Screen) else Tracked(roll)
-    settings = settings.but(programs=tuple(start.programs.items()))
+    settings = settings.replace(programs=tuple(start.programs.items()))
     crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news, tracked)
 
     def stop() -> None:

@@ -53,7 +53,7 @@ class Streaks:
             if after.is_on:
                 self._replace(child.queue)
             if before.is_on:
-                return outcome.but(put_off=PUT_OFF * after.wait)
+                return outcome.replace(put_off=PUT_OFF * after.wait)
             if after.is_on:
                 self._say(f"every job of pool {child.queue} fails, the last with {outcome.error}", *child.names)
                 self._tell(child.queue, after)
@@ -68,7 +68,7 @@ class Streaks:
                 newest = max(self._children(queue, free), key=lambda child: child.started_at, default=None)
                 if newest is not None:
                     able = free[newest.worker_id]
-                    found.append(able.but(room=min(streak.tries, able.room) if able.crowd else streak.tries))
+                    found.append(able.replace(room=min(streak.tries, able.room) if able.crowd else streak.tries))
         return found
 
     def handed(self, child: Child, claims: Iterable[Handout], at: Instant) -> None:

@@ -83,7 +83,7 @@ class Tracked:
         for token, (verb, error) in ends.items():
             ended = self._reported.pop(token, None)
             if ended is not None and verb in COUNTED and not (crowded and verb == jobs.DIE):
-                self._count(ended.but(error=None if verb == jobs.FINISH else error or verb))
+                self._count(ended.replace(error=None if verb == jobs.FINISH else error or verb))
         self._reported = {token: ended for token, ended in self._reported.items() if ended.worker != worker}
         self._roll.left(worker)
 

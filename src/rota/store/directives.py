@@ -15,7 +15,7 @@ LOOK_AGAIN = 0.01
 
 
 def until_acknowledged(store: Store, what: str) -> None:
-    """Return once all have acknowledged the last directive; after two seconds raise `Refused`, naming those that have not."""
+    """Return once all have acknowledged the last directive; after 2 s raise `Refused`, naming those that have not."""
     directive = store.orchestrators.last_directive()
     deadline = time.monotonic() + PATIENCE
     while (late := unacknowledged(store, directive)) and time.monotonic() <= deadline:

@@ -52,7 +52,7 @@ def migrate(database: Database) -> list[int]:
     for number, (name, oldest, text) in migrations().items():
         if number <= database.version:
             continue
-        with database.write(alone=True):
+        with database.write(exclusive=True):
             if database.refresh_version() >= number:
                 continue
             database.script(fill(text, {**rows.GAPS, **database.gaps()}), number)

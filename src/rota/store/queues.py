@@ -69,7 +69,7 @@ class Queues:
         """Set limits of a queue; None removes one. Jobs are held back or let in as a changed `per_key` says."""
         for limit, value in limits.items():
             _check(limit, value)
-        with self._store.write(alone=True) as tx:
+        with self._store.write(exclusive=True) as tx:
             tx.execute("queue.make", queue=queue_name(name), now=tx.now)
             before = dependencies.queue_of(tx, name)
             wanted = {limit: limits.get(limit, getattr(before, limit)) for limit in LIMITS}
@@ -84,7 +84,7 @@ class Queues:
     @again
     def pause(self, name: str | None = None, reason: str | None = None) -> list[str]:
         """Let nothing new be claimed, of one queue or of all; who holds a job finishes it. It persists."""
-        with self._store.write(alone=True) as tx:
+        with self._store.write(exclusive=True) as tx:
             target = self._known(tx, name)
             paused = tx.execute("queue.pause", queue=target, now=tx.now, by=tx.actor, reason=reason)
             self._directive(tx, "pause", target, bool(paused), by=tx.actor)
@@ -93,7 +93,7 @@ class Queues:
     @again
     def resume(self, name: str | None = None) -> list[str]:
         """The opposite of pause; what was resumed. Resuming all resumes each queue too."""
-        with self._store.write(alone=True) as tx:
+        with self._store.write(exclusive=True) as tx:
             target = self._known(tx, name)
             names = [target] if name is not None else [row[0] for row in tx.execute("queue.all")]
             resumed = [each for each in names if tx.execute("queue.resume", queue=each)]
@@ -123,7 +123,7 @@ class Queues:
     @again
     def _hold_back(self, name: str) -> bool:
         """Ready jobs beyond their key's limit wait again; whether there may be more."""
-        with self._store.write(alone=True) as tx:
+        with self._store.write(exclusive=True) as tx:
             per_key = dependencies.queue_of(tx, name).per_key
             keys = [] if per_key is None else tx.execute("job.admitted_keys", queue=name, per_key=per_key, most=_BATCH)
             for (key,) in keys:
@@ -134,7 +134,7 @@ class Queues:
     @again
     def _let_in(self, name: str, after: str) -> str | None:
         """Waiting jobs that their key's limit has room for; the last key looked at, None at the end."""
-        with self._store.write(alone=True) as tx:
+        with self._store.write(exclusive=True) as tx:
             keys = tx.execute("job.crowded_keys", queue=name, after=after, most=_BATCH)
             for (key,) in keys:
                 dependencies.admit_next(tx, name, key)

@@ -39,7 +39,7 @@ def counted(change: Callable[Concatenate[Self, P], R]) -> Callable[Concatenate[S
 
 def count(store: Store, times: int = 1) -> None:
     """Count refusals, if the store takes it; nothing is written into a caller's own transaction."""
-    if store.database.is_lent:
+    if store.database.is_borrowed:
         return
     try:
         with store.write() as tx:

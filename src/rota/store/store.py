@@ -149,17 +149,17 @@ class Store:
 
         return reconcile(self, plan)
 
-    def write(self, actor: str | None = None, alone: bool = False) -> Transaction:
+    def write(self, actor: str | None = None, exclusive: bool = False) -> Transaction:
         """A change: its facts become one event in the same transaction, and others are woken once it is whole.
 
-        `alone`: while no one else writes, for what is rare and touches much.
+        `exclusive`: while no one else writes, for what is rare and touches much.
         """
-        return Transaction(self.database, actor or self.actor, alone, self.access)
+        return Transaction(self.database, actor or self.actor, exclusive, self.access)
 
-    def begin(self, alone: bool = False) -> Transaction:
+    def begin(self, exclusive: bool = False) -> Transaction:
         """A change that begins something new, which outdated code may not."""
         self.check_not_outdated()
-        return self.write(alone=alone)
+        return self.write(exclusive=exclusive)
 
     def check_not_outdated(self) -> None:
         if self._outdated:

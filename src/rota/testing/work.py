@@ -53,7 +53,7 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
                 app.prepare(job.queue, loop.run)
                 prepared.add(job.queue)
             app.claims.settle(claim, _settled(app, job, claim, loop))
-            ended.append(app.jobs.get_or(job.but(status=DONE)))
+            ended.append(app.jobs.get_or(job.replace(status=DONE)))
     finally:
         loop.close()
         app.workers.deregister(worker.id)

@@ -25,10 +25,10 @@ class Pace(Record):
         return self.failures >= LOST_AFTER
 
     def failed(self) -> Pace:
-        return self.but(failures=self.failures + 1)
+        return self.replace(failures=self.failures + 1)
 
     def succeeded(self) -> Pace:
-        return self.but(failures=0)
+        return self.replace(failures=0)
 
     def delay(self, chance: float) -> Duration:
         """How long until the next try; never sooner than the interval. `chance` is drawn from 0 up to 1."""

@@ -154,7 +154,7 @@ class Account:
         new = sum(sent.worker is None for _, sent in taken)
         rows = connection.execute(statement("client.start"), {**self._start, "times": new}).fetchall() if new else []
         ids = iter(rows)
-        return [(entry, sent if sent.worker else sent.but(worker=next(ids)[0])) for entry, sent in taken]
+        return [(entry, sent if sent.worker else sent.replace(worker=next(ids)[0])) for entry, sent in taken]
 
     def _send(self, connection: Connection, taken: list[tuple[Entry, Sent]]) -> None:
         if not taken:
@@ -177,9 +177,9 @@ class Account:
         for entry, sent in taken:
             waits = refused.get(sent.worker, ())
             if waits:
-                self._put_back([(entry, sent.but(parcel=Parcel(progress=waits)))])
+                self._put_back([(entry, sent.replace(parcel=Parcel(progress=waits)))])
             gone = tuple(each for each in sent.parcel.progress if each not in waits)
-            left.append((entry, sent.but(parcel=sent.parcel.but(progress=gone))))
+            left.append((entry, sent.replace(parcel=sent.parcel.replace(progress=gone))))
         return left
 
     def _put_back(self, taken: list[tuple[Entry, Sent]]) -> None:

@@ -40,7 +40,7 @@ class Tracing:
         """The same job, as part of the trace that the caller is in; one that names its own keeps it."""
         if self._otel is None or new.trace is not None:
             return new
-        return new.but(trace=self._otel.current())
+        return new.replace(trace=self._otel.current())
 
     @contextmanager
     def run(self, job: Mapping[str, Any], queue: str, worker: str) -> Iterator[Run]:

@@ -21,6 +21,6 @@ def finish_within(connection: Any, link: Link, claim: tuple[int, int], result: o
         connection,
         link.database,
         settings,
-        lambda store: store.claims.finish_lent(*claim, text),
+        lambda store: store.claims.finish_borrowed(*claim, text),
         begins=False,
     )

@@ -129,7 +129,7 @@ def settle(store: Store, visit: Visit) -> Document:
         store.claims.settle(held, outcome)
         return {"id": held.job_id, "status": DONE}
     store.claims.settle(held, outcome)
-    return _as_left(store, visit, store.jobs.get_or(job.but(status=DONE)))
+    return _as_left(store, visit, store.jobs.get_or(job.replace(status=DONE)))
 
 
 def _as_left(store: Store, visit: Visit, job: Job) -> Document:

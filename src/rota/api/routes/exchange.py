@@ -39,7 +39,7 @@ def renew(store: Store, visit: Visit) -> Document:
 def exchange(store: Store, visit: Visit) -> Document:
     body = visit.body
     idle = [heard(Idle, msgspec.to_builtins(each)) for each in body.idle]
-    report = report_of(body).but(idle=idle, holdings=body.holdings, served=body.served)
+    report = report_of(body).replace(idle=idle, holdings=body.holdings, served=body.served)
     answer = store.orchestrators.exchange(_id(visit), body.number, report)
     return told(answer, {"Run": documents.run, "Job": _whole})
 

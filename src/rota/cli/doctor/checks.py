@@ -94,7 +94,7 @@ def _look_at_file(path: str) -> Iterator[Finding]:
     from rota.cli.doctor.environment import room
 
     yield Finding("database", OK, f"{path}, {os.path.getsize(path):,} bytes")
-    yield room(os.path.dirname(path)).but(about="disk")
+    yield room(os.path.dirname(path)).replace(about="disk")
     yield _permissions(path)
     yield _file_system(path)
     yield _lock(path)

@@ -214,7 +214,7 @@ def run(call: Call) -> int:
     try:
         told = {"ROTA_HTTP_PORT": str(port)}
         wanted = Start(app, pools, MAIN, folder=folder, http=True, told=told, programs=programs)
-        code = keep(settings.but(http_port=port), wanted, news, screen)
+        code = keep(settings.replace(http_port=port), wanted, news, screen)
     finally:
         screen.close()
     if problems:

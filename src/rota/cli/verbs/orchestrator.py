@@ -65,7 +65,7 @@ def _beside(call: Call) -> Settings:
     settings, url = call.settings(), call["url"]
     if url is not None and not url.startswith(REMOTE):
         raise BadInput(f"--url {url!r} is not the address of an HTTP API: write for example http://127.0.0.1:8356")
-    return settings.but(db=url) if url is not None else settings
+    return settings.replace(db=url) if url is not None else settings
 
 
 def _start_daemon(call: Call, wanted: Start) -> int:
@@ -75,7 +75,7 @@ def _start_daemon(call: Call, wanted: Start) -> int:
     with call.store(make=True) as store:
         url, beside = store.database.url, store.database.beside
     log = log_of(beside, "orchestrator.log")
-    started = start_daemon(call.settings().but(db=url), wanted, log)
+    started = start_daemon(call.settings().replace(db=url), wanted, log)
     if started.problem is not None:
         if started.code == Conflict.exit_code:
             raise Conflict(started.problem)

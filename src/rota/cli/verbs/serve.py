@@ -23,7 +23,7 @@ def serve(call: Call) -> int:
 
     given = {"http_host": call["host"], "http_port": call["port"], "http_cert": call["cert"], "http_key": call["key"]}
     told = {name: value for name, value in given.items() if value is not None}
-    return serve(check(call.settings().but(**told)), call.say)
+    return serve(check(call.settings().replace(**told)), call.say)
 
 
 def open_link(call: Call) -> int:

@@ -64,7 +64,7 @@ def _settle(store: Store, id: int, mine: int, outcome: Outcome) -> Job | int:
         store.claims.settle(Claim(id, mine, "you", 0, None), outcome)
         return id
     store.claims.settle(by_token(job, mine), outcome)
-    return store.jobs.get_or(job.but(status=DONE))
+    return store.jobs.get_or(job.replace(status=DONE))
 
 
 def _encoded(result: str | None) -> str | None:

@@ -64,7 +64,7 @@ def mendings(all: Snapshot) -> dict[str, Mending]:
         found[KILL_ORCHESTRATOR] = Mending(None, spread(working), spread(back))
     if frozen := all.book.faults_of(FREEZE_CREW):
         lapses = [_lapse(all, fault) - fault.store_at for fault in frozen if _lapse(all, fault)]
-        found[FREEZE_CREW] = _mending(all, all.book.lives_of(FREEZE_CREW)).but(seen=spread(lapses))
+        found[FREEZE_CREW] = _mending(all, all.book.lives_of(FREEZE_CREW)).replace(seen=spread(lapses))
     for kind in (KILL_API, *TROUBLE):
         claimed = [_first_claim(all, fault) - fault.store_at for fault in all.book.faults_of(kind)]
         if claimed:

@@ -63,7 +63,7 @@ def compare(
 ) -> dict[str, Any]:
     """The same jobs without a fault first; the document of the storm then tells how much of that pace was kept."""
     say("first without a fault")
-    calm = run(options.but(faults=0), say, url, server)
+    calm = run(options.replace(faults=0), say, url, server)
     if not report.is_good(calm):
         return calm
     told = run(options, say, url, server)

@@ -143,7 +143,7 @@ class Storm:
         assert self._reader is not None
         at = round(time.monotonic() - self._began, 1)
         for found in self._lookout.look(self._reader.read_on(), events, samples):
-            self._violations.append(found.but(at=at))
+            self._violations.append(found.replace(at=at))
             self._say(f"violated after {at} s: {found.invariant}: {found.text}")
 
     def _sample(self) -> list[Sample]:

@@ -59,8 +59,7 @@ class Handout(Record):
     The payload and the checkpoint are JSON as text, as it stands in the store: only the worker reads it, so that one
     which nobody can read fails its own job and no crew.
 
-    `alone`: a worker that has several in hand at a time must have no other beside it. `scheduled_for`: the time of its
-    schedule that it is for.
+    `isolated`: no other job may run beside it in its worker. `scheduled_for`: the time of its schedule that it is for.
     """
 
     job_id: int
@@ -78,7 +77,7 @@ class Handout(Record):
     fenced: bool = False
     key: str | None = None
     previous_runs: tuple[Run, ...] = ()
-    alone: bool = False
+    isolated: bool = False
     whole: Job | None = None
     source: str | None = None
     trace: str | None = None
@@ -123,7 +122,7 @@ def _within(idle: Sequence[Idle], most: int) -> Sequence[Idle]:
     if _room(idle) <= most:
         return idle
     share = max(1, most // len(idle))
-    return [each.but(room=min(each.room, share)) for each in idle[:most]]
+    return [each.replace(room=min(each.room, share)) for each in idle[:most]]
 
 
 class _Nothing(Exception):
@@ -140,7 +139,7 @@ class _TooSoon(Exception):
 def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
     """`number` is the running number of the last exchange; a late one is refused. Nothing to do writes nothing."""
     if store.access is not None:  # its workers reach no database, and so no source
-        report = report.but(fills=False, idle=_within(report.idle, MOST_FAR))
+        report = report.replace(fills=False, idle=_within(report.idle, MOST_FAR))
     try:
         try:
             answer = _exchange(store, id, number, report, ahead=report.is_empty)
@@ -159,11 +158,11 @@ def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -
         ownership.orchestrator(store, id)
         outcomes, checkpoints = ownership.reported(store, report.outcomes, report.checkpoints)
         mine = {"id": id, "number": number + 1, "lease": LEASE, **tx.clock}
-        tx.foresee("orchestrator.advance", **mine)
-        tx.foresee("queue.all")
-        tx.foresee("tend.due", **tx.clock)
-        tx.foresee("worker.of_orchestrator", orchestrator=id)
-        ahead = ahead and tx.far and _foresee_picks(store, tx, report)
+        tx.prefetch("orchestrator.advance", **mine)
+        tx.prefetch("queue.all")
+        tx.prefetch("tend.due", **tx.clock)
+        tx.prefetch("worker.of_orchestrator", orchestrator=id)
+        ahead = ahead and tx.networked and _prefetch_picks(store, tx, report)
         if not tx.execute("orchestrator.advance", **mine):
             raise Stale(f"exchange {number + 1} of orchestrator {id} came late, or it was given up")
         queues = locks.queues(tx, _served(report.idle), [job for job, _, _ in outcomes])
@@ -233,7 +232,7 @@ def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) ->
     return refused
 
 
-def _foresee_picks(store: Store, tx: Transaction, report: Report) -> bool:
+def _prefetch_picks(store: Store, tx: Transaction, report: Report) -> bool:
     """Pick at once if all queues that are served were open and without limits the last time: they mostly still are.
 
     Otherwise a queue would have to be held before any job. Who serves the queues that have no pool is foreseen to find
@@ -247,18 +246,18 @@ def _foresee_picks(store: Store, tx: Transaction, report: Report) -> bool:
         if each.room > 0:
             by_queue.setdefault(queue, []).append(each)
             if each.queue == DEFAULT:
-                tx.foresee("slot.served")
+                tx.prefetch("slot.served")
     for queue, idle in sorted(by_queue.items()):
-        _foresee_pick(store, tx, queue, idle, report.fills)
+        _prefetch_pick(store, tx, queue, idle, report.fills)
     return bool(by_queue)
 
 
-def _foresee_pick(
+def _prefetch_pick(
     store: Store, tx: Transaction, queue: str, idle: Sequence[Idle], fills: bool, most: int | None = None
 ) -> None:
     if fills:
-        store.looks.foresee(tx, internal_queue(queue), len(idle))
-    store.looks.foresee(tx, queue, _room(idle, most))
+        store.looks.prefetch(tx, internal_queue(queue), len(idle))
+    store.looks.prefetch(tx, queue, _room(idle, most))
 
 
 def _served(idle: Sequence[Idle]) -> set[str] | None:
@@ -318,11 +317,11 @@ def _after(idle: list[Idle], claims: Sequence[Handout]) -> list[Idle]:
     taken: dict[str, int] = {}
     for claim in claims:
         taken[claim.worker_id] = taken.get(claim.worker_id, 0) + 1
-    alone = {claim.worker_id for claim in claims if claim.alone}
+    isolated = {claim.worker_id for claim in claims if claim.isolated}
     left = [
-        each.but(room=each.room - taken.get(each.worker_id, 0), held=each.held + taken.get(each.worker_id, 0))
+        each.replace(room=each.room - taken.get(each.worker_id, 0), held=each.held + taken.get(each.worker_id, 0))
         for each in idle
-        if not (each.crowd and each.worker_id in alone)
+        if not (each.crowd and each.worker_id in isolated)
     ]
     return [each for each in left if each.room > 0]
 
@@ -331,12 +330,12 @@ def _hand_out(
     store: Store, tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], fills: bool, most: int | None = None
 ) -> list[Handout]:
     """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
-    if tx.far and not (queue.is_limited or queue.is_one_by_one):
-        _foresee_pick(store, tx, queue.name, idle, fills, most)
+    if tx.networked and not (queue.is_limited or queue.is_one_by_one):
+        _prefetch_pick(store, tx, queue.name, idle, fills, most)
     fillers = store.looks.pick(tx, internal_queue(queue.name), len(idle)) if fills else []
     if fillers:
         tx.something_to_claim = True  # jobs may have been picked for which there is no room now: others look again
-        dealt = _deal([each.but(room=1) for each in idle], fillers)
+        dealt = _deal([each.replace(room=1) for each in idle], fillers)
         claims = _deal_out(tx, id, queue, dealt, idle, internal=True) if dealt else []
         idle = _after(list(idle), claims)
         return claims + (_hand_out_jobs(store, tx, id, queue, idle, most) if idle else [])
@@ -352,7 +351,7 @@ def _hand_out_jobs(
     store: Store, tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None
 ) -> list[Handout]:
     if queue.is_one_by_one:
-        idle = [each if each.crowd else each.but(room=1) for each in idle if each.crowd or not each.held]
+        idle = [each if each.crowd else each.replace(room=1) for each in idle if each.crowd or not each.held]
     want = _room(idle, most)
     free_at = None
     if queue.is_limited:
@@ -395,11 +394,11 @@ def _deal_out(
     fenced = queue.fence == "end"
     for (worker, row), token in zip(dealt, drawn, strict=True):
         job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, *more = row
-        source, key, trace, scheduled_for, _, alone, _ = more
+        source, key, trace, scheduled_for, _, isolated, _ = more
         tokens.setdefault(worker, {})[job] = token
         runs = _runs(tx, job) if last_token is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
-        seldom = (fenced, key, runs, alone > 0, None, source, trace, scheduled_for)
+        seldom = (fenced, key, runs, isolated > 0, None, source, trace, scheduled_for)
         claims.append(Handout(*known, timeout, checkpoint, *seldom))
         if source is not None:
             sources.add(source)
@@ -409,7 +408,7 @@ def _deal_out(
         for worker, taken in tokens.items()
     ]
     for take in takes:
-        tx.foresee("claim.take_all", **take)
+        tx.prefetch("claim.take_all", **take)
     for take in takes:
         tx.execute("claim.take_all", **take)
     for worker, taken in tokens.items():
@@ -428,7 +427,7 @@ def _made_whole(tx: Transaction, claim: Handout, wanting: dict[str, Kinds]) -> H
     assert row is not None
     after = tuple(id for id, _ in tx.execute("dependency.of_job", job=claim.job_id))
     children = tuple(id for (id,) in tx.execute("job.children", id=claim.job_id))
-    return claim.but(whole=to_job(row).but(after=after, children=children))
+    return claim.replace(whole=to_job(row).replace(after=after, children=children))
 
 
 def _runs(tx: Transaction, job: int) -> tuple[Run, ...]:
@@ -464,12 +463,12 @@ def _deal_to_crowds(idle: Sequence[Idle], picked: Sequence[Row]) -> list[tuple[s
     crowds = {each.worker_id for each in idle if each.crowd}
     dealt: list[tuple[str, Row]] = []
     for row in picked:
-        is_alone = bool(row[-2])
-        free = [name for name, left in room.items() if left and not (is_alone and name in crowds and held[name])]
+        is_isolated = bool(row[-2])
+        free = [name for name, left in room.items() if left and not (is_isolated and name in crowds and held[name])]
         if not free:
             break
         worker = max(free, key=lambda name: room[name])
         dealt.append((worker, row))
         held[worker] += 1
-        room[worker] = 0 if is_alone and worker in crowds else room[worker] - 1
+        room[worker] = 0 if is_isolated and worker in crowds else room[worker] - 1
     return dealt

@@ -160,7 +160,7 @@ class Claims:
             return False
 
     @again
-    def finish_lent(self, job_id: int, token: int, result: str | None) -> None:
+    def finish_borrowed(self, job_id: int, token: int, result: str | None) -> None:
         """Settle a watched worker's claim as done in its handler's own transaction; `Stale` when it is lost.
 
         Its orchestrator goes on meanwhile: only the job is held, and its queue where that has limits.
@@ -298,7 +298,7 @@ def _captured(row: Row) -> Captured:
     """What was said of a run's files; over HTTP, only that something was said."""
     token, transcript, stderr, by, is_live = row
     if by is not None and (transcript, stderr) != (None, None):
-        return Captured(run_id(token), None, None, bool(is_live), is_far=True)
+        return Captured(run_id(token), None, None, bool(is_live), is_remote=True)
     return Captured(run_id(token), transcript, stderr, bool(is_live))
 
 

@@ -34,10 +34,10 @@ class Looks:
         floor = self._floors.get(queue)
         return floor if floor is not None and self._at < floor.until else None
 
-    def foresee(self, tx: Transaction, queue: str, most: int) -> None:
+    def prefetch(self, tx: Transaction, queue: str, most: int) -> None:
         """Ask now for what will be picked soon."""
         statement, words = self._words(queue, most)
-        tx.foresee(statement, **words)
+        tx.prefetch(statement, **words)
 
     def pick(self, tx: Transaction, queue: str, most: int) -> list[Row]:
         """The best ready jobs of a queue, held for the caller."""

@@ -49,7 +49,7 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
         error=error,
         note=decided.note,
         finished_at=tx.now if status in jobs.FINAL else None,
-        alone=job.alone if decided.alone is None else int(decided.alone),
+        isolated=job.isolated if decided.isolated is None else int(decided.isolated),
         unknown_until=tx.now + decided.unknown if decided.unknown else None,
     ):
         return False
@@ -68,7 +68,7 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
     tx.moved(decided.verb, job.queue, jobs.ACTIVE, status, [job.id], **told_facts)
     succeeded = int(status == jobs.DONE)
     failed = int(decided.verb == jobs.FAIL or (decided.verb in (jobs.EXPIRE, jobs.DIE) and decided.spent > 0))
-    if not tx.lent:
+    if not tx.borrowed:
         tx.execute("worker.settled", id=job.worker_id, succeeded=succeeded, failed=failed, error=error, now=tx.now)
     dependencies.left(tx, job.queue, job.limit_key, jobs.ACTIVE, status)
     if status in jobs.FINAL and job.dependents:
@@ -107,7 +107,7 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
         told = {"now": tx.now, "ids": compact(list(ended))}, {"now": tx.now, "results": by_id(ended)}
         both = tuple(zip(("claim.record_done", "claim.finish"), told, strict=True))
         for statement, params in both:
-            tx.foresee(statement, **params)
+            tx.prefetch(statement, **params)
         for statement, params in both:
             tx.execute(statement, **params)
     _count_runs(tx, rows)

@@ -41,15 +41,15 @@ if TYPE_CHECKING:
         """One connection: named statements, transactions, the store's clock, the log and the bell.
 
         `path` names it for people, `url` for programs; `beside` is how paths of this host's files for it begin. Where
-        `locks_rows`, several write at once, unless one asks to be alone. `is_lent`: its transactions are parts of one
-        that a caller ends, nobody knows when. `is_far`: messages to it take time, so some changes have one statement
-        for all of it.
+        `locks_rows`, several write at once, unless one asks to write exclusively. `is_borrowed`: its transactions are
+        parts of one that a caller ends, nobody knows when. `is_networked`: messages to it take time, so some changes
+        have one statement for all of it.
         """
 
         dialect: str
         locks_rows: bool
-        is_lent: bool
-        is_far: bool
+        is_borrowed: bool
+        is_networked: bool
         version: int
         path: str
         url: str
@@ -81,11 +81,11 @@ if TYPE_CHECKING:
 
         def change(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
 
-        def foresee(self, name: str, params: Mapping[str, Any]) -> None: ...
+        def prefetch(self, name: str, params: Mapping[str, Any]) -> None: ...
 
         def many(self, name: str, rows: Iterable[Row]) -> list[Row]: ...
 
-        def write(self, alone: bool = False) -> AbstractContextManager[None]: ...
+        def write(self, exclusive: bool = False) -> AbstractContextManager[None]: ...
 
         def read(self) -> AbstractContextManager[None]: ...
 

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def orchestrator(tx: Transaction, id: int) -> None:
-    if not tx.alone:
+    if not tx.exclusive:
         tx.execute("hold.orchestrator", id=id)
 
 
 def worker(tx: Transaction, id: str) -> None:
     """The guard of a worker's claims: its orchestrator, and itself, for it may be an orphan by now."""
-    if tx.alone:
+    if tx.exclusive:
         return
     row = tx.one("worker.get", id=id)
     watcher = to_worker(row).orchestrator if row else None
@@ -43,7 +43,7 @@ def worker(tx: Transaction, id: str) -> None:
 
 def queue(tx: Transaction, name: str) -> Queue | None:
     """The queue with its limits, held if it has any. Limits change only when their changer is alone."""
-    if tx.alone or name in tx.held_queues:
+    if tx.exclusive or name in tx.held_queues:
         row = tx.one("queue.lock", queue=name)
         return to_queue(row) if row else None
     known = tx.unlimited.get(name)
@@ -65,7 +65,7 @@ def queues(tx: Transaction, names: Iterable[str] | None, of_jobs: Sequence[int] 
 
     All queues as they stand for this transaction, if that is known without asking again.
     """
-    if tx.alone:
+    if tx.exclusive:
         return None
     rows = tx.execute("queue.all")
     found = [to_queue(row) for row in rows]
@@ -80,7 +80,7 @@ def queues(tx: Transaction, names: Iterable[str] | None, of_jobs: Sequence[int] 
 
 def job(tx: Transaction, id: int, guarded: bool = True) -> Job | None:
     """A job about to be changed, with its queue and, unless told otherwise, the guard of its claim."""
-    if not tx.alone:
+    if not tx.exclusive:
         row = tx.one("job.get", id=id)
         if row is None:
             return None
@@ -90,26 +90,26 @@ def job(tx: Transaction, id: int, guarded: bool = True) -> Job | None:
         queue(tx, seen.queue)
     row = tx.one("job.lock", id=id)
     found = to_job(row) if row else None
-    if guarded and not tx.alone and found and found.status == jobs.ACTIVE and _holder(found) != _holder(seen):
+    if guarded and not tx.exclusive and found and found.status == jobs.ACTIVE and _holder(found) != _holder(seen):
         raise Contended(f"job {id} was claimed meanwhile")
     return found
 
 
 def queue_of_job(tx: Transaction, id: int) -> None:
     """The queue of a job, if it has limits."""
-    if not tx.alone:
+    if not tx.exclusive:
         for (name,) in tx.execute("hold.queue_of", id=id):
             queue(tx, name)
 
 
 def all_jobs(tx: Transaction, ids: Iterable[int]) -> None:
-    if not tx.alone and not tx.lent:
+    if not tx.exclusive and not tx.borrowed:
         tx.many("hold.jobs", [(id,) for id in sorted(set(ids))])
 
 
 def dependents(tx: Transaction, needed: int, after: int, most: int) -> None:
     """The jobs that wait for one: of two that are settled at once, the later one then sees the earlier."""
-    if tx.alone:
+    if tx.exclusive:
         return
     for (name,) in sorted(tx.execute("hold.queues_of_dependents", needs=needed, after=after, most=most)):
         queue(tx, name)
@@ -118,12 +118,12 @@ def dependents(tx: Transaction, needed: int, after: int, most: int) -> None:
 
 def free_queues(tx: Transaction, names: Iterable[str]) -> set[str]:
     """Those of these queues that have no limits, or that nobody else has."""
-    return {name for name in sorted(set(names)) if tx.alone or _is_free(tx, name)}
+    return {name for name in sorted(set(names)) if tx.exclusive or _is_free(tx, name)}
 
 
 def free_scheduled(tx: Transaction, rows: Sequence[Row]) -> list[Row]:
     """Those of these scheduled jobs, each its id, queue and more, that nobody else is busy with."""
-    if tx.alone or not rows:
+    if tx.exclusive or not rows:
         return list(rows)
     names = free_queues(tx, (queue for _, queue, *_ in rows))
     free = {id for (id,) in tx.many("hold.free_scheduled", [(id,) for id, queue, *_ in rows if queue in names])}
@@ -132,7 +132,7 @@ def free_scheduled(tx: Transaction, rows: Sequence[Row]) -> list[Row]:
 
 def free_claims(tx: Transaction, claimed: Sequence[Job]) -> list[Job]:
     """Those of these claims by hand that nobody else is busy with, as they stand now."""
-    if tx.alone or not claimed:
+    if tx.exclusive or not claimed:
         return list(claimed)
     workers = {id for (id,) in tx.many("hold.free_worker", [(each.worker_id,) for each in claimed])}
     names = free_queues(tx, (each.queue for each in claimed))
@@ -143,7 +143,7 @@ def free_claims(tx: Transaction, claimed: Sequence[Job]) -> list[Job]:
 
 def lapsed_orchestrator(tx: Transaction, id: int, lease_expires_at: Instant) -> bool:
     """Whether nobody else is busy with an orchestrator whose lease ran out, and it has not renewed since."""
-    found = tx.alone or tx.execute("hold.lapsed_orchestrator", id=id, lease_expires_at=lease_expires_at)
+    found = tx.exclusive or tx.execute("hold.lapsed_orchestrator", id=id, lease_expires_at=lease_expires_at)
     return bool(found)
 
 

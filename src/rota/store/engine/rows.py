@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _JOB = """id, title, queue, kind, status, blocked_on, priority, payload, parent, key, limit_key, attempts, max_attempts,
     timeout, generation, deaths, lapses, dependents, due_at, due_wall, created_at, claimed_at, finished_at, token,
     worker, orchestrator, lease, lease_expires_at, renewed_count, result, error, note, checkpoint, source,
-    transcript_path, stderr_path, alone, trace, scheduled_for"""
+    transcript_path, stderr_path, isolated, trace, scheduled_for"""
 _WORKER = """id, name, hostname, pid, status, desired, orchestrator, slot, queue, version, registered_at, last_beat_at,
     heartbeat_interval, beat_count, success_count, error_count, last_error_at, last_error_message, current_job,
     metadata, concurrency"""

@@ -29,25 +29,27 @@ SHARDS = 16  # into which those who write at once split the counters
 class Transaction:
     """Collects facts and counts while statements run; writes them as one event row and a few counters at the end.
 
-    `alone`: nobody else writes until this is whole. Where others do, `rota.store.engine.locks` keeps rows still.
-    `lent`: it is part of a caller's transaction, so it keeps nothing that a crew would have to wait for.
-    `far`: messages take time.
+    `exclusive`: nobody else writes until this is whole. Where others do, `rota.store.engine.locks` keeps rows still.
+    `borrowed`: it is part of a caller's transaction, so it keeps nothing that a crew would have to wait for.
+    `networked`: messages take time.
     `access`: the access token that it is made for, over HTTP; one that is revoked by now changes nothing.
     """
 
-    def __init__(self, database: Database, actor: str, alone: bool = False, access: AccessToken | None = None) -> None:
+    def __init__(
+        self, database: Database, actor: str, exclusive: bool = False, access: AccessToken | None = None
+    ) -> None:
         self.actor = actor
         self._access = access
         self.something_to_claim = False
         self.rate_free_at: Instant | None = None  # when a rate that held a claim back allows the next one
         self._brings_jobs = False
-        self.alone = alone or not database.locks_rows
-        self.lent = database.is_lent
-        self.far = database.is_far
+        self.exclusive = exclusive or not database.locks_rows
+        self.borrowed = database.is_borrowed
+        self.networked = database.is_networked
         self.held_queues: set[str] = set()
         self.unlimited: dict[str, Queue] = {}
         self._database = database
-        self._hold = database.write(alone)
+        self._hold = database.write(exclusive)
         self._moment: tuple[Instant, Instant] | None = None
         self.clock: dict[str, Instant | None] = {}
         self._facts: list[Sequence[object]] = []
@@ -105,9 +107,9 @@ class Transaction:
     def execute(self, statement: str, /, **params: Any) -> list[Row]:
         return self._database.execute(statement, params)
 
-    def foresee(self, statement: str, /, **params: Any) -> None:
+    def prefetch(self, statement: str, /, **params: Any) -> None:
         """Ask now what will be executed soon, so that the answer comes with the next one; the moment asked is now."""
-        self._database.foresee(statement, params)
+        self._database.prefetch(statement, params)
 
     def one(self, statement: str, /, **params: Any) -> Row | None:
         """The first row, or None."""

@@ -91,7 +91,7 @@ def _debounced(new: NewJob) -> NewJob:
     for name, each in read.items():
         if each is not None:
             whole(f"{name} in microseconds", each, 1, LONGEST)
-    return new.but(**read)
+    return new.replace(**read)
 
 
 def is_trace(text: str) -> bool:
@@ -116,12 +116,12 @@ class Addition:
     def add(self, wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> list[int]:
         """The ids of the jobs, in order; a key met again answers with the job that has it."""
         for name in sorted({new.queue for new in wanted}):
-            self._tx.foresee("queue.get", queue=name)
+            self._tx.prefetch("queue.get", queue=name)
         if wanted:
-            self._tx.foresee("number.draw_many", name="job", count=len(wanted))
+            self._tx.prefetch("number.draw_many", name="job", count=len(wanted))
         self._prepare_queues(wanted)
         locks.all_jobs(self._tx, (needed for new in wanted for needed in new.after))
-        if self._tx.lent:
+        if self._tx.borrowed:
             _refuse_in_a_callers_transaction(wanted)
             self._refuse_to_wait_for_others({id for new in wanted for id in new.after})
         ids = self._tx.draw_many("job", len(wanted)) if wanted else []
@@ -156,10 +156,10 @@ class Addition:
             )
         found = [ids[each] for each in new.follows]
         if met := self._met.intersection(found):
-            if self._tx.lent:
+            if self._tx.borrowed:
                 self._refuse_to_wait_for_others(met)
             locks.all_jobs(self._tx, met)
-        return new.but(after=(*new.after, *found))
+        return new.replace(after=(*new.after, *found))
 
     def _stands_for(self, known: Job, new: NewJob, payload: str | None) -> bool:
         """Whether the job that has this key is the one that is meant; if it is not, it has lost the key."""
@@ -232,7 +232,9 @@ class Addition:
             self._status_of(new.parent, "to be the parent")
         due = new.at is None or new.at <= self._tx.wall
         waits = any(is_open(status, new.until) for status in states)
-        if self._tx.lent and new.limit_key is not None:  # who finds it due counts it, and holds its queue for a moment
+        if (
+            self._tx.borrowed and new.limit_key is not None
+        ):  # who finds it due counts it, and holds its queue for a moment
             return rest(waits, False, False)
         return rest(waits, due, due and not waits and not self._has_room(new))
 
@@ -311,7 +313,7 @@ class Addition:
                     raise QueueFull(f"queue {name} is full: {waiting} jobs wait, at most {depth} may")
 
     def _queue(self, name: str) -> Queue | None:
-        if not self._tx.lent:
+        if not self._tx.borrowed:
             return locks.queue(self._tx, name)
         row = self._tx.one("queue.get", queue=name)
         return to_queue(row) if row else None

@@ -109,7 +109,7 @@ class Jobs:
     @again
     def block(self, id: int, on: int) -> Job:
         """Let a job wait for another; a cycle is refused."""
-        with self._store.write(alone=True) as tx:
+        with self._store.write(exclusive=True) as tx:
             job, needed = dependencies.job_of(tx, id), dependencies.job_of(tx, on)
             if on == id or tx.one("dependency.reaches", from_job=on, to_job=id):
                 raise Cycle(f"job {id} cannot wait for job {on}: job {on} waits for job {id} already")
@@ -124,7 +124,7 @@ class Jobs:
     @again
     def unblock(self, id: int, on: int) -> Job:
         """Let a job no longer wait for another."""
-        with self._store.write(alone=True) as tx:
+        with self._store.write(exclusive=True) as tx:
             job = dependencies.job_of(tx, id)
             if not tx.execute("dependency.remove", job=id, needs=on):
                 raise NotFound(f"job {id} does not wait for job {on}")
@@ -238,7 +238,9 @@ class Jobs:
                 if job.orchestrator is not None:
                     tx.draw("directive")
                     tx.something_to_claim = True
-        return self.get_or(job.but(status=jobs.DONE, finished_at=tx.now, result_json=getattr(outcome, "result", None)))
+        return self.get_or(
+            job.replace(status=jobs.DONE, finished_at=tx.now, result_json=getattr(outcome, "result", None))
+        )
 
     def some(self, ids: Sequence[int]) -> dict[int, Job]:
         """Those of these jobs that are there, without what they wait for and their children."""
@@ -270,7 +272,7 @@ class Jobs:
         for kind, id, other in self._store.database.execute("job.relations", asked):
             (after if kind == "after" else children).setdefault(id, []).append(other)
         return [
-            job.but(after=tuple(after.get(job.id, ())), children=tuple(children.get(job.id, ())))
+            job.replace(after=tuple(after.get(job.id, ())), children=tuple(children.get(job.id, ())))
             if job.id in after or job.id in children
             else job
             for job in found

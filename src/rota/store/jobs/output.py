@@ -30,7 +30,7 @@ def known(folder: str, captured: Captured) -> Captured:
     start = os.path.join(folder, captured.run_id)
     if not os.path.exists(start + OUT):
         return captured
-    return captured.but(transcript_path=start + OUT, stderr_path=start + ERR, is_own=True)
+    return captured.replace(transcript_path=start + OUT, stderr_path=start + ERR, is_own=True)
 
 
 def remove(folder: str, runs: Iterable[str]) -> None:
@@ -62,21 +62,21 @@ def _entered(folder: str) -> int:
 
 def path_of(captured: Captured, stream: str) -> str:
     """Where a run writes its `transcript` or its `stderr`."""
-    _refuse_far(captured)
+    _refuse_remote(captured)
     path: str | None = getattr(captured, f"{stream}_path")
     if path is None:
         raise NotFound(f"{captured.run_id} did not say where it writes its {stream}: its capture_io names that")
     return path
 
 
-def _refuse_far(captured: Captured) -> None:
-    if captured.is_far:
+def _refuse_remote(captured: Captured) -> None:
+    if captured.is_remote:
         raise Denied(f"{captured.run_id} said over HTTP where it writes: a file that was named there is read by nobody")
 
 
 def path_so_far(captured: Captured, stream: str) -> str | None:
     """The same; None as long as a live run may still name it."""
-    is_open = captured.is_live and not captured.is_far and getattr(captured, f"{stream}_path") is None
+    is_open = captured.is_live and not captured.is_remote and getattr(captured, f"{stream}_path") is None
     return None if is_open else path_of(captured, stream)
 
 
@@ -91,7 +91,7 @@ def refuse_elsewhere(store: Store, job: int, captured: Captured) -> str | None:
 
     None when nobody knows any more where it was.
     """
-    _refuse_far(captured)
+    _refuse_remote(captured)
     worker = store.jobs.get(job).worker_id if captured.is_live else store.claims.run(captured.run_id).worker_id
     place = store.workers.place(worker or "")
     if place is None:

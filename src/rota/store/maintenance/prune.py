@@ -79,21 +79,21 @@ class History:
         for rows in self._walk("job.prunable", limits, None, stride, plan):
             for _, queue, _ in rows if plan else ():
                 by_queue[queue] = by_queue.get(queue, 0) + 1
-            yield (gone := gone.but(jobs=gone.jobs + len(rows)))
+            yield (gone := gone.replace(jobs=gone.jobs + len(rows)))
         for queue, counts in self._store.queues.counts().items():
             surplus = sum(counts[state] for state in jobs.FINAL) - (settings.keep_jobs if most is None else most)
             surplus -= by_queue.get(queue, 0)
             for rows in self._walk("job.surplus", {"queue": queue}, surplus, stride, plan):
-                yield (gone := gone.but(jobs=gone.jobs + len(rows)))
+                yield (gone := gone.replace(jobs=gone.jobs + len(rows)))
         if plan:
             ((events,),) = self._store.database.execute("event.count_before", {"before": before})
             ((workers,),) = self._store.database.execute("worker.count_gone", {"before": before})
-            yield gone.but(events=events, workers=workers)
+            yield gone.replace(events=events, workers=workers)
             return
         while count := self._forget_events(before, stride.size):
-            yield (gone := gone.but(events=gone.events + count))
+            yield (gone := gone.replace(events=gone.events + count))
         while count := self._forget_workers(before, stride.size):
-            yield (gone := gone.but(workers=gone.workers + count))
+            yield (gone := gone.replace(workers=gone.workers + count))
         while self._store.database.give_back(stride.size):
             yield gone
 
@@ -132,7 +132,7 @@ class History:
         """Forget some final jobs: which, and the tokens of their runs."""
         with self._store.write() as tx:
             rows = tx.execute(statement, **params)
-            if not tx.alone:
+            if not tx.exclusive:
                 # The statement looked before it locked: a job may have been added since that waits for one of these.
                 awaited = {id for (id,) in tx.many("job.awaited", [(id,) for id, _, _ in rows])}
                 rows = [row for row in rows if row[0] not in awaited]

@@ -41,18 +41,18 @@ def reconcile(store: Store, plan: bool = False) -> Reconciled:
     total = Tended()
     if plan:
         try:
-            with store.write("plan", alone=True) as tx:
+            with store.write("plan", exclusive=True) as tx:
                 total = _everything(store, tx)
                 raise _OnlyAPlan
         except _OnlyAPlan:
             pass
     else:
-        with store.write(alone=True) as tx:
+        with store.write(exclusive=True) as tx:
             tx.execute("number.set", name="blocked_cursor", value=0)
             tx.execute("tally.gather", from_shard=SHARDS)
             tx.execute("meter.gather", from_shard=SHARDS)
         while True:
-            with store.write(alone=True) as tx:
+            with store.write(exclusive=True) as tx:
                 found = _pass(store, tx)
             total = total + found
             if not found.full:

@@ -15,7 +15,7 @@ FASTEST = 100_000  # claims a second, more than any store can make
 def raise_numbers(store: Store) -> int:
     """Leave out as many job ids and tokens as can have been drawn since the last event that is known; how many."""
     newest = store.events.newest(limit=1)
-    with store.write(alone=True) as tx:
+    with store.write(exclusive=True) as tx:
         since = tx.now - newest[-1].at if newest else 0
         left_out = max(LEAST, FASTEST * since // SECOND)
         for name in ("job", "token"):

@@ -140,7 +140,7 @@ def _lapse(tx: Transaction, job: Job) -> Ending:
     if holder is None or holder.slot is None:
         return Lapsed()
     if holder.concurrency > 1:
-        return Lapsed(crowded=not job.alone)
+        return Lapsed(crowded=not job.isolated)
     return Lapsed() if to_job(tx.execute("claim.held_by", worker=holder.id)[0]).token == job.token else Returned()
 
 

@@ -49,7 +49,7 @@ def within(
 
     def do() -> T:
         with _same_link(connection) as same:
-            return work(Store(LentDatabase(where, same, begins, clock), settings, implicit_name()))
+            return work(Store(BorrowedDatabase(where, same, begins, clock), settings, implicit_name()))
 
     if isinstance(connection, psycopg.AsyncConnection):
         return _within_async(connection, do)
@@ -102,7 +102,7 @@ def _same_link(given: Given) -> Iterator[connections.Connection]:
         del same.pgconn  # it is the caller's to close
 
 
-class LentSession(Session):
+class BorrowedSession(Session):
     """Transactions within the caller's: each is a savepoint, and leaves the caller's settings as they were."""
 
     def __init__(self, where: Address, same: connections.Connection, begins: bool) -> None:
@@ -170,16 +170,16 @@ class LentSession(Session):
 
     def _give_up_link(self) -> None:
         """It is the caller's."""
-        self._foreseen.clear()
+        self._prefetched.clear()
 
 
-class LentDatabase(PostgresDatabase):
+class BorrowedDatabase(PostgresDatabase):
     """The database through the caller's connection, for the length of one change."""
 
-    is_lent = True
+    is_borrowed = True
 
     def __init__(self, where: Address, same: connections.Connection, begins: bool, clock: Clock | None = None) -> None:
-        self._begin(where, LentSession(where, same, begins), _SHARD, clock)
+        self._begin(where, BorrowedSession(where, same, begins), _SHARD, clock)
         self.version = LATEST
 
     def ring(self, events_only: bool = False, knocked: bool = False) -> None:

@@ -60,14 +60,14 @@ class PostgresDatabase:
 
     dialect = "postgres"
     locks_rows = True
-    is_lent = False
-    is_far = False
+    is_borrowed = False
+    is_networked = False
 
     def __init__(self, where: Address, clock: Clock | None = None) -> None:
         self._begin(where, Session(where), str(next(_connections) % SHARDS), clock)
         self.session.connect()
         self.version = self.refresh_version()
-        self.is_far = clock is None
+        self.is_networked = clock is None
         _open_databases.add(self)
 
     def _begin(self, where: Address, session: Session, shard: str, clock: Clock | None = None) -> None:
@@ -109,7 +109,7 @@ class PostgresDatabase:
 
     def clock(self) -> dict[str, Instant | None]:
         """`now` and `wall` for a statement that has `$now` or `$wall`: None for the moment at which it runs."""
-        if self.is_far:
+        if self.is_networked:
             return {"now": None, "wall": None}
         now, wall = self.moment()
         return {"now": now, "wall": wall}
@@ -123,11 +123,11 @@ class PostgresDatabase:
 
     def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         """A change that is one statement, and told by it; no rows where it has to be made in steps."""
-        return self.session.run_whole(self.texts.statement(name), params) if self.is_far else []
+        return self.session.run_whole(self.texts.statement(name), params) if self.is_networked else []
 
-    def foresee(self, name: str, params: Mapping[str, Any]) -> None:
+    def prefetch(self, name: str, params: Mapping[str, Any]) -> None:
         """Send a statement of a transaction without waiting; executing the same takes its answer."""
-        self.session.foresee(self.texts.statement(name), params)
+        self.session.prefetch(self.texts.statement(name), params)
 
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
         """One statement for many rows; parameters in the order in which the common text first names them."""
@@ -147,11 +147,11 @@ class PostgresDatabase:
     def gaps(self) -> Mapping[str, str]:
         return GAPS
 
-    def write(self, alone: bool = False) -> _Transaction:
+    def write(self, exclusive: bool = False) -> _Transaction:
         """A transaction that changes things: whole when the block ends, undone when it raises."""
         if self.version < _GATED:
             return _Transaction(self.session, self.session.making)
-        return _Transaction(self.session, self.session.alone if alone else self.session.shared)
+        return _Transaction(self.session, self.session.exclusive if exclusive else self.session.shared)
 
     def read(self) -> _Transaction:
         """A transaction that sees one moment."""

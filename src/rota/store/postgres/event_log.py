@@ -47,7 +47,7 @@ class PostgresLog:
 
     def rebase(self) -> int:
         """Bring the log of another server, restored into this one, into this one's past; how many events."""
-        with self._database.write(alone=True):
+        with self._database.write(exclusive=True):
             return len(self._database.execute("log.rebase", {}))
 
     def last(self) -> str:

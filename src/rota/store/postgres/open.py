@@ -37,7 +37,7 @@ def _prepare(database: PostgresDatabase, make: bool, told: Callable[[str], None]
         )
     if not make:
         raise NotFound(f"there is no schema {database.schema} of rota in {database.path}: `rota init` makes one")
-    with database.write(alone=True):
+    with database.write(exclusive=True):
         made = not database.execute("schema.there", {"schema": database.schema})
         if made:
             database.execute("schema.make", {})
@@ -49,7 +49,7 @@ def remove(url: str, settings: Settings) -> None:
     """Drop the schema that `url` names, with all that is in it."""
     database = PostgresDatabase(address(url, settings.schema))
     try:
-        with database.write(alone=True):
+        with database.write(exclusive=True):
             database.execute("schema.remove", {})
     finally:
         database.close()

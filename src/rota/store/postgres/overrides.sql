@@ -13,7 +13,7 @@ SELECT coalesce(pg_sequence_last_value(CAST('number_' || :name AS regclass)), 0)
 -- name: claim.pick
 -- Each token is drawn when its row is held, so that a job's tokens only grow.
 SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, scheduled_for,
-    CAST(extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000 AS bigint), alone, nextval('number_token')
+    CAST(extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000 AS bigint), isolated, nextval('number_token')
 FROM (
     SELECT * FROM job
     WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most FOR UPDATE SKIP LOCKED
@@ -24,7 +24,7 @@ FROM (
 SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, scheduled_for,
     CASE WHEN pg_stat_get_xact_blocks_fetched(CAST('job' AS regclass)) - before.pages > 500
     THEN CAST(extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000 AS bigint) ELSE 0 END,
-    alone, nextval('number_token')
+    isolated, nextval('number_token')
 FROM (SELECT pg_stat_get_xact_blocks_fetched(CAST('job' AS regclass)) AS pages OFFSET 0) AS before CROSS JOIN LATERAL (
     SELECT * FROM job WHERE queue = :queue AND status = 'ready' AND before.pages >= 0
     ORDER BY priority DESC, id LIMIT :most FOR UPDATE SKIP LOCKED
@@ -33,7 +33,7 @@ FROM (SELECT pg_stat_get_xact_blocks_fetched(CAST('job' AS regclass)) AS pages O
 -- name: claim.pick_behind
 -- The same without those that this walks past: up to this job, and of a higher priority those that are not newer.
 SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, scheduled_for,
-    0, alone, nextval('number_token')
+    0, isolated, nextval('number_token')
 FROM (
     SELECT * FROM (
         SELECT * FROM (
@@ -166,7 +166,7 @@ WHERE id = ANY (ARRAY(SELECT value::bigint FROM json_array_elements_text(:ids::j
 
 -- name: claim.finish
 UPDATE job SET status = 'done', result = (SELECT :results::jsonb) ->> id::text, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
-    transcript_path = NULL, stderr_path = NULL, alone = 0
+    transcript_path = NULL, stderr_path = NULL, isolated = 0
 WHERE id = ANY (ARRAY(SELECT key::bigint FROM json_object_keys(:results::json) AS key))
     AND status = (SELECT 'active' OFFSET 0)
 

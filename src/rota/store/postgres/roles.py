@@ -17,7 +17,7 @@ def role(schema: str, kind: str) -> str:
 def make_roles(database: PostgresDatabase) -> list[str]:
     """Make the roles that are missing and give each its rights; those that were made."""
     made = []
-    with database.write(alone=True):
+    with database.write(exclusive=True):
         for kind in KINDS:
             name = role(database.schema, kind)
             if not database.execute("role.of", {"role": name}):

@@ -80,7 +80,7 @@ class Session:
         self._where = where
         self._handle: Connection | None = None
         self._pipeline: Pipeline
-        self._foreseen: dict[tuple[object, ...], Asked] = {}
+        self._prefetched: dict[tuple[object, ...], Asked] = {}
         self._clock: Asked | None = None
         self._began: Instant = 0
         self._is_ringing = False
@@ -91,7 +91,7 @@ class Session:
         self._replan_from = 0.0
         self.reading: How = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ""
         self.shared: How = _WRITE, f"LOCK TABLE {where.schema}.gate IN ROW EXCLUSIVE MODE"
-        self.alone: How = _WRITE, f"LOCK TABLE {where.schema}.gate IN SHARE ROW EXCLUSIVE MODE"
+        self.exclusive: How = _WRITE, f"LOCK TABLE {where.schema}.gate IN SHARE ROW EXCLUSIVE MODE"
         # Only until the gate is there: anybody could take this lock, and then delay nothing but the making of a schema.
         self.making: How = (
             _WRITE,
@@ -150,8 +150,8 @@ class Session:
         with self._explained():
             if not self.in_transaction:
                 return self._run_alone(statement, params)
-            foreseen = self._foreseen.pop((statement.text, *params.items()), None) if self._foreseen else None
-            asked = foreseen or self._ask(statement, params)
+            prefetched = self._prefetched.pop((statement.text, *params.items()), None) if self._prefetched else None
+            asked = prefetched or self._ask(statement, params)
             return self._answer(asked) if statement.answers else []
 
     def run_whole(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
@@ -168,12 +168,12 @@ class Session:
             self.explain(problem)
             raise
 
-    def foresee(self, statement: Statement, params: Mapping[str, Any]) -> None:
+    def prefetch(self, statement: Statement, params: Mapping[str, Any]) -> None:
         """Have a statement of a transaction sent along, unless it is; running the same takes its answer."""
         asked = (statement.text, *params.items())
-        if asked not in self._foreseen:
+        if asked not in self._prefetched:
             with self._explained():
-                self._foreseen[asked] = self._ask(statement, params)
+                self._prefetched[asked] = self._ask(statement, params)
 
     def script(self, statements: list[str]) -> None:
         """Statements without parameters, in a transaction. They may change what others mean, so its link ends with it:
@@ -233,7 +233,7 @@ class Session:
         """In a forked child: the connection is the parent's, not ours to use or close. Its transaction is, too."""
         if self.in_transaction:
             self._pipeline = _Forsaken(self._where.shown)
-        self._foreseen.clear()
+        self._prefetched.clear()
         if self._handle is not None:
             _forsaken.append(self._handle)
             self._handle = None
@@ -307,7 +307,7 @@ class Session:
             self._pipeline.hear()  # by itself: behind it, a transaction could not choose its isolation level any more
 
     def _end_pipeline(self) -> None:
-        self._foreseen.clear()
+        self._prefetched.clear()
         self._clock = None
         if self._handle is not None and not self._handle.closed:
             self._pipeline.end()
@@ -315,7 +315,7 @@ class Session:
     def _give_up_link(self) -> None:
         """Close what is left of the connection; the next use opens another."""
         self._clock = None
-        self._foreseen.clear()
+        self._prefetched.clear()
         if self._handle is not None:
             self._handle.close()
             self._handle = None

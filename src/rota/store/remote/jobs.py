@@ -136,7 +136,7 @@ class RemoteJobs(_Port):
             if body.get("force") or job.status != ACTIVE or job.orchestrator is not None or job.lapses:
                 raise
         self._store.claims.settle(records.claim_of(job), outcome())
-        return self.get_or(job.but(status=DONE))
+        return self.get_or(job.replace(status=DONE))
 
     def _change(self, id: int, verb: str, body: dict[str, Any]) -> Job:
         return records.job(self._link.post(f"/jobs/{id}/{verb}", body, details=True))

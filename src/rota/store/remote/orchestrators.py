@@ -118,7 +118,7 @@ class RemoteOrchestrators(_Port):
             more["holdings"] = list(report.holdings)
         answer = self._ask("exchange", {"number": number, **rest, **more})
         found = heard(Exchange, answer)
-        return found.but(refused=refused + found.refused)
+        return found.replace(refused=refused + found.refused)
 
     def number(self, id: int) -> int:
         return int(self._link.get(f"/orchestrators/{id}")["number"])
@@ -126,7 +126,7 @@ class RemoteOrchestrators(_Port):
     def look(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> Outlook:
         asked = {"known_directive": known_directive, "reconciles": reconciles, "polls": polls}
         found = heard(Outlook, self._ask("look", asked))
-        return found if found.processes is None else found.but(processes=[])  # none here ever registered there
+        return found if found.processes is None else found.replace(processes=[])  # none here ever registered there
 
     def leave(self, id: int) -> None:
         self._link.send("DELETE", f"/orchestrators/{id}")

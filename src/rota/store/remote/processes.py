@@ -36,7 +36,7 @@ def recall(folder: str, told: Process) -> Process | None:
             pid, pid_start = map(int, file.read(100).split())
     except (OSError, ValueError):
         return None
-    return told.but(pid=pid, pid_start=pid_start)
+    return told.replace(pid=pid, pid_start=pid_start)
 
 
 def forget(folder: str, worker: str) -> None:

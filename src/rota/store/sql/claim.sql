@@ -2,7 +2,7 @@
 -- The best ready jobs of a queue, to be handed out; `token` is the last one each had, and last comes the next, where
 -- that was drawn with the pick. Before `alone`: how long it took so far, where that may be long.
 SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, scheduled_for,
-    0, alone, NULL FROM job
+    0, isolated, NULL FROM job
 WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most $skip_locked
 
 -- name: take
@@ -48,14 +48,14 @@ WHERE id = :id AND token = :token AND status = 'active' RETURNING worker
 -- name: finish
 -- Settle claims as done, each with its result.
 UPDATE job SET status = 'done', result = told.value, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
-    transcript_path = NULL, stderr_path = NULL, alone = 0
+    transcript_path = NULL, stderr_path = NULL, isolated = 0
 FROM json_each(:results) AS told WHERE job.id = CAST(told.key AS INTEGER) AND job.status = 'active'
 
 -- name: end
 -- End a claim in any other way; no row means that the claim is lost.
 UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = :due_at, due_wall = 0, attempts = attempts + :spent,
     deaths = deaths + :died, lapses = lapses + :lapsed, result = :result, error = :error, note = :note,
-    finished_at = :finished_at, transcript_path = NULL, stderr_path = NULL, alone = :alone, unknown_until = :unknown_until
+    finished_at = :finished_at, transcript_path = NULL, stderr_path = NULL, isolated = :isolated, unknown_until = :unknown_until
 WHERE id = :id AND token = :token AND status = 'active' RETURNING id
 
 -- name: put_back

@@ -114,7 +114,7 @@ WHERE id = :id AND status = :old RETURNING id
 
 -- name: retry
 -- A final job starts a new generation.
-UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = NULL, due_wall = 0, attempts = 0, deaths = 0, lapses = 0, alone = 0,
+UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = NULL, due_wall = 0, attempts = 0, deaths = 0, lapses = 0, isolated = 0,
     generation = generation + 1, result = NULL, error = NULL, finished_at = NULL, unknown_until = NULL
 WHERE id = :id AND status = :old RETURNING id
 

@@ -117,8 +117,8 @@ class SqliteDatabase:
 
     dialect = "sqlite"
     locks_rows = False
-    is_lent = False
-    is_far = False
+    is_borrowed = False
+    is_networked = False
 
     def __init__(self, path: str, clock: Clock | None = None, on_wait: Callable[[str], None] | None = None) -> None:
         path = os.path.realpath(path)  # as SQLite has it: every name leads to the same log, lock and notification files
@@ -289,7 +289,7 @@ class SqliteDatabase:
         """Nothing is far away here, so every change is made in steps."""
         return []
 
-    def foresee(self, name: str, params: Mapping[str, Any]) -> None:
+    def prefetch(self, name: str, params: Mapping[str, Any]) -> None:
         """Nothing is far away here."""
 
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
@@ -311,7 +311,7 @@ class SqliteDatabase:
     def gaps(self) -> Mapping[str, str]:
         return GAPS
 
-    def write(self, alone: bool = False) -> _Transaction:
+    def write(self, exclusive: bool = False) -> _Transaction:
         """A transaction that changes things: whole when the block ends, undone when it raises. It is always alone."""
         return _Transaction(self._begin_write, self._commit, self._undo)
 

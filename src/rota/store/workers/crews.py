@@ -1,4 +1,4 @@
-"""The values that pass between the store and an orchestrator: its host, its directives, the processes of its workers."""
+"""What passes between the store and an orchestrator: its host, its directives, the processes of its workers."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Orchestrators:
         """
         home, access = home or here(), self._store.access
         if access is not None:
-            home = home.but(host=f"{access.id}/{home.host}", access=access.id)
+            home = home.replace(host=f"{access.id}/{home.host}", access=access.id)
         with self._store.begin() as tx:
             most = ownership.MOST_ORCHESTRATORS
             ownership.refuse_more(self._store, "orchestrator.count_of_token", 1, most, "orchestrators at a time")
@@ -92,7 +92,7 @@ class Orchestrators:
         from rota.store.workers import orphans
 
         host = self.home(id)[0].host
-        with self._store.begin(alone=True) as tx:
+        with self._store.begin(exclusive=True) as tx:
             ownership.orchestrator(self._store, id)
             for other in self.live():
                 if other.id == id or (other.crew, other.host) != (crew, host):
@@ -329,12 +329,12 @@ class Orchestrators:
                 ("number.get", {"name": "directive"}),
                 ("tend.next", clock),
             ):
-                database.foresee(name, words)
+                database.prefetch(name, words)
             due = tick.anything_due(self._store)
             home, crew = self.home(id)
             found = Outlook(self.directive(id, crew, known_directive, home.host), tick.next_due(self._store))
             if polls:
-                found = found.but(processes=self.processes(home.host), orphans=self.orphans(crew, home.host))
+                found = found.replace(processes=self.processes(home.host), orphans=self.orphans(crew, home.host))
         return due, found
 
     def directive(self, id: int, crew: str, known: int = -1, host: str | None = None) -> Directive | None:

@@ -51,7 +51,7 @@ class Slots:
 
         The crews of one token over HTTP may have a bounded number of them.
         """
-        with self._store.begin(alone=True) as tx:
+        with self._store.begin(exclusive=True) as tx:
             ownership.host(self._store, host)
             own = _by_queue(tx, crew, host)
             pools = {**dict.fromkeys(own, 0), **pools}
@@ -63,7 +63,7 @@ class Slots:
     @again
     def scale(self, crew: str, host: str, queue: str, count: int) -> None:
         """Let a crew have so many slots of a queue; the history of those it gives up stays."""
-        with self._store.write(alone=True) as tx:
+        with self._store.write(exclusive=True) as tx:
             _resize(tx, crew, host, {queue: count}, _by_queue(tx, crew, host))
             tx.tell("slot", "scale", queue, count=count, by=tx.actor)
             tx.draw("directive")
@@ -87,7 +87,7 @@ class Slots:
     @again
     def reset(self, name: str, forget: bool = False) -> None:
         """Clear a slot's history, so that it is filled again at once if it is empty; or remove it altogether."""
-        with self._store.write(alone=True) as tx:
+        with self._store.write(exclusive=True) as tx:
             row = tx.one("slot.get", name=name)
             if row is None:
                 raise NotFound(f"there is no slot {name}: `rota orchestrator status` shows those that are")

@@ -55,7 +55,7 @@ class Crowd:
 
     def room(self, worker: str) -> int:
         held = self.held[worker]
-        return 0 if any(each.alone for each in held) else self.concurrency - len(held)
+        return 0 if any(each.isolated for each in held) else self.concurrency - len(held)
 
     def die(self, worker: str, reason: str = SIGNALED, overdue: tuple[int, ...] = ()) -> None:
         death = Death(worker, "worker:default:0", reason, "ended by signal 9", signal=9, overdue=overdue)
@@ -80,7 +80,7 @@ def test_a_death_with_several_in_hand_charges_none_and_leaves_a_run(store: Store
     crowd.die(crowd.workers[0])
     for id in ids:
         job = store.jobs.get(id)
-        assert (job.status, job.attempts, job.deaths, job.alone) == (READY, 0, 0, 1)
+        assert (job.status, job.attempts, job.deaths, job.isolated) == (READY, 0, 0, 1)
         (run,) = store.claims.runs(id)
         assert (run.status, run.reason) == ("expired", "death")
 
@@ -91,7 +91,7 @@ def test_a_death_with_one_in_hand_is_charged_to_it(store: Store) -> None:
     crowd.exchange()
     crowd.die(crowd.workers[0])
     job = store.jobs.get(id)
-    assert (job.attempts, job.deaths, job.alone) == (1, 1, 0)
+    assert (job.attempts, job.deaths, job.isolated) == (1, 1, 0)
 
 
 def test_they_run_next_one_by_one_with_nothing_beside_them(store: Store) -> None:
@@ -103,7 +103,7 @@ def test_they_run_next_one_by_one_with_nothing_beside_them(store: Store) -> None
     crowd.exchange()
     for _ in ids:
         (claim,) = crowd.held[worker]
-        assert claim.alone
+        assert claim.isolated
         assert crowd.exchange().claims == []
         ran.append(claim.job_id)
         crowd.exchange((claim.job_id, claim.token, Done()))
@@ -133,11 +133,11 @@ def test_a_worker_that_runs_one_after_another_may_have_it_in_its_window(store: S
     crowd.exchange()
     crowd.die(crowd.workers[0])
     claims = Crew(store).exchange(room=5).claims
-    assert [(claim.job_id, claim.alone) for claim in claims] == [(id, True) for id in ids]
+    assert [(claim.job_id, claim.isolated) for claim in claims] == [(id, True) for id in ids]
 
 
 @pytest.mark.parametrize(
-    ("outcome", "alone"),
+    ("outcome", "isolated"),
     [
         (Done(), 0),
         (Failed("no"), 0),
@@ -146,14 +146,14 @@ def test_a_worker_that_runs_one_after_another_may_have_it_in_its_window(store: S
         (Released(), 1),
     ],
 )
-def test_the_mark_is_gone_once_a_run_has_shown_something(store: Store, outcome: Outcome, alone: int) -> None:
+def test_the_mark_is_gone_once_a_run_has_shown_something(store: Store, outcome: Outcome, isolated: int) -> None:
     ids = add_many(store, 2)
     crowd = Crowd(store)
     crowd.exchange()
     crowd.replace(crowd.workers[0])
     (claim,) = crowd.exchange().claims
     store.claims.settle(store.claims.held(claim.job_id, token=claim.token), outcome)
-    assert store.jobs.get(ids[0]).alone == alone
+    assert store.jobs.get(ids[0]).isolated == isolated
 
 
 def test_a_retry_begins_without_the_mark(store: Store) -> None:
@@ -163,7 +163,7 @@ def test_a_retry_begins_without_the_mark(store: Store) -> None:
     crowd.die(crowd.workers[0])
     store.jobs.cancel(ids[0])
     store.jobs.retry(ids[0])
-    assert store.jobs.get(ids[0]).alone == 0
+    assert store.jobs.get(ids[0]).isolated == 0
 
 
 def test_where_the_guilty_one_is_known_only_it_pays(store: Store) -> None:
@@ -173,7 +173,7 @@ def test_where_the_guilty_one_is_known_only_it_pays(store: Store) -> None:
     late = crowd.held[crowd.workers[0]][1]
     crowd.die(crowd.workers[0], DEADLINE, overdue=(late.token,))
     found = [store.jobs.get(id) for id in ids]
-    assert [(job.attempts, job.deaths, job.alone) for job in found] == [(0, 0, 0), (1, 0, 0), (0, 0, 0)]
+    assert [(job.attempts, job.deaths, job.isolated) for job in found] == [(0, 0, 0), (1, 0, 0), (0, 0, 0)]
     (run,) = store.claims.runs(late.job_id)
     assert run.reason == "timeout"
     assert store.claims.runs(ids[0]) == []
@@ -206,7 +206,7 @@ def test_an_orphan_whose_leases_run_out_spends_none_of_several_and_then_the_one_
     clock.advance(2 * LEASE)
     store.reconcile()
     found = [store.jobs.get(id) for id in ids]
-    assert [(job.status, job.attempts, job.lapses, job.alone) for job in found] == [(READY, 0, 1, 1)] * 2
+    assert [(job.status, job.attempts, job.lapses, job.isolated) for job in found] == [(READY, 0, 1, 1)] * 2
 
     again = Crowd(store, first=5)
     (claim,) = again.exchange().claims
@@ -214,7 +214,7 @@ def test_an_orphan_whose_leases_run_out_spends_none_of_several_and_then_the_one_
     clock.advance(2 * LEASE)
     store.reconcile()
     job = store.jobs.get(claim.job_id)
-    assert (job.status, job.attempts, job.lapses, job.alone) == (READY, 1, 2, 0)
+    assert (job.status, job.attempts, job.lapses, job.isolated) == (READY, 1, 2, 0)
 
 
 def test_a_lost_orchestrator_charges_none_of_a_crowd_either(store: Store) -> None:
@@ -222,4 +222,4 @@ def test_a_lost_orchestrator_charges_none_of_a_crowd_either(store: Store) -> Non
     crowd = Crowd(store)
     crowd.exchange()
     store.orchestrators.bury(crowd.workers[0], Dead("lost", "gone"))
-    assert [(store.jobs.get(id).deaths, store.jobs.get(id).alone) for id in ids] == [(0, 1)] * 3
+    assert [(store.jobs.get(id).deaths, store.jobs.get(id).isolated) for id in ids] == [(0, 1)] * 3
