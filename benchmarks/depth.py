@@ -42,7 +42,7 @@ class Claimer:
         if not self._store.queues.list():
             prepare(self._store)
         self._id = self._store.orchestrators.join()
-        self._worker = self._store.orchestrators.hire(self._id, "worker:q:0", "q")
+        self._worker = self._store.orchestrators.register_worker(self._id, "worker:q:0", "q")
         self._by_hand = self._store.workers.register("by hand").id
         self._number = 0
         self._held: list[tuple[int, int, Outcome]] = []

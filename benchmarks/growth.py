@@ -43,7 +43,7 @@ def written(url: str) -> int:
 def work_off(store: Store, jobs: int) -> tuple[int, float]:
     """Exchange until all is done: how many exchanges that took, and how many seconds."""
     id = store.orchestrators.join()
-    worker = store.orchestrators.hire(id, "worker:q:0", "q")
+    worker = store.orchestrators.register_worker(id, "worker:q:0", "q")
     number, done, exchanges = 0, 0, 0
     outcomes: list[tuple[int, int, Outcome]] = []
     began = time.perf_counter()

@@ -55,7 +55,7 @@ def test_the_topic_of_a_slot_shows_the_worker_that_fills_it(store: Store) -> Non
     orchestrator = store.orchestrators.join()
     (slot,) = store.slots.take("main", host_id(), {"tag": 1})
     process = Process(store.new_worker_id(), 4711, 12345, slot.name)
-    worker = store.orchestrators.hire(orchestrator, slot.name, "tag", process)
+    worker = store.orchestrators.register_worker(orchestrator, slot.name, "tag", process)
     (change,) = Feed(store, [f"{slot.name}:status"]).start()
     shown = {name: change.body[name] for name in ("component", "id", "queue_type", "pid", "worker_id")}
     assert shown == {"component": slot.name, "id": slot.n, "queue_type": "tag", "pid": 4711, "worker_id": worker}
@@ -108,7 +108,9 @@ def test_the_api_in_its_slot_is_no_worker_and_its_trouble_degrades_the_system(st
     feed = Feed(store)
     orchestrator = store.orchestrators.join()
     (slot,) = store.slots.take("main", host_id(), {HTTP: 1})
-    store.orchestrators.hire(orchestrator, slot.name, slot.queue, Process(store.new_worker_id(), 1, 1, slot.name))
+    store.orchestrators.register_worker(
+        orchestrator, slot.name, slot.queue, Process(store.new_worker_id(), 1, 1, slot.name)
+    )
     _, health = found = feed.start()
     assert [change.topics for change in found] == [("queue:status",), ("system:health",)]
     assert health.body == {"status": "healthy", "errors": []}

@@ -71,4 +71,4 @@ def test_recovering_is_granted_once_between_five_seconds_and_two_minutes(asked: 
 
 
 def test_a_suspect_that_only_babbled_dies_of_that() -> None:
-    assert opinion(Health(HEALTHY, 0).babble(), 27) == (LATE, INVALID_FRAMES)
+    assert opinion(Health(HEALTHY, 0).on_garbage(), 27) == (LATE, INVALID_FRAMES)

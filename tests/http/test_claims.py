@@ -33,7 +33,7 @@ def take(client: Client, worker: str, wait: float = 0, **more: object) -> list[d
 def waits(server: Server) -> bool:
     """Whether a request has come so far that the server listens for work."""
     if "ROTA_DB" not in server.shell.env:
-        return (server.shell.folder / ".rota" / "rota.db.bell").exists()
+        return (server.shell.folder / ".rota" / "rota.db.notify").exists()
     with server.store() as store:
         listening = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
         return bool(rows(store, listening))

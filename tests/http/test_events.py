@@ -129,7 +129,7 @@ def test_the_slots_of_a_crew_are_told_and_their_trouble_is_the_systems(server: S
             orchestrator = store.orchestrators.join()
             trouble = events.next(topic="system:health")
             assert trouble["health"] == {"status": "error", "errors": ["queue tag has no live worker"]}
-            worker = store.orchestrators.hire(orchestrator, "worker:tag:0", "tag")
+            worker = store.orchestrators.register_worker(orchestrator, "worker:tag:0", "tag")
             store.orchestrators.came_up(worker, "worker:tag:0")
             up = events.next(topic="worker:tag:0:status")["worker"]
             assert (up["component"], up["id"], up["queue_type"]) == ("worker:tag:0", 0, "tag")

@@ -55,7 +55,7 @@ def test_a_kind_that_is_not_known_and_a_failure_that_is_not_charged_arrive_as_su
         assert (aside.status, aside.blocked_on, aside.attempts) == ("blocked", "kind", 0)
         assert (failed.status, failed.error, failed.attempts) == ("scheduled", "no database", 0)
         process = Process(store.new_worker_id(), 1, 1, "worker:tag:0")
-        store.orchestrators.hire(crew.id, "worker:tag:0", "tag", process)
+        store.orchestrators.register_worker(crew.id, "worker:tag:0", "tag", process)
         up = {"worker_id": process.worker_id, "slot": "worker:tag:0", "kinds": ["fresh"]}
         client.post(f"{path}/show", up=[up])
         assert store.jobs.get(1).status == "ready"

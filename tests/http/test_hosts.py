@@ -180,7 +180,7 @@ def test_a_host_of_one_name_is_another_for_each_token_and_for_this_machine(serve
         id = store.orchestrators.join()
         home, _ = store.orchestrators.home(id)
         (slot,) = store.slots.take("main", home.host, {"tag": 1})
-        worker = store.orchestrators.hire(id, slot.name, "tag")
+        worker = store.orchestrators.register_worker(id, slot.name, "tag")
         two = server.client(server.token("two", "work"))
         for host in (one.home["host"], home.host):
             mine = two.post("/api/v1/orchestrators", crew="main", home={**one.home, "host": host})["id"]

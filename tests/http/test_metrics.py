@@ -65,7 +65,7 @@ def busy_day(store: Store) -> None:
     store.claims.release(claim(store, 4))
     crew = Crew(store, 1, "tag")
     crew.exchange()
-    store.orchestrators.bury(crew.workers[0], Dead("signaled", "ended by signal 9"))
+    store.orchestrators.mark_dead(crew.workers[0], Dead("signaled", "ended by signal 9"))
 
 
 def test_promtool_finds_nothing_wrong(server: Server) -> None:
@@ -209,7 +209,7 @@ def test_the_api_in_its_slot_is_no_worker(server: Server) -> None:
         for slot in store.slots.all():
             process = Process(store.new_worker_id(), 1, 1, slot.name)
             store.orchestrators.came_up(
-                store.orchestrators.hire(orchestrator, slot.name, slot.queue, process), slot.name
+                store.orchestrators.register_worker(orchestrator, slot.name, slot.queue, process), slot.name
             )
     found = samples(server)
     assert found["rota_workers", "idle"] == 1

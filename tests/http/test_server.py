@@ -35,7 +35,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 def beside(shell: Shell) -> set[str]:
     """The files beside the database, its own left out."""
-    own = ("rota.db", "rota.db-wal", "rota.db-shm", "rota.db.lock", "rota.db.bell", "rota.db.events")
+    own = ("rota.db", "rota.db-wal", "rota.db-shm", "rota.db.lock", "rota.db.notify", "rota.db.events")
     return set(os.listdir(shell.folder / ".rota")) - set(own)
 
 

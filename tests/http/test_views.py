@@ -96,7 +96,7 @@ def test_every_view_has_exactly_the_fields_of_its_type(either: Server) -> None:
         store.claims.capture(claim, str(written), None)
         store.claims.settle(claim, Done())
         worker = store.workers.register("loop").id
-        store.orchestrators.bury(worker, Dead("signaled", "ended by signal 9"))
+        store.orchestrators.mark_dead(worker, Dead("signaled", "ended by signal 9"))
     client = either.client()
     paths = {
         "/api/v1/me": views.Me,

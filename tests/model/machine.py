@@ -98,15 +98,15 @@ class StoreMachine(Programs):
             self.ledger.at_once[queue] = most
 
     @rule(worker=WORKERS, knows=st.booleans())
-    def bury(self, worker: int, knows: bool) -> None:
+    def mark_dead(self, worker: int, knows: bool) -> None:
         """The next worker may know every kind; then what was set aside goes on."""
         crew = self.crew
         if not self.ledger.crew_gone:
             self.ledger.buried.add(crew.workers[worker])
-            self.store.orchestrators.bury(crew.workers[worker], Dead("signaled", "signal 9"))
+            self.store.orchestrators.mark_dead(crew.workers[worker], Dead("signaled", "signal 9"))
             slot = f"worker:a:{worker}"
             process = Process(f"worker-{len(self.ledger.buried):08}", 1, 1, slot)
-            crew.workers[worker] = self.store.orchestrators.hire(crew.id, slot, DEFAULT, process)
+            crew.workers[worker] = self.store.orchestrators.register_worker(crew.id, slot, DEFAULT, process)
             self.store.orchestrators.came_up(process.worker_id, slot, kinds=Kinds(every=knows))
             if knows:
                 self.check_nobody_waits_for_a_kind()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
     from rota.store.store import Store
 
 pytestmark = pytest.mark.postgres
@@ -44,11 +44,11 @@ class Yard:
         self.chance = random.Random(seed)
         self.declare()
         self.crew = Crew(store, 2, "tag")
-        self.held: list[Handout] = []
+        self.held: list[Assignment] = []
 
     def step(self) -> None:
         steps = (self.exchange, self.exchange, self.exchange, self.fill, self.fill, self.pass_time, self.look)
-        rare = (self.bury, self.declare, self.forget, self.settle_by_hand, self.wait_for_one)
+        rare = (self.mark_dead, self.declare, self.forget, self.settle_by_hand, self.wait_for_one)
         try:
             self.chance.choice(rare if self.chance.random() < 0.15 else steps)()
         except RotaError:  # both refused it in the same words
@@ -87,10 +87,10 @@ class Yard:
         self.store.queues.list()
         self.store.jobs.list(internal=True)
 
-    def bury(self) -> None:
+    def mark_dead(self) -> None:
         place = self.chance.randrange(2)
-        self.store.orchestrators.bury(self.crew.workers[place], Dead("signaled", "signal 9"))
-        self.crew.workers[place] = self.store.orchestrators.hire(self.crew.id, f"worker:tag:{place}", "tag")
+        self.store.orchestrators.mark_dead(self.crew.workers[place], Dead("signaled", "signal 9"))
+        self.crew.workers[place] = self.store.orchestrators.register_worker(self.crew.id, f"worker:tag:{place}", "tag")
 
     def forget(self) -> None:
         self.store.sources.forget(self.chance.choice(NAMES))

@@ -250,7 +250,7 @@ def test_an_idle_crew_asks_for_work_once_and_then_when_it_is_woken(tmp_path: Pat
     answers = list[Exchange]()
     work = Work(ledger, lambda answer, _: answers.append(answer), lambda problem: None, lambda: None, NO_STREAKS)
     id = store.orchestrators.join()
-    idle = [Idle(store.orchestrators.hire(id, "worker:tag:0", "tag"), "tag", 2)]
+    idle = [Idle(store.orchestrators.register_worker(id, "worker:tag:0", "tag"), "tag", 2)]
     work.begin(id)
     work.turn([], now())
     assert work.is_settled  # nobody has room
@@ -273,7 +273,7 @@ def test_an_exchange_that_changed_nothing_asks_for_no_look_and_one_that_did_does
         ledger, lambda answer, _: answers.append(answer), lambda problem: None, lambda: looks.append(1), NO_STREAKS
     )
     id = store.orchestrators.join()
-    idle = [Idle(store.orchestrators.hire(id, "worker:tag:0", "tag"), "tag", 2)]
+    idle = [Idle(store.orchestrators.register_worker(id, "worker:tag:0", "tag"), "tag", 2)]
     work.begin(id)
     work.turn(idle, now())
     answered(ledger, lambda: len(answers) == 1)

@@ -10,7 +10,7 @@ import pytest
 from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.times import MINUTE
 from rota.orchestrator.console import MOST_AT_ONCE, Line, ended, shown
-from rota.store.claims.exchange import Handout
+from rota.store.claims.exchange import Assignment
 from tests.support.eventually import eventually
 from tests.support.shell import Shell
 
@@ -32,8 +32,8 @@ def talk(ctx, lines: int = 0) -> None:
 """
 
 
-def held(kind: str = "tag", title: str = "Tag a", attempt: int = 1) -> Handout:
-    return Handout(7, 1, "worker-1", "q", kind, title, None, 0, attempt, 3, None, None)
+def held(kind: str = "tag", title: str = "Tag a", attempt: int = 1) -> Assignment:
+    return Assignment(7, 1, "worker-1", "q", kind, title, None, 0, attempt, 3, None, None)
 
 
 @pytest.mark.parametrize(

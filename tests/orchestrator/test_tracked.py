@@ -11,7 +11,7 @@ from rota.core import job as jobs
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.times import SECOND
 from rota.orchestrator.tracking import Tracked
-from rota.store.claims.exchange import Handout
+from rota.store.claims.exchange import Assignment
 from rota.tracking.postgres import opened
 from rota.tracking.schema import install
 from rota.tracking.worker_rows import Roll
@@ -33,7 +33,7 @@ class Book:
     def ends(self, *outcomes: Done | Failed | Snoozed) -> list[int]:
         """Jobs end so, in token order from 1 on."""
         for token, outcome in enumerate(outcomes, 1):
-            held = Handout(token, token, "w", "tag", "tag", "tag", None, 0, 1, 3, None, None)
+            held = Assignment(token, token, "w", "tag", "tag", "tag", None, 0, 1, 3, None, None)
             self.tracked.reported("w", held, outcome)
         return [*range(1, len(outcomes) + 1)]
 
@@ -54,7 +54,7 @@ def book() -> Iterator[Book]:
 def test_a_worker_that_leaves_takes_only_its_own_reports_along(book: Book) -> None:
     (gone,) = book.ends(Done())
     book.tracked.came("other")
-    held = Handout(9, 9, "other", "tag", "tag", "tag", None, 0, 1, 3, None, None)
+    held = Assignment(9, 9, "other", "tag", "tag", "tag", None, 0, 1, 3, None, None)
     book.tracked.reported("other", held, Done())
     book.tracked.left("w", {}, crowded=False)
     book.tracked.settled([gone, held.token], ())

@@ -12,7 +12,7 @@ from rota.core.times import MILLISECOND
 from rota.orchestrator.dispatch_window import LARGEST_WINDOW, STUCK, idle
 from rota.orchestrator.slot import Place
 from rota.orchestrator.worker_process import LARGEST_JOB, TOO_LARGE, Child
-from rota.store.claims.exchange import Handout
+from rota.store.claims.exchange import Assignment
 from tests.support.eventually import eventually
 from tests.support.shell import environment
 
@@ -35,9 +35,11 @@ def child(tmp_path: Path) -> Iterator[Child]:
     made.close()
 
 
-def handouts(count: int, size: int) -> list[Handout]:
+def handouts(count: int, size: int) -> list[Assignment]:
     payload = f'"{"x" * size}"'
-    return [Handout(n, n, "worker-00000000", "tag", "tag", "tag", payload, 0, 1, 3, None, None) for n in range(count)]
+    return [
+        Assignment(n, n, "worker-00000000", "tag", "tag", "tag", payload, 0, 1, 3, None, None) for n in range(count)
+    ]
 
 
 def room(child: Child, at: int) -> int:

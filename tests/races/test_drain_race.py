@@ -31,7 +31,7 @@ longest, right = 0.0, store.database.write
 def write(exclusive=False):
     global longest
     asked = time.monotonic()
-    with right(alone):
+    with right(exclusive):
         longest = max(longest, time.monotonic() - asked)
         yield
 store.database.write = write

@@ -55,7 +55,7 @@ def by_hand(store: Store, dice: random.Random, jobs: list[int]) -> None:
 def as_crew(store: Store, dice: random.Random, jobs: list[int]) -> None:
     """An orchestrator with two workers, which settles what it gets and retries what is over."""
     id = store.orchestrators.join()
-    workers = [store.orchestrators.hire(id, f"worker:default:{n}", "default") for n in range(2)]
+    workers = [store.orchestrators.register_worker(id, f"worker:default:{n}", "default") for n in range(2)]
     number, outcomes = 0, list["Settled"]()
     for _ in range(TURNS):
         idle = [Idle(worker, "default", 2) for worker in workers]

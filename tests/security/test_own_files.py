@@ -72,10 +72,10 @@ def use(path: Path, suffix: str) -> None:
             case "http":
                 local_address(str(path))
             case _:
-                store.database.listen(events=suffix == "events", behind_lock=suffix == "knock")
+                store.database.listen(events=suffix == "events", behind_lock=suffix == "notify-early")
 
 
-@pytest.mark.parametrize("suffix", ["lock", "bell", "events", "knock", "orchestrator", "token", "http"])
+@pytest.mark.parametrize("suffix", ["lock", "notify", "events", "notify-early", "orchestrator", "token", "http"])
 @pytest.mark.parametrize("plant", PLANTS)
 def test_what_is_planted_in_the_place_of_a_file_is_refused(
     path: Path, plant: Callable[[Path, Path], None], suffix: str
@@ -94,7 +94,7 @@ def test_a_notification_file_that_was_planted_is_not_written_and_no_change_waits
 ) -> None:
     victim = path.parent / "victim"
     victim.write_text("untouched")
-    for suffix in ("bell", "events", "knock"):
+    for suffix in ("notify", "events", "notify-early"):
         plant(path.parent / f"rota.db.{suffix}", victim)
     with open_store(str(path), Settings()) as store:
         add(store)

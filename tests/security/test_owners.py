@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
     from rota.store.store import Store
     from tests.http.servers import Client
 
@@ -130,10 +130,10 @@ class Host:
         self.slot = slot.name
         (self.worker,) = self.store.orchestrators.worker_ids(self.id, 1)
         process = Process(self.worker, 4, 5, self.slot)
-        self.store.orchestrators.hire(self.id, self.slot, "tag", process)
+        self.store.orchestrators.register_worker(self.id, self.slot, "tag", process)
         self.store.orchestrators.came_up(self.worker, self.slot)
 
-    def claim(self) -> Handout:
+    def claim(self) -> Assignment:
         idle = [Idle(self.worker, "tag")]
         (claim,) = self.store.orchestrators.exchange(self.id, 0, Report(idle=idle)).claims
         return claim
@@ -185,11 +185,11 @@ def _attacks(mine: Host, other: Host, taken: Claim, held: Claim) -> list[Attack]
         lambda store: store.orchestrators.came_up(mine.worker, other.slot),
         lambda store: store.orchestrators.mirror([("{}", other.worker)], []),
         lambda store: store.orchestrators.mirror([], [("dead", other.slot)]),
-        lambda store: store.orchestrators.hire(mine.id, other.slot, "tag", process),
+        lambda store: store.orchestrators.register_worker(mine.id, other.slot, "tag", process),
         *(
             _as_orchestrator(other.id, mine.id, attack)
             for attack in (
-                lambda store: store.orchestrators.hire(0, mine.slot, "tag", process),
+                lambda store: store.orchestrators.register_worker(0, mine.slot, "tag", process),
                 lambda store: store.orchestrators.exchange(other.id, 1, Report(holdings=[])),
                 lambda store: store.orchestrators.renew(other.id, 9),
                 lambda store: store.orchestrators.look(other.id, -1),
@@ -219,7 +219,7 @@ def _attacks_on_claim(claim: Claim, death: Death) -> list[Attack]:
         lambda store: store.orphans.settle(worker, (job, token, Done())),
         lambda store: store.orphans.keep_checkpoint(worker, (job, token, "1")),
         lambda store: store.orphans.end(death.replace(worker_id=worker)),
-        lambda store: store.orchestrators.bury(worker, Dead("lost", "x")),
+        lambda store: store.orchestrators.mark_dead(worker, Dead("lost", "x")),
         lambda store: store.orchestrators.end_orphan(worker),
     ]
 
@@ -314,7 +314,9 @@ def test_nobody_chooses_the_id_of_a_worker_such_as_that_of_a_person_or_of_one_th
         (forgotten,) = ada.store.orchestrators.worker_ids(ada.id, 1)
         for chosen in (implicit_id("ada@laptop"), "worker-00000000", forgotten, here.new_worker_id()):
             with pytest.raises(Denied, match="is no id that was made for orchestrator"):
-                mallory.store.orchestrators.hire(mallory.id, mallory.slot, "tag", Process(chosen, 4, 5, mallory.slot))
+                mallory.store.orchestrators.register_worker(
+                    mallory.id, mallory.slot, "tag", Process(chosen, 4, 5, mallory.slot)
+                )
             assert not here.workers.is_known(chosen)
         id = add(here)
         claim = here.claims.claim(id, person="ada@laptop")
@@ -323,7 +325,9 @@ def test_nobody_chooses_the_id_of_a_worker_such_as_that_of_a_person_or_of_one_th
         here.claims.settle(claim, Done('"honest"'))
         assert here.jobs.get(id).result == "honest"
         process = Process(mallory.worker, 4, 5, mallory.slot)
-        assert mallory.store.orchestrators.hire(mallory.id, mallory.slot, "tag", process) == mallory.worker, "once more"
+        assert (
+            mallory.store.orchestrators.register_worker(mallory.id, mallory.slot, "tag", process) == mallory.worker
+        ), "once more"
 
 
 def test_a_process_that_only_an_api_names_is_nobody_that_is_taken_over_or_ended(
@@ -478,7 +482,7 @@ def test_nothing_is_told_of_a_slot_or_a_worker_that_is_not_there(server: Server)
         before = here.events.last()
         (free,) = port.worker_ids(mallory.id, 1)
         with pytest.raises(NotFound, match="there is no slot worker:tag:7"):
-            port.hire(mallory.id, later, "tag", Process(free, 4, 5, later))
+            port.register_worker(mallory.id, later, "tag", Process(free, 4, 5, later))
         port.mirror([("{}", nobody)], [("dead", later), ("stopping", later)])
         port.note([("slot", "leak", later, {}), ("worker", "leak", nobody, {})])
         port.record_death(Death(nobody, later, "signaled", "x", asked=True, exit_code=0), Report(), RestartPolicy())

@@ -75,10 +75,10 @@ def test_a_token_has_so_many_workers_orchestrators_and_schedules_at_a_time(serve
     assert "at most 2 orchestrators at a time" in refused["detail"]
     (slot,) = client.post(f"{ALL}/{ids[0]}/slots", pools={"tag": 1})
     (worker,) = client.post(f"{ALL}/{ids[0]}/worker-ids", count=1)["worker_ids"]
-    hire = {"worker_id": worker, "slot": slot["name"], "queue": "tag", "pid": 1}
-    assert "living workers" in client.refused(409, "POST", f"{ALL}/{ids[0]}/workers", hire)["detail"]
+    register_worker = {"worker_id": worker, "slot": slot["name"], "queue": "tag", "pid": 1}
+    assert "living workers" in client.refused(409, "POST", f"{ALL}/{ids[0]}/workers", register_worker)["detail"]
     client.delete(f"/api/v1/workers/{workers[0]}")
-    client.post(f"{ALL}/{ids[0]}/workers", **hire)
+    client.post(f"{ALL}/{ids[0]}/workers", **register_worker)
     with server.store() as store:
         queue = store.queues.set("default").name
     named = [{"name": f"s{n}", "cron": "0 6 * * *", "queue": queue} for n in range(3)]
@@ -163,7 +163,7 @@ def test_one_exchange_over_http_claims_a_bounded_number_and_shares_them(tmp_path
     with make_store("sqlite", tmp_path) as store:
         store.jobs.add_many([NewJob("A", "tag") for _ in range(2 * MOST_FAR)])
         id = store.orchestrators.join()
-        workers = [store.orchestrators.hire(id, f"worker:tag:{n}", "tag") for n in range(2)]
+        workers = [store.orchestrators.register_worker(id, f"worker:tag:{n}", "tag") for n in range(2)]
         idle = [Idle(worker, "tag", 1000) for worker in workers]
         store.access = store.tokens.create("far", ["admin"])[0]
         claims = store.orchestrators.exchange(id, 0, Report(idle=idle * 500)).claims
@@ -182,7 +182,7 @@ def test_tokens_that_are_still_held_are_not_searched_for_each_claim(tmp_path: Pa
     with make_store("sqlite", tmp_path) as store:
         store.jobs.add_many([NewJob("A", "tag") for _ in range(3)])
         id = store.orchestrators.join()
-        worker = store.orchestrators.hire(id, "worker:tag:0", "tag")
+        worker = store.orchestrators.register_worker(id, "worker:tag:0", "tag")
         claims = store.orchestrators.exchange(id, 0, Report(idle=[Idle(worker, "tag", 3)])).claims
         holdings = Once([claims[0].token, *range(1000, 1010)])
         store.orchestrators.exchange(id, 1, Report(holdings=holdings))

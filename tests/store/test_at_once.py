@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.store.claims.exchange import Handout, Settled
+    from rota.store.claims.exchange import Assignment, Settled
     from rota.store.maintenance.prune import Pruned
     from rota.store.store import Store
     from tests.support.clock import FakeClock
@@ -421,7 +421,7 @@ def test_a_handout_in_flight_while_its_worker_is_buried_goes_back(store: Store, 
     (worker,) = crew.workers
     death = Death(worker, "worker:default:0", "signaled", "signal 9", None, 9)
     burials = {
-        "bury": lambda own: own.orchestrators.bury(worker, Dead("signaled", "signal 9")),
+        "bury": lambda own: own.orchestrators.mark_dead(worker, Dead("signaled", "signal 9")),
         "record_death": lambda own: own.orchestrators.record_death(death, Report(), own.settings.restarts),
     }
     with in_flight(store, exchange(crew)) as one, beside(store, burials[how]) as other:
@@ -434,7 +434,7 @@ def test_a_handout_in_flight_while_its_worker_is_buried_goes_back(store: Store, 
 def test_a_worker_being_buried_is_handed_nothing(store: Store) -> None:
     job, crew = add(store), Crew(store)
     with (
-        in_flight(store, lambda own: own.orchestrators.bury(crew.workers[0], Dead("signaled", "9"))) as one,
+        in_flight(store, lambda own: own.orchestrators.mark_dead(crew.workers[0], Dead("signaled", "9"))) as one,
         beside(
             store,
             exchange(crew),
@@ -571,7 +571,7 @@ def test_what_the_database_undid_for_others_sake_is_made_again(store: Store) -> 
 # orphans, whose claims change their guard
 
 
-def orphaned(store: Store) -> tuple[int, str, Handout, Crew]:
+def orphaned(store: Store) -> tuple[int, str, Assignment, Crew]:
     """A job in the hand of a worker whose orchestrator is about to be gone."""
     job, crew = add(store), Crew(store)
     (held,) = crew.exchange().claims
@@ -582,7 +582,7 @@ def test_a_burial_beside_a_worker_that_becomes_an_orphan_waits_and_takes_its_job
     job, worker, held, _ = orphaned(store)
     with (
         in_flight(store, lambda own: own.orphans.begin(worker, [held.token], [])) as one,
-        beside(store, lambda own: own.orchestrators.bury(worker, Dead("signaled", "signal 9"))) as other,
+        beside(store, lambda own: own.orchestrators.mark_dead(worker, Dead("signaled", "signal 9"))) as other,
     ):
         assert other.waits()
         assert one.go_on() == {held.token}
@@ -594,7 +594,7 @@ def test_a_burial_beside_a_worker_that_becomes_an_orphan_waits_and_takes_its_job
 def test_a_worker_becomes_no_orphan_while_it_is_buried(store: Store) -> None:
     job, worker, held, _ = orphaned(store)
     with (
-        in_flight(store, lambda own: own.orchestrators.bury(worker, Dead("signaled", "signal 9"))) as one,
+        in_flight(store, lambda own: own.orchestrators.mark_dead(worker, Dead("signaled", "signal 9"))) as one,
         beside(store, lambda own: own.orphans.begin(worker, [held.token], [])) as other,
     ):
         assert other.waits()

@@ -20,7 +20,7 @@ from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import SECOND
-from rota.store.claims.exchange import Exchange, Handout, Idle, Report
+from rota.store.claims.exchange import Assignment, Exchange, Idle, Report
 from rota.store.remote.carried import KNOWN, LARGEST, fields, heard, parcels, told
 from rota.store.workers.crews import Directive, Home, Outlook, Process
 from rota.store.workers.death import Death
@@ -28,7 +28,7 @@ from rota.store.workers.slots import Slot
 from tests.core.jobs import a_job
 
 RUN = Run(1, 2, "worker-00000000", 3, 4, 5, "fail", "death", "e", "n", 6, "/t", "/s")
-HANDOUT = Handout(
+HANDOUT = Assignment(
     1, 2, "worker-00000000", "tag", "kind", "title", '{"a":1}', -3, 4, 5, 6_500_000, "[1]", True, "key", (RUN,), True,
     a_job(payload_json='{"a":1}', timeout=2 * SECOND, key="k", trace="t"), "source", "trace", 10,
 )  # fmt: skip
@@ -80,7 +80,7 @@ def test_every_record_that_is_carried_is_tried_here() -> None:
 def test_the_types_of_the_api_have_every_field_of_their_records() -> None:
     for record in KNOWN.values():
         for base in (Request, Answer):
-            if record in (Handout, Exchange, Outlook, Directive, Slot, History) and base is Request:
+            if record in (Assignment, Exchange, Outlook, Directive, Slot, History) and base is Request:
                 continue
             assert derived(record, base).__struct_fields__ == tuple(field.said for field in fields(record))
 

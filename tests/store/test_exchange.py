@@ -239,7 +239,7 @@ def test_a_watched_workers_death_spends_only_the_job_in_hand(store: Store, clock
     crew = Crew(store)
     claims = crew.exchange(room=3).claims
     before = last_event(store)
-    store.orchestrators.bury(crew.workers[0], Dead("signaled", "signal 9"))
+    store.orchestrators.mark_dead(crew.workers[0], Dead("signaled", "signal 9"))
     assert len(store.events.after(before)) == 1, "certificate and release in one transaction"
     assert [(status(store, id), store.jobs.get(id).attempts) for id in ids] == [(READY, 1), (READY, 0), (READY, 0)]
     assert [len(store.claims.runs(id)) for id in ids] == [1, 0, 0]
@@ -262,7 +262,7 @@ def test_leaving_gives_everything_back_unspent_and_stops_its_workers(store: Stor
 
 def test_nobody_is_hired_by_an_orchestrator_that_is_not_there(store: Store) -> None:
     with pytest.raises(NotFound, match="there is no running orchestrator 9"):
-        store.orchestrators.hire(9, "worker:default:0", "default")
+        store.orchestrators.register_worker(9, "worker:default:0", "default")
     assert rows(store, "SELECT * FROM worker") == []
 
 
@@ -288,7 +288,7 @@ def test_nobody_claims_for_a_watched_worker_and_no_beat_revives_it(store: Store)
     before = everything(store)
     assert store.claims.renew(store.claims.held(held, worker)).lease_expires_at is None, "its orchestrator renews it"
     assert everything(store) == before
-    store.orchestrators.bury(worker, Dead("signaled", "killed"))
+    store.orchestrators.mark_dead(worker, Dead("signaled", "killed"))
     with pytest.raises(UnknownWorker):
         store.workers.heartbeat(worker)
     assert store.workers.get(worker).status == "dead"

@@ -20,7 +20,7 @@ from tests.support.work import Crew, add, add_many, status
 
 if TYPE_CHECKING:
     from rota.core.claim import Outcome
-    from rota.store.claims.exchange import Exchange, Handout, Settled
+    from rota.store.claims.exchange import Assignment, Exchange, Settled
     from rota.store.store import Store
     from tests.support.clock import FakeClock
 
@@ -32,12 +32,14 @@ class Crowd:
         self.store = store
         self.crew = Crew(store)
         self.concurrency = concurrency
-        self.workers = [self.hire(n) for n in range(first, first + workers)]
-        self.held: dict[str, list[Handout]] = {worker: [] for worker in self.workers}
+        self.workers = [self.register_worker(n) for n in range(first, first + workers)]
+        self.held: dict[str, list[Assignment]] = {worker: [] for worker in self.workers}
 
-    def hire(self, n: int) -> str:
+    def register_worker(self, n: int) -> str:
         worker = f"worker-0000000{n}"
-        self.store.orchestrators.hire(self.crew.id, f"worker:default:{n}", "default", Process(worker, 1, 1, None))
+        self.store.orchestrators.register_worker(
+            self.crew.id, f"worker:default:{n}", "default", Process(worker, 1, 1, None)
+        )
         self.store.orchestrators.came_up(worker, f"worker:default:{n}", self.concurrency)
         return worker
 
@@ -64,7 +66,7 @@ class Crowd:
 
     def replace(self, worker: str) -> str:
         self.die(worker)
-        fresh = self.hire(len(self.workers) + 1)
+        fresh = self.register_worker(len(self.workers) + 1)
         self.workers.append(fresh)
         self.held[fresh] = []
         return fresh
@@ -221,5 +223,5 @@ def test_a_lost_orchestrator_charges_none_of_a_crowd_either(store: Store) -> Non
     ids = add_many(store, 3)
     crowd = Crowd(store)
     crowd.exchange()
-    store.orchestrators.bury(crowd.workers[0], Dead("lost", "gone"))
+    store.orchestrators.mark_dead(crowd.workers[0], Dead("lost", "gone"))
     assert [(store.jobs.get(id).deaths, store.jobs.get(id).isolated) for id in ids] == [(0, 1)] * 3

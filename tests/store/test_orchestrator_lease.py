@@ -137,7 +137,7 @@ def test_an_orphan_spends_only_what_it_had_in_hand(store: Store, clock: FakeCloc
     with store.write() as tx:
         move_to_lease(tx, crew.workers[0])
     if how == "dies":
-        store.orchestrators.bury(crew.workers[0], Dead("lost", "killed"))
+        store.orchestrators.mark_dead(crew.workers[0], Dead("lost", "killed"))
     else:
         clock.advance(LEASE)
         store.tend()

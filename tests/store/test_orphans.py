@@ -25,7 +25,7 @@ from rota.store.workers.death import Death
 from tests.support.work import add, add_many, register, status
 
 if TYPE_CHECKING:
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
     from rota.store.store import Store
     from tests.support.clock import FakeClock
 
@@ -41,10 +41,10 @@ class Manned:
         self.id = store.orchestrators.join()
         (self.slot,) = store.slots.take("main", host_id(), {queue: 1})
         self.process = Process(store.new_worker_id(), 4711, 12345, self.slot.name)
-        self.worker = store.orchestrators.hire(self.id, self.slot.name, queue, self.process)
+        self.worker = store.orchestrators.register_worker(self.id, self.slot.name, queue, self.process)
         store.orchestrators.came_up(self.worker, self.slot.name)
 
-    def claim(self, room: int = 1) -> list[Handout]:
+    def claim(self, room: int = 1) -> list[Assignment]:
         idle = [Idle(self.worker, self.slot.queue, room)]
         return self.store.orchestrators.exchange(self.id, self.number(), Report(idle=idle)).claims
 
@@ -138,7 +138,7 @@ def test_a_new_orchestrator_takes_over_those_that_live_and_buries_the_rest(store
 def test_a_takeover_leaves_the_orchestrator_of_another_host_its_workers_and_their_jobs(store: Store) -> None:
     job = add(store, queue="tag")
     far = store.orchestrators.join("main", Home("far/1", "far", 4242, None))
-    worker = store.orchestrators.hire(far, "worker:tag:0", "tag")
+    worker = store.orchestrators.register_worker(far, "worker:tag:0", "tag")
     assert store.orchestrators.exchange(far, 0, Report(idle=[Idle(worker, "tag")])).claims
     here = store.orchestrators.join()
     assert store.orchestrators.take_over(here, "main", lambda process: False) == []
@@ -164,7 +164,7 @@ def test_a_worker_that_is_ready_ends_the_row_of_starts_that_were_not(store: Stor
     def start(is_ready: bool) -> str | None:
         """The slot's next worker runs out of time, or is ready and then killed by a person; why it is given up."""
         process = Process(store.new_worker_id(), 4711, 12345, NAME)
-        worker = store.orchestrators.hire(crew.id, NAME, "tag", process)
+        worker = store.orchestrators.register_worker(crew.id, NAME, "tag", process)
         if is_ready:
             store.orchestrators.came_up(worker, NAME)
         reason = OPERATOR if is_ready else STARTUP_TIMEOUT
@@ -216,7 +216,7 @@ def test_a_death_takes_the_last_report_along_and_charges_its_slot(store: Store) 
     assert delay is not None and reason is None and crew.stands()[0] == "backoff"
     assert (status(store, first), status(store, second)) == (DONE, READY)
     assert store.workers.get(crew.worker).success_count == 1
-    fresh = store.orchestrators.hire(crew.id, crew.slot.name, "tag")
+    fresh = store.orchestrators.register_worker(crew.id, crew.slot.name, "tag")
     (again,) = store.orchestrators.exchange(crew.id, crew.number(), Report(idle=[Idle(fresh, "tag")])).claims
     assert again.checkpoint_text == '{"at": 1}' and [run.verb for run in again.previous_runs] == ["die"]
 
@@ -246,7 +246,7 @@ def test_a_worker_that_was_asked_to_leave_is_shown_as_stopping_until_it_has_left
 
 def test_a_worker_is_hired_once_however_often_that_is_asked(store: Store) -> None:
     crew = Manned(store)
-    assert store.orchestrators.hire(crew.id, crew.slot.name, "tag", crew.process) == crew.worker
+    assert store.orchestrators.register_worker(crew.id, crew.slot.name, "tag", crew.process) == crew.worker
     assert crew.stands() == ("up", crew.worker, "healthy") and len(store.workers.list()) == 1
 
 
@@ -271,7 +271,7 @@ def test_the_pool_default_serves_every_queue_without_a_pool_in_turn(store: Store
     store.queues.set("b", concurrency=1)
     Manned(store)
     id = store.orchestrators.join("other")
-    worker = store.orchestrators.hire(id, "worker:default:0", "default")
+    worker = store.orchestrators.register_worker(id, "worker:default:0", "default")
     answer = store.orchestrators.exchange(id, 0, Report(idle=[Idle(worker, "default", 4)], served="a"))
     assert sorted(claim.queue for claim in answer.claims) == ["a", "a", "b"]
     tokens = [claim.token for claim in answer.claims]

@@ -41,7 +41,7 @@ def heard(line: Pipeline, *statements: Statement, value: object = "") -> list[ob
     line.begin()
     try:
         asked = [line.ask(each, {"value": value}) for each in statements]
-        line.hear()
+        line.receive()
         return [line.rows(each)[0][0] for each in asked]
     finally:
         line.end()
@@ -119,6 +119,6 @@ def test_why_a_server_ended_a_connection_is_told(line: Pipeline) -> None:
     line.begin()
     line.ask(as_statement("SELECT pg_terminate_backend(pg_backend_pid())"), {})
     with pytest.raises(psycopg.errors.AdminShutdown):
-        line.hear()
+        line.receive()
     with pytest.raises(psycopg.OperationalError):
-        line.hear()
+        line.receive()

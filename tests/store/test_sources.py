@@ -20,7 +20,7 @@ from tests.support.work import Crew, add, claim, status
 
 if TYPE_CHECKING:
     from rota.core.source import Source
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
     from rota.store.sources import Filled
     from rota.store.store import Store
     from tests.support.clock import FakeClock
@@ -38,7 +38,7 @@ class Yard:
         store.sources.declare([declared])
         self.crew = Crew(store, queue=declared.queue)
 
-    def filler(self) -> Handout:
+    def filler(self) -> Assignment:
         """Claim the filler."""
         (claim,) = self.crew.exchange().claims
         assert claim.kind == "rota:source:files"
@@ -51,7 +51,7 @@ class Yard:
         self.crew.exchange([(claim.job_id, claim.token, Snoozed(self.declared.every))], room=0)
         return filled
 
-    def add(self, claim: Handout, *keys: str, exhausted: bool = True) -> Filled:
+    def add(self, claim: Assignment, *keys: str, exhausted: bool = True) -> Filled:
         found = [Found(key, f'"{key}"') for key in keys]
         return self.store.sources.fill("files", (claim.job_id, claim.token), found, LIKE, exhausted)
 
@@ -276,7 +276,7 @@ def test_a_pass_that_finds_nothing_new_does_not_run_again_at_once(yard: Yard) ->
 
 def test_a_pass_without_its_claim_adds_nothing(yard: Yard) -> None:
     lost = yard.filler()
-    yard.store.orchestrators.bury(yard.crew.workers[0], Dead("signaled", "killed"))
+    yard.store.orchestrators.mark_dead(yard.crew.workers[0], Dead("signaled", "killed"))
     with pytest.raises(Stale, match="someone else fills"):
         yard.add(lost, "a")
     assert yard.store.jobs.list() == []
@@ -284,7 +284,7 @@ def test_a_pass_without_its_claim_adds_nothing(yard: Yard) -> None:
 
 def test_a_pass_whose_filler_another_has_by_now_adds_nothing(yard: Yard) -> None:
     lost = yard.filler()
-    yard.store.orchestrators.bury(yard.crew.workers[0], Dead("signaled", "killed"))
+    yard.store.orchestrators.mark_dead(yard.crew.workers[0], Dead("signaled", "killed"))
     assert Crew(yard.store, queue="tag").exchange().claims[0].job_id == lost.job_id
     with pytest.raises(Stale, match="someone else fills"):
         yard.add(lost, "a")
@@ -293,7 +293,7 @@ def test_a_pass_whose_filler_another_has_by_now_adds_nothing(yard: Yard) -> None
 
 def test_the_filler_of_a_dead_worker_runs_again_at_once(yard: Yard) -> None:
     yard.filler()
-    yard.store.orchestrators.bury(yard.crew.workers[0], Dead("signaled", "killed"))
+    yard.store.orchestrators.mark_dead(yard.crew.workers[0], Dead("signaled", "killed"))
     assert Crew(yard.store, queue="tag").exchange().claims[0].kind == "rota:source:files"
 
 

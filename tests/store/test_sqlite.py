@@ -1,4 +1,4 @@
-"""What is particular to SQLite: one writer at a time, a log that stays small, forks, the clock of a boot, the bell."""
+"""What is particular to SQLite: one writer at a time, a log that stays small, forks, the clock of a boot, the work."""
 
 from __future__ import annotations
 
@@ -257,33 +257,33 @@ print(listener.wait(60), flush=True)
 """
 
 
-@pytest.mark.parametrize("bell", ["claimable", "events"])
-def test_the_bell_wakes_a_listener_in_another_process(store: Store, bell: str) -> None:
-    with python(LISTEN, path_of(store), bell) as program:
+@pytest.mark.parametrize("listens_for", ["claimable", "events"])
+def test_a_notification_wakes_a_listener_in_another_process(store: Store, listens_for: str) -> None:
+    with python(LISTEN, path_of(store), listens_for) as program:
         assert line(program) == "listening"
         add(store)
         assert output(program) == "True"
 
 
-def test_only_what_can_be_claimed_or_a_wish_rings_the_bell(store: Store) -> None:
+def test_only_claimable_work_or_a_directive_notifies_listeners_for_work(store: Store) -> None:
     job = add(store)
-    bell, events = store.database.listen(), store.database.listen(events=True)
+    work, events = store.database.listen(), store.database.listen(events=True)
     held = claim(store, job)
-    assert eventually(lambda: events.wait(0)) and not bell.wait(0)
+    assert eventually(lambda: events.wait(0)) and not work.wait(0)
     store.claims.release(held)
-    assert eventually(lambda: bell.wait(0))
+    assert eventually(lambda: work.wait(0))
     store.queues.pause()
-    assert eventually(lambda: bell.wait(0))
-    bell.close()
+    assert eventually(lambda: work.wait(0))
+    work.close()
     events.close()
 
 
-def test_what_changed_nothing_rings_no_bell(store: Store) -> None:
+def test_a_call_that_changes_nothing_notifies_nobody(store: Store) -> None:
     add(store, key="k")
-    bell, events = store.database.listen(), store.database.listen(events=True)
+    work, events = store.database.listen(), store.database.listen(events=True)
     add(store, key="k")
     store.tend()
     store.reconcile()
-    assert not bell.wait(0.05) and not events.wait(0.05)
-    bell.close()
+    assert not work.wait(0.05) and not events.wait(0.05)
+    work.close()
     events.close()

@@ -86,7 +86,7 @@ def test_a_watched_workers_job_is_refused_unless_by_force_which_is_told(store: S
     assert store.jobs.done(job, force=True).status == "done"
     assert unfenced(store, before) == [["job", "unfenced", str(job), {"token": handout.token, "forced": True}]]
     assert crew.exchange([(job, handout.token, Done())], room=0).refused in ([], [handout.token])
-    store.orchestrators.bury(crew.workers[0], Dead("signaled", "signal 9"))
+    store.orchestrators.mark_dead(crew.workers[0], Dead("signaled", "signal 9"))
     assert status(store, job) == "done"
 
 

@@ -16,7 +16,7 @@ from rota.core.restart import RestartPolicy
 from rota.core.times import HOUR, SECOND
 from rota.live.attention import notices
 from rota.process.host import host_id
-from rota.store.claims.exchange import Handout, Report
+from rota.store.claims.exchange import Assignment, Report
 from rota.store.jobs import unknown_kinds
 from rota.store.maintenance.reconcile import Reconciled
 from rota.store.workers.crews import Process
@@ -53,7 +53,9 @@ def crew_of(store: Store, kinds: Kinds, queue: str = "default") -> Crew:
 def start(store: Store, crew: Crew, kinds: Kinds, queue: str = "default") -> str:
     """A worker comes up, and declares these kinds."""
     slot = f"worker:{queue}:0"
-    worker = store.orchestrators.hire(crew.id, slot, queue, Process(worker_id(os.urandom(8)), os.getpid(), None))
+    worker = store.orchestrators.register_worker(
+        crew.id, slot, queue, Process(worker_id(os.urandom(8)), os.getpid(), None)
+    )
     store.orchestrators.came_up(worker, slot, kinds=kinds)
     return worker
 
@@ -62,7 +64,7 @@ def poll(store: Store, crew: Crew) -> None:
     store.orchestrators.look(crew.id, 0, polls=True)
 
 
-def not_known(claims: list[Handout]) -> list[tuple[int, int, Released]]:
+def not_known(claims: list[Assignment]) -> list[tuple[int, int, Released]]:
     return [(each.job_id, each.token, Released("there is no task", jobs.UNKNOWN_KIND)) for each in claims]
 
 

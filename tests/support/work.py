@@ -63,7 +63,9 @@ class Crew:
         self.store = store
         self.queue = queue
         self.id = store.orchestrators.join()
-        self.workers = [store.orchestrators.hire(self.id, f"worker:{queue}:{n}", queue) for n in range(workers)]
+        self.workers = [
+            store.orchestrators.register_worker(self.id, f"worker:{queue}:{n}", queue) for n in range(workers)
+        ]
         self.number = 0
 
     def exchange(

@@ -84,7 +84,7 @@ def plant_crew(store: Store) -> dict[str, str]:
     """A crew of an evil name on such a host, one of whose workers died with evil words."""
     orchestrator = store.orchestrators.join(EVIL[:150], Home("far/1", EVIL[:150], 4242, EVIL[:60]))
     (slot,) = store.slots.take(EVIL[:150], "far/1", {"tag": 1})
-    worker = store.orchestrators.hire(orchestrator, slot.name, "tag")
+    worker = store.orchestrators.register_worker(orchestrator, slot.name, "tag")
     death = Death(worker, slot.name, "signaled", EVIL, signal=9, sent_by=EVIL, last_frame=EVIL, stderr_tail=EVIL)
     store.orchestrators.record_death(death, Report(), RestartPolicy(most_in_window=0))
     return {"workers/worker%3Atag%3A0": "Deaths", "hosts": "Hosts", "overview": "Recent deaths"}
@@ -254,8 +254,10 @@ def test_names_that_javascript_knows_and_texts_without_a_break_spoil_no_page(
             store.queues.pause(name, text[:200])
             crew = store.orchestrators.join(text[:150], Home(f"far/{n}", text[:150], 4242, text[:60]))
             (slot,) = store.slots.take(text[:150], f"far/{n}", {name: 1})
-            hired = store.orchestrators.hire(crew, slot.name, name)
-            death = Death(hired, slot.name, "signaled", text, signal=9, sent_by=text, last_frame=text, stderr_tail=text)
+            registered = store.orchestrators.register_worker(crew, slot.name, name)
+            death = Death(
+                registered, slot.name, "signaled", text, signal=9, sent_by=text, last_frame=text, stderr_tail=text
+            )
             store.orchestrators.record_death(death, Report(), RestartPolicy(most_in_window=0))
             store.sources.declare([Declared(name, name, name, SECOND, 1, 1, None)])
             store.schedules.add(NewSchedule(name, "0 2 * * *", kind=text[:180]))

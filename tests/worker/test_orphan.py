@@ -291,7 +291,7 @@ def test_an_orphan_whose_job_another_took_is_ended_and_changes_nothing(crew: Aba
     with crew.store.write() as tx:
         tx.execute("orchestrator.end", id=1)
     with crew.store.write() as tx:
-        tick.bury(crew.store, tx, crew.worker_id, Dead("lost", "judged by another"))
+        tick.mark_dead(crew.store, tx, crew.worker_id, Dead("lost", "judged by another"))
     claim = crew.store.claims.take(crew.store.workers.register("another").id)
     os.kill(crew.pid, signal.SIGCONT)
     eventually(crew.is_gone)

@@ -69,7 +69,7 @@ class Health(Record):
         until = None if self.recover_until is None else self.recover_until + by
         return self.replace(heard_at=self.heard_at + by, recover_until=until)
 
-    def babble(self) -> Health:
+    def on_garbage(self) -> Health:
         """Something came that is no frame."""
         return self.replace(rubbish=self.rubbish + 1)
 

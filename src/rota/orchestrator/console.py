@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.claim import Outcome
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
     from rota.tracking.worker_rows import Roll
 
 MOST_AT_ONCE = 30  # jobs that went well, within a moment: of more, only their number is told
@@ -92,13 +92,13 @@ class Shown(Tracked):
         super().__init__(roll)
         self._screen = screen
 
-    def reported(self, worker: str, held: Handout, outcome: Outcome) -> None:
+    def reported(self, worker: str, held: Assignment, outcome: Outcome) -> None:
         super().reported(worker, held, outcome)
         if not held.kind.startswith(KIND):
             self._screen.put(ended(held, outcome), f"job {held.job_id}", isinstance(outcome, Done))
 
 
-def ended(held: Handout, outcome: Outcome) -> str:
+def ended(held: Assignment, outcome: Outcome) -> str:
     """What became of a job, in one line; of a failure, where to read more."""
     name = held.title if held.kind in ("", held.title) else f"{held.kind} ({held.title})"
     match outcome:

@@ -30,7 +30,7 @@ class Loop:
         self._on_signal: dict[int, Callable[[], None]] = {}
         self._previous: dict[int, object] = {}
         self._woke = time.monotonic()
-        self.watch(self._signalled, self._hear_signals)
+        self.watch(self._signalled, self._read_signals)
 
     @property
     def woke_at(self) -> Instant:
@@ -93,7 +93,7 @@ class Loop:
         known = self._selector.get_map().get(key.fd)
         return known is not None and known.data is key.data
 
-    def _hear_signals(self) -> None:
+    def _read_signals(self) -> None:
         for number in os.read(self._signalled, 256):
             self._on_signal.get(number, lambda: None)()
 

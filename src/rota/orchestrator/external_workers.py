@@ -91,14 +91,14 @@ class Others:
     def _orphan_ended(self, process: Process) -> None:
         """If it could not say so itself, what it held goes back."""
         end_family(process.worker_id)
-        self._bury(process, Dead(LOST, f"process {process.pid} ended after its orchestrator was gone"))
+        self._mark_dead(process, Dead(LOST, f"process {process.pid} ended after its orchestrator was gone"))
         self._gone(process)
 
     def _registered_ended(self, process: Process) -> None:
         """Nobody need wait for its beats to fail."""
         self._say(f"its process {process.pid} has ended", "-", process.worker_id)
-        self._bury(process, Dead(EXITED, f"its process, {process.pid}, has ended"))
+        self._mark_dead(process, Dead(EXITED, f"its process, {process.pid}, has ended"))
         self._wake()
 
-    def _bury(self, process: Process, verdict: Dead) -> None:
-        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.bury(process.worker_id, verdict))
+    def _mark_dead(self, process: Process, verdict: Dead) -> None:
+        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.mark_dead(process.worker_id, verdict))

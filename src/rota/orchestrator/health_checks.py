@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.worker_process import Child
     from rota.process.log import Say
     from rota.settings import Settings
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
 
 EVERY = SECOND
 LEAVES_WITHIN = SECOND  # a worker that ends closes its socket a moment before it is gone
@@ -92,7 +92,7 @@ class Rounds:
         moments = [*deadlines, *(until for _, until in child.cancelled.values()), *([stuck_at] if stuck_at else [])]
         return min((moment for moment in moments if moment > at), default=at + EVERY)
 
-    def _mind_deadline(self, child: Child, held: Handout, at: Instant) -> Instant | None:
+    def _mind_deadline(self, child: Child, held: Assignment, at: Instant) -> Instant | None:
         """End a job in hand that is past its time-out, or that was to end and does not; its deadline."""
         deadline = child.deadline(held)
         reason, until = child.cancelled.get(held.token, ("", at))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.slot import Place
     from rota.orchestrator.worker_process import Child
     from rota.process.log import Say
-    from rota.store.claims.exchange import Handout, Idle
+    from rota.store.claims.exchange import Assignment, Idle
 
 PUT_OFF = 4  # times the wait of its round, so that the next rounds try other jobs
 
@@ -37,7 +37,7 @@ class Streaks:
         self._say = say
         self._pools: dict[str, Streak] = {}
 
-    def ended(self, child: Child, held: Handout, outcome: Outcome, at: Instant) -> Outcome:
+    def ended(self, child: Child, held: Assignment, outcome: Outcome, at: Instant) -> Outcome:
         """A job of this worker ended; what is reported of it."""
         if held.kind.startswith(KIND):
             return outcome
@@ -71,7 +71,7 @@ class Streaks:
                     found.append(able.replace(room=min(streak.tries, able.room) if able.crowd else streak.tries))
         return found
 
-    def handed(self, child: Child, claims: Iterable[Handout], at: Instant) -> None:
+    def handed(self, child: Child, claims: Iterable[Assignment], at: Instant) -> None:
         """These go to a worker: where its pool backs off, that is the try of this round."""
         if self._is_on(child.queue) and any(not each.kind.startswith(KIND) for each in claims):
             child.trying = True

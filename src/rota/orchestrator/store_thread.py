@@ -91,12 +91,12 @@ class Ledger:
             answer = store if isinstance(store, RotaError) else self._persist(what, store)
             self._busy_since = None
             self._answered.append((then, answer))
-            self._ring()
+            self._wake_loop()
         if not isinstance(store, RotaError):
             store.close()
         os.close(self._wake)
 
-    def _ring(self) -> None:
+    def _wake_loop(self) -> None:
         try:
             os.write(self._wake, b"!")
         except OSError:  # full: the loop will wake anyway; or closed: it is gone

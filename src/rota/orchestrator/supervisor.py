@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.store_thread import Ledger
     from rota.process.log import Say
     from rota.settings import Settings
-    from rota.store.claims.exchange import Exchange, Handout, Settled
+    from rota.store.claims.exchange import Assignment, Exchange, Settled
     from rota.store.store import Store
     from rota.store.workers.crews import Outlook, Process
     from rota.store.workers.slots import Slot
@@ -313,19 +313,21 @@ class Crew:
         sys.audit("rota.crew.started")
         place.state, place.child, place.shown = slot.STARTING, child, health.PENDING
         self._loop.watch(child.pidfd, lambda: self._died(place, child))
-        self._loop.watch(child.pipe.fileno(), lambda: self._hear(place, child), child.flush)
-        self._loop.watch(child.errors.fileno(), lambda: self._hear_errors(child))
+        self._loop.watch(child.pipe.fileno(), lambda: self._on_readable(place, child), child.flush)
+        self._loop.watch(child.errors.fileno(), lambda: self._on_stderr(child))
         child.on_backlog = lambda more: self._loop.want_write(child.pipe.fileno(), more)
         self._say(f"started, pid {child.pid}", *child.names)
         number, process = self._id, child.process
 
-        def hired(worker: str | RotaError) -> None:
+        def registered(worker: str | RotaError) -> None:
             if isinstance(worker, RotaError):
                 self._end(child, LOST, str(worker))
 
         # As urgent as a death, so that it cannot be written down after its own.
         self._ledger.ask(
-            urgency.DEATH, lambda store: store.orchestrators.hire(number, place.name, place.queue, process), hired
+            urgency.DEATH,
+            lambda store: store.orchestrators.register_worker(number, place.name, place.queue, process),
+            registered,
         )
         if ours is not None:
             self._ask_for_ids(1)
@@ -340,7 +342,7 @@ class Crew:
 
         self._ledger.ask(urgency.DEATH, lambda store: store.orchestrators.worker_ids(number, count), made)
 
-    def _hear(self, place: Place, child: Child) -> None:
+    def _on_readable(self, place: Place, child: Child) -> None:
         found, closed = child.read()
         if child.rubbish > 2 * child.told_rubbish:  # as often as it doubles: few lines, whatever comes
             child.told_rubbish = child.rubbish
@@ -352,7 +354,7 @@ class Crew:
             child.closed_at = now()
             self._rounds.not_later(child.closed_at + LEAVES_WITHIN)
 
-    def _hear_errors(self, child: Child) -> None:
+    def _on_stderr(self, child: Child) -> None:
         data = child.read_errors()
         for line in data.decode(errors="replace").splitlines():
             self._say(line, *child.names)
@@ -385,7 +387,7 @@ class Crew:
         for frame in child.last_frames():
             self._hearing.take(place, child, frame)
         if not child.errors_closed:
-            self._hear_errors(child)
+            self._on_stderr(child)
         self._loop.forget_all(child.pidfd, child.pipe.fileno(), child.errors.fileno())
         child.signal(signal.SIGKILL)
         place.child = None
@@ -459,7 +461,7 @@ class Crew:
             self._say(
                 "its outcome was refused: the claim was taken, called off or settled by someone else", run=run_id(token)
             )
-        by_worker: dict[str, list[Handout]] = {}
+        by_worker: dict[str, list[Assignment]] = {}
         for claim in answer.claims:
             by_worker.setdefault(claim.worker_id, []).append(claim)
         at = now()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.worker_process import Child
     from rota.process.log import Say
     from rota.settings import Settings
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
     from rota.tracking.worker_rows import Roll
 
 COUNTED = (jobs.FINISH, jobs.FAIL, jobs.DIE)
@@ -46,7 +46,7 @@ class Tracked:
         if self._roll is not None:
             self._roll.came(worker)
 
-    def reported(self, worker: str, held: Handout, outcome: Outcome) -> None:
+    def reported(self, worker: str, held: Assignment, outcome: Outcome) -> None:
         """A job ended; it counts once it is settled. What is given back or put off is neither success nor error."""
         if self._roll is not None and isinstance(outcome, Done | Failed):
             error = outcome.error if isinstance(outcome, Failed) else None
@@ -92,7 +92,7 @@ class Tracked:
         self._roll.count(ended.worker, ended.error, self._vectorizers.get(ended.source or ""))
 
 
-def source_of(held: Handout) -> str | None:
+def source_of(held: Assignment) -> str | None:
     """The source that a job came from; the job that looks for work in it is no progress of its own."""
     return None if held.kind.startswith(KIND) else held.source
 

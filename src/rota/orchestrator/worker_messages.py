@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.tracking import Tracked
     from rota.orchestrator.worker_process import Child
     from rota.process.log import Say
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
 
 
 class Hearing:
@@ -53,7 +53,7 @@ class Hearing:
             case frames.DONE:
                 self._settle(child, body)
             case frames.HEALTH:
-                self._feel(place, child, body)
+                self._on_health(place, child, body)
             case frames.PROGRESS:
                 child.report["progress"] = messages.progress(body)
                 self._upkeep.told(child)
@@ -68,7 +68,7 @@ class Hearing:
             case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
                 self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
             case frames.HELLO if child.has_said_hello:
-                child.health = child.health.babble()
+                child.health = child.health.on_garbage()
             case frames.HELLO:
                 child.has_said_hello = True
                 sources = source.heard(body)
@@ -90,7 +90,7 @@ class Hearing:
             self._lose(child, list(child.held)[:before])
         held = child.holding(body.get("token"))
         if held is None:
-            child.health = child.health.babble()
+            child.health = child.health.on_garbage()
             return
         child.put_down(held)
         at = now()
@@ -130,7 +130,7 @@ class Hearing:
             child.answered = None
         child.missing = missing
 
-    def _lose(self, child: Child, lost: Sequence[Handout]) -> None:
+    def _lose(self, child: Child, lost: Sequence[Assignment]) -> None:
         """Fail what was begun and has ended, nobody knows how."""
         for held in lost:
             self._say(f"job {held.job_id} is over, and {messages.LOST_OUTCOME}", *child.names)
@@ -144,7 +144,7 @@ class Hearing:
         if text is not None and held is not None:
             self._work.keep((text, held.job_id, held.token))
 
-    def _feel(self, place: Place, child: Child, body: dict[str, Any]) -> None:
+    def _on_health(self, place: Place, child: Child, body: dict[str, Any]) -> None:
         match body.get("status"):
             case "recovering":
                 child.health = child.health.recovering(messages.seconds(body), now())
@@ -155,7 +155,7 @@ class Hearing:
                 if place.state == slot.STARTING and child.ending is None:
                     self._is_up(place, child)
             case _:
-                child.health = child.health.babble()
+                child.health = child.health.on_garbage()
                 return
         self._compare(child, body)
         metrics = messages.metrics(body)

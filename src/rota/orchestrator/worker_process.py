@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Outcome
     from rota.core.times import Duration, Instant
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
 
 TAIL = 4096
 # A frame has room for what stands around its jobs, too.
@@ -92,7 +92,7 @@ class Child:
         self.trying = False  # it was handed jobs while its pool backed off
         self.usual = SPAN
         self.usual_bytes = 1
-        self.held: deque[Handout] = deque()
+        self.held: deque[Assignment] = deque()
         self.job_started_at = now
         self.concurrency = 1
         self.kinds = self.cancels = self.wants_whole = NO_KINDS
@@ -133,21 +133,21 @@ class Child:
         return self._decoder.rubbish
 
     @property
-    def in_hand(self) -> list[Handout]:
+    def in_hand(self) -> list[Assignment]:
         """The jobs that it has started, as far as can be known: the first, or all where it has several at a time."""
         return list(self.held) if self.concurrency > 1 else [self.held[0]] if self.held else []
 
-    def deadline(self, held: Handout) -> Instant | None:
+    def deadline(self, held: Assignment) -> Instant | None:
         """When a job in hand is past its time-out."""
         return held.timeout and self._handed_at.get(held.token, self.job_started_at) + held.timeout
 
-    def holding(self, token: object) -> Handout | None:
+    def holding(self, token: object) -> Assignment | None:
         """The job in hand that has this token."""
         if self.held and self.held[0].token == token:
             return self.held[0]
         return next((held for held in self.in_hand if held.token == token), None)
 
-    def put_down(self, held: Handout) -> None:
+    def put_down(self, held: Assignment) -> None:
         """It no longer holds this one."""
         self.held.remove(held)
         if self.cancelled or self._handed_at:
@@ -165,7 +165,7 @@ class Child:
         before = self.rubbish
         found = self._decoder.feed(data)
         if self.rubbish > before:
-            self.health = self.health.babble()
+            self.health = self.health.on_garbage()
         if found:
             self.last_frame = found[-1].kind
         return found, not data
@@ -174,12 +174,12 @@ class Child:
         self._outbox += frames.encode(kind, body)
         self.flush()
 
-    def hand(self, claims: Sequence[Handout], now: Instant, renewed_at: Instant) -> list[tuple[Handout, Outcome]]:
+    def hand(self, claims: Sequence[Assignment], now: Instant, renewed_at: Instant) -> list[tuple[Assignment, Outcome]]:
         """Hand out jobs, in order: one, or as many as a window may hold of payload. Those that are not, with why."""
         if not self.held:
             self.job_started_at, self.recalled = now, False
         told: list[str] = []
-        left: list[tuple[Handout, Outcome]] = []
+        left: list[tuple[Assignment, Outcome]] = []
         size = 0
         for claim in claims:
             job = _told(claim)
@@ -208,7 +208,7 @@ class Child:
         self._outbox += frame.encode("utf-8", "replace")
         self.flush()
 
-    def cancel(self, held: Handout, reason: str, now: Instant) -> bool:
+    def cancel(self, held: Assignment, reason: str, now: Instant) -> bool:
         """Ask it to end one job in hand, and give it time; false where its handler cannot be ended so."""
         if held.kind not in self.cancels:
             return False
@@ -339,7 +339,7 @@ def _fits(job: str) -> bool:
     return len(job) <= LARGEST_JOB // 4 or len(job.encode("utf-8", "replace")) <= LARGEST_JOB
 
 
-def _told(claim: Handout) -> str:
+def _told(claim: Assignment) -> str:
     """A job as its worker reads it; what is not set is left out. Written by hand: every job pays for this."""
     payload = "null" if claim.payload_text is None else quote(claim.payload_text)
     text = (
@@ -351,7 +351,7 @@ def _told(claim: Handout) -> str:
     return f"{text},{compact(more)[1:]}" if more else text + "}"
 
 
-def _seldom(claim: Handout) -> dict[str, object]:
+def _seldom(claim: Assignment) -> dict[str, object]:
     """What few jobs have."""
     job: dict[str, object] = {}
     if claim.timeout is not None:

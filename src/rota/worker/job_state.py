@@ -113,9 +113,9 @@ class Life:
             if job is None:
                 return
             job.setdefault("cancelled", reason)
-            ring = self.cancels.get(job["token"])
-        if ring is not None:
-            ring()
+            cancel_now = self.cancels.get(job["token"])
+        if cancel_now is not None:
+            cancel_now()
 
     def end(self, job: Handed, outcome: Outcome) -> None:
         """Report what came of the job in hand. It is unsettled before it is no longer in hand: never neither."""

@@ -71,7 +71,7 @@ class Reader:
             if now >= self._start_at:
                 self._start_helper()
         elif pipe.fileno() in ready:
-            self._hear(pipe)
+            self._receive(pipe)
         self._interrupt(now)
         self._mind_the_loop(now)
         if life.is_past_its_fence(since_boot()):  # after all that was said is heard: we may have been stopped
@@ -87,7 +87,7 @@ class Reader:
             patience = min(patience, LOOP_LOOK)
         return min(patience, FENCE_LOOK) if self._fences else patience
 
-    def _hear(self, pipe: socket.socket) -> None:
+    def _receive(self, pipe: socket.socket) -> None:
         try:
             data = pipe.recv(1 << 18)
         except BlockingIOError:

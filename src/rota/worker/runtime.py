@@ -211,7 +211,7 @@ def main() -> None:
     pipe = socket.socket(fileno=int(os.environ["ROTA_FRAME_FD"]))
     pipe.setblocking(False)
     life = Life(Reporter(pipe), os.environ["ROTA_WORKER_ID"], os.environ["ROTA_SLOT"])
-    notes = _hear_signals(life)
+    notes = _record_signals(life)
     from rota.worker.app_loader import load_app
 
     try:
@@ -225,19 +225,19 @@ def main() -> None:
     _leave(runtime.work())
 
 
-def _hear_signals(life: Life) -> int:
+def _record_signals(life: Life) -> int:
     """Stop signals leave their number in a pipe; where to read it. One may also end a handler's last second."""
     notes, written = os.pipe()
     os.set_blocking(notes, False)
     os.set_blocking(written, False)
 
-    def heard(_number: int, _frame: FrameType | None) -> None:
+    def record(_number: int, _frame: FrameType | None) -> None:
         if life.stop_now and life.running and not life.reporter.is_writing:
             life.running = False
             raise Interrupted
 
     for number in STOP_SIGNALS:
-        signal.signal(number, heard)
+        signal.signal(number, record)
     signal.set_wakeup_fd(written, warn_on_full_buffer=False)
     return notes
 

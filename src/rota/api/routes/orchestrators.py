@@ -54,10 +54,10 @@ def worker_ids(store: Store, visit: Visit) -> Document:
     return {"worker_ids": store.orchestrators.worker_ids(_id(visit), visit.body.count)}
 
 
-def hire(store: Store, visit: Visit) -> Document:
+def register_worker(store: Store, visit: Visit) -> Document:
     id, body = _id(visit), visit.body
     process = Process(body.worker_id, body.pid, body.pid_start, body.slot)
-    store.orchestrators.hire(id, body.slot, body.queue, process)
+    store.orchestrators.register_worker(id, body.slot, body.queue, process)
     return {"id": id}
 
 
@@ -70,13 +70,13 @@ def certify(store: Store, visit: Visit) -> Document:
     return {"starts_in": None if delay is None else delay / SECOND, "reason": reason}
 
 
-def bury(store: Store, visit: Visit) -> Document:
+def mark_dead(store: Store, visit: Visit) -> Document:
     id, body = _id(visit), visit.body
     _refuse_watched_elsewhere(store, id, body.worker_id)
     if body.reason is None:
         store.orchestrators.end_orphan(body.worker_id)
     else:
-        store.orchestrators.bury(body.worker_id, Dead(body.reason, body.text))
+        store.orchestrators.mark_dead(body.worker_id, Dead(body.reason, body.text))
     return {"id": id}
 
 
@@ -128,10 +128,14 @@ ROUTES = (
         machine.WorkerIds,
         machine.IdsWanted,
     ),
-    Route("POST", f"{_OF}/workers", hire, WORK, "a worker's process was started", machine.Joined, machine.Hire),
+    Route(
+        "POST", f"{_OF}/workers", register_worker, WORK, "a worker's process was started", machine.Joined, machine.Hire
+    ),
     Route(
         "POST", f"{_OF}/certificates", certify, WORK, "record a death that it saw", responses.Certified, machine.Certify
     ),
-    Route("POST", f"{_OF}/burials", bury, WORK, "a worker that nobody watched is gone", machine.Joined, machine.Bury),
+    Route(
+        "POST", f"{_OF}/burials", mark_dead, WORK, "a worker that nobody watched is gone", machine.Joined, machine.Bury
+    ),
     Route("POST", f"{_OF}/ends", ends, WORK, "how claims ended", list[machine.ClaimEnd], machine.Tokens),
 )

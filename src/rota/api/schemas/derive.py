@@ -16,7 +16,7 @@ from rota.core import death
 from rota.core.record import Record
 from rota.core.schedule import NewSchedule
 from rota.core.times import SECOND
-from rota.store.claims.exchange import Handout, Idle
+from rota.store.claims.exchange import Assignment, Idle
 from rota.store.remote.carried import KNOWN, fields
 from rota.store.workers.crews import Home, Outlook, Process
 from rota.store.workers.death import Death
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     HomeTold = Any
     DeathTold = Any
     Policy = Any
-    HandoutTold = Any
+    AssignmentDocument = Any
     ProcessTold = Any
     SlotTold = Any
     OutlookTold = Any
@@ -109,7 +109,11 @@ else:
         overdue=Id,
     )
     Policy = derived(KNOWN["RestartPolicy"], Request)
-    HandoutTold, ProcessTold, SlotTold = derived(Handout, Answer), derived(Process, Answer), derived(Slot, Answer)
+    AssignmentDocument, ProcessTold, SlotTold = (
+        derived(Assignment, Answer),
+        derived(Process, Answer),
+        derived(Slot, Answer),
+    )
     OutlookTold = derived(Outlook, Answer)
     ScheduleTold = derived(
         NewSchedule,

@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from rota.api.schemas import nouns
 from rota.api.schemas.derive import (
+    AssignmentDocument,
     DeathTold,
-    HandoutTold,
     HomeTold,
     IdleWorker,
     Pid,
@@ -84,7 +84,7 @@ class Exchanged(Answer):
     `rate_free_in`: after how many seconds a rate allows the next claim, where one left a worker without.
     """
 
-    claims: list[HandoutTold]
+    claims: list[AssignmentDocument]
     refused: list[int]
     number: int
     rate_free_in: float | None = None

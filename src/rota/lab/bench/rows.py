@@ -26,7 +26,7 @@ def drain_rota(url: str, batch: int, jobs: int) -> float:
     with _new_store(url) as store:
         store.jobs.add_many(_new_job(n) for n in range(jobs))
         id = store.orchestrators.join()
-        worker = store.orchestrators.hire(id, "worker:q:0", "q")
+        worker = store.orchestrators.register_worker(id, "worker:q:0", "q")
         idle, number, done = [Idle(worker, "q", batch)], 0, 0
         outcomes: list[tuple[int, int, Outcome]] = []
         started = time.perf_counter()

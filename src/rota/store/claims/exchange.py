@@ -53,7 +53,7 @@ class Idle(Record):
     whole: Kinds = NO_KINDS
 
 
-class Handout(Record):
+class Assignment(Record):
     """A claim as its worker gets it, with what the handler needs. `fenced`: it must never overlap with another.
 
     The payload and the checkpoint are JSON as text, as it stands in the store: only the worker reads it, so that one
@@ -111,7 +111,7 @@ class Exchange(Record):
     `rate_free_in`: after how long a rate allows the next claim, where a rate left a worker of the report without one.
     """
 
-    claims: list[Handout]
+    claims: list[Assignment]
     refused: list[int]
     number: int
     rate_free_in: Duration | None = None
@@ -266,14 +266,14 @@ def _served(idle: Sequence[Idle]) -> set[str] | None:
     return None if DEFAULT in names else names
 
 
-def _claim(store: Store, tx: Transaction, id: int, report: Report, queues: list[Row] | None) -> list[Handout]:
+def _claim(store: Store, tx: Transaction, id: int, report: Report, queues: list[Row] | None) -> list[Assignment]:
     living = {worker for (worker,) in tx.execute("worker.of_orchestrator", orchestrator=id)}
     wanted: dict[str, list[Idle]] = {}
     for each in report.idle:
         if each.room > 0 and each.worker_id in living:
             wanted.setdefault(each.queue, []).append(each)
     spare = wanted.pop(DEFAULT, [])
-    claims: list[Handout] = []
+    claims: list[Assignment] = []
     if not (wanted or spare):
         return claims
     open_ones = store.queues.open_ones(rows=queues)
@@ -286,7 +286,7 @@ def _claim(store: Store, tx: Transaction, id: int, report: Report, queues: list[
 
 def _serve_all(
     store: Store, tx: Transaction, id: int, queues: Sequence[Queue], idle: list[Idle], report: Report
-) -> list[Handout]:
+) -> list[Assignment]:
     """Hand out from every queue that has no pool, round robin: the one after the last served comes first."""
     served = {name for (name,) in tx.execute("slot.served")}
     unserved = sorted((queue for queue in queues if queue.name not in served), key=lambda queue: queue.name)
@@ -295,7 +295,7 @@ def _serve_all(
     store.spare_queue = unserved[0].name if len(unserved) == 1 else ""
     last = report.served
     turn = [queue for queue in unserved if queue.name > last] + [queue for queue in unserved if queue.name <= last]
-    claims: list[Handout] = []
+    claims: list[Assignment] = []
     share = -(-_room(idle) // max(1, len(turn)))
     for most in (share, None):
         richer = []
@@ -312,7 +312,7 @@ def _serve_all(
     return claims
 
 
-def _after(idle: list[Idle], claims: Sequence[Handout]) -> list[Idle]:
+def _after(idle: list[Idle], claims: Sequence[Assignment]) -> list[Idle]:
     """Who still has room, after these claims."""
     taken: dict[str, int] = {}
     for claim in claims:
@@ -328,7 +328,7 @@ def _after(idle: list[Idle], claims: Sequence[Handout]) -> list[Idle]:
 
 def _hand_out(
     store: Store, tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], fills: bool, most: int | None = None
-) -> list[Handout]:
+) -> list[Assignment]:
     """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
     if tx.networked and not (queue.is_limited or queue.is_one_by_one):
         _prefetch_pick(store, tx, queue.name, idle, fills, most)
@@ -349,7 +349,7 @@ def _room(idle: Sequence[Idle], most: int | None = None) -> int:
 
 def _hand_out_jobs(
     store: Store, tx: Transaction, id: int, queue: Queue, idle: Sequence[Idle], most: int | None = None
-) -> list[Handout]:
+) -> list[Assignment]:
     if queue.is_one_by_one:
         idle = [each if each.crowd else each.replace(room=1) for each in idle if each.crowd or not each.held]
     want = _room(idle, most)
@@ -384,11 +384,11 @@ def _deal_out(
     dealt: Sequence[tuple[str, Row]],
     idle: Sequence[Idle],
     internal: bool = False,
-) -> list[Handout]:
+) -> list[Assignment]:
     """Make each of these its worker's own, in token order."""
     picked = [row for _, row in dealt]
     drawn = [row[-1] for row in picked] if picked[0][-1] else tx.draw_many("token", len(picked))
-    claims: list[Handout] = []
+    claims: list[Assignment] = []
     tokens: dict[str, dict[int, int]] = {}
     sources: set[str] = set()
     fenced = queue.fence == "end"
@@ -399,7 +399,7 @@ def _deal_out(
         runs = _runs(tx, job) if last_token is not None else ()
         known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
         seldom = (fenced, key, runs, isolated > 0, None, source, trace, scheduled_for)
-        claims.append(Handout(*known, timeout, checkpoint, *seldom))
+        claims.append(Assignment(*known, timeout, checkpoint, *seldom))
         if source is not None:
             sources.add(source)
     name = internal_queue(queue.name) if internal else queue.name
@@ -419,7 +419,7 @@ def _deal_out(
     return [_made_whole(tx, claim, wanting) for claim in claims] if wanting else claims
 
 
-def _made_whole(tx: Transaction, claim: Handout, wanting: dict[str, Kinds]) -> Handout:
+def _made_whole(tx: Transaction, claim: Assignment, wanting: dict[str, Kinds]) -> Assignment:
     """The claim with the whole job, where its worker wants it of this kind."""
     if claim.kind not in wanting.get(claim.worker_id, NO_KINDS):
         return claim
@@ -435,7 +435,7 @@ def _runs(tx: Transaction, job: int) -> tuple[Run, ...]:
     return tuple(to_run(row) for row in reversed(tx.execute("claim.last_runs", job=job, most=RUNS_TOLD)))
 
 
-def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Handout]) -> None:
+def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Assignment]) -> None:
     """Show in the workers' rows what they finished and what they hold now."""
     first = {claim.worker_id: claim.job_id for claim in reversed(claims)}
     tx.many("worker.exchanged", [(finished.get(worker, 0), job, worker) for worker, job in sorted(first.items())])

@@ -74,7 +74,7 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
     if status in jobs.FINAL and job.dependents:
         dependencies.ripple(tx, job.id)
     if (succeeded or decided.verb == jobs.FAIL) and not internal:
-        mind_breaker(tx, job.queue, failed, error)
+        update_breaker(tx, job.queue, failed, error)
     if job.source is not None:
         source_outcomes.ended(tx, job, decided, status, bool(failed), error)
     return True
@@ -117,7 +117,7 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
         workers[worker] = workers.get(worker, 0) + 1
     for queue, finished in ids.items():
         tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, finished)
-        mind_breaker(tx, queue, 0, None)
+        update_breaker(tx, queue, 0, None)
     for id, _, queue, _, dependents, limit_key, *_ in rows:
         dependencies.left(tx, queue, limit_key, jobs.ACTIVE, jobs.DONE)
         if dependents:
@@ -197,7 +197,7 @@ def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int
             gone_rows.append(row)
             workers[worker] = workers.get(worker, 0) + 1
     for queue in sorted({each[5] for each in gone}):
-        mind_breaker(tx, queue, 0, None)
+        update_breaker(tx, queue, 0, None)
     _count_runs(tx, gone_rows)
     if gone:
         source_outcomes.finish(tx, gone)
@@ -206,7 +206,7 @@ def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int
     return others
 
 
-def mind_breaker(tx: Transaction, queue: str, failed: int, error: str | None) -> None:
+def update_breaker(tx: Transaction, queue: str, failed: int, error: str | None) -> None:
     """Count failures in a row where the queue has a breaker, and pause it when there are too many."""
     limits = dependencies.queue_of(tx, queue)
     if limits.breaker is None or (not failed and not limits.failures):

@@ -97,14 +97,20 @@ if TYPE_CHECKING:
 
         def set_version(self, version: int) -> None: ...
 
-        def knock(self) -> None:
-            """Before the commit: who looks for work behind our lock may wake already. Elsewhere this does nothing."""
+        def notify_early(self) -> None:
+            """Wake orchestrators just before COMMIT, so that they queue for the lock during the fsync (decision 31).
 
-        def ring(self, events_only: bool = False, knocked: bool = False) -> None:
-            """After the commit: there is news, and perhaps work; `knocked`: those who look behind the lock know."""
+            A no-op on PostgreSQL.
+            """
+
+        def notify(self, events_only: bool = False, notified_early: bool = False) -> None:
+            """Wake listeners after the commit: of events, and unless `events_only` of work.
+
+            `notified_early`: those behind the lock are awake already.
+            """
 
         def listen(self, events: bool = False, behind_lock: bool = False) -> Listener:
-            """For news, for work, or for work by one who looks for it only with the write lock."""
+            """Listen for events, for work, or `behind_lock` for work that is claimed with the write lock only."""
 
         def integrity(self) -> str: ...
 

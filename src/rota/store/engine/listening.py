@@ -29,10 +29,10 @@ class Listening(Generic[L]):
 
     def __init__(self, silent_for: float | None = None) -> None:
         self._silent_for = silent_for
-        self._heard, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._readable, self._writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._ended, self._end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._line = self.open_line()
-        self._thread = threading.Thread(target=self._hear, name="rota-listen", daemon=True)
+        self._thread = threading.Thread(target=self._listen, name="rota-listen", daemon=True)
         self._thread.start()
 
     def open_line(self) -> L | None:
@@ -45,11 +45,11 @@ class Listening(Generic[L]):
 
     def fileno(self) -> int:
         """A descriptor that becomes readable when the bell rings."""
-        return self._heard
+        return self._readable
 
     def wait(self, seconds: float) -> bool:
         """Wait for a ring; true when there was one."""
-        readable, _, _ = select.select([self._heard], [], [], max(0.0, seconds))
+        readable, _, _ = select.select([self._readable], [], [], max(0.0, seconds))
         if readable:
             self.clear()
         return bool(readable)
@@ -57,20 +57,20 @@ class Listening(Generic[L]):
     def clear(self) -> None:
         """Forget the rings heard so far."""
         try:
-            os.read(self._heard, 65536)
+            os.read(self._readable, 65536)
         except BlockingIOError:
             pass
 
     def close(self) -> None:
-        if self._heard < 0:
+        if self._readable < 0:
             return
         os.write(self._end, b"!")
         self._thread.join()
-        for descriptor in (self._heard, self._ring, self._ended, self._end):
+        for descriptor in (self._readable, self._writable, self._ended, self._end):
             os.close(descriptor)
-        self._heard = -1
+        self._readable = -1
 
-    def _hear(self) -> None:
+    def _listen(self) -> None:
         while True:
             line = self._line
             watched = [self._ended] if line is None else [self._ended, line.fileno()]
@@ -82,17 +82,17 @@ class Listening(Generic[L]):
             if line is None:
                 self._line = self.open_line()
                 if self._line is not None:  # what rang meanwhile was not heard
-                    self._tell()
+                    self._notify()
                 continue
             rang = self.rang(line) if readable else None
             if rang:
-                self._tell()
+                self._notify()
             elif rang is None:
                 line.close()
                 self._line = None
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         try:
-            os.write(self._ring, b"!")
+            os.write(self._writable, b"!")
         except BlockingIOError:  # it is full of rings
             pass

@@ -90,7 +90,7 @@ class Transaction:
             try:
                 self._flush()
                 if self._brings_jobs:
-                    self._database.knock()
+                    self._database.notify_early()
                 sys.audit("rota.store.commit")
             except BaseException as failure:
                 self._hold.__exit__(type(failure), failure, failure.__traceback__)
@@ -100,9 +100,9 @@ class Transaction:
             return
         sys.audit("rota.store.committed")
         if self.something_to_claim or self._brings_jobs:
-            self._database.ring(knocked=not self.something_to_claim)
+            self._database.notify(notified_early=not self.something_to_claim)
         elif self._facts:
-            self._database.ring(events_only=True)
+            self._database.notify(events_only=True)
 
     def execute(self, statement: str, /, **params: Any) -> list[Row]:
         return self._database.execute(statement, params)

@@ -84,7 +84,7 @@ class Jobs:
         database, access = self._store.database, self._store.access
         ids = [id for (id,) in database.change("job.add_plain", {**work, **more, "access": access and access.id})]
         if ids:
-            database.ring()
+            database.notify()
         return ids
 
     def get(self, id: int) -> Job:

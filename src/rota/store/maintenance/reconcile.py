@@ -12,7 +12,7 @@ from rota.store.claims import settle
 from rota.store.engine.rows import to_job
 from rota.store.engine.transaction import SHARDS
 from rota.store.jobs import dependencies
-from rota.store.maintenance.tick import Tended, tend
+from rota.store.maintenance.tick import TickResult, tend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class _OnlyAPlan(Exception):
 
 def reconcile(store: Store, plan: bool = False) -> Reconciled:
     """All that is due and all that is wrong, in bounded passes; with `plan` what that would be, changing nothing."""
-    total = Tended()
+    total = TickResult()
     if plan:
         try:
             with store.write("plan", exclusive=True) as tx:
@@ -66,7 +66,7 @@ def reconcile(store: Store, plan: bool = False) -> Reconciled:
     )
 
 
-def _everything(store: Store, tx: Transaction) -> Tended:
+def _everything(store: Store, tx: Transaction) -> TickResult:
     tx.execute("number.set", name="blocked_cursor", value=0)
     total = _pass(store, tx)
     while total.full:
@@ -74,14 +74,14 @@ def _everything(store: Store, tx: Transaction) -> Tended:
     return total
 
 
-def _pass(store: Store, tx: Transaction) -> Tended:
+def _pass(store: Store, tx: Transaction) -> TickResult:
     """One bounded pass."""
     tended = tend(store, tx)
     claims = _orphaned_claims(store, tx)
     jobs_recovered, more = _stuck_jobs(tx)
     states = _stale_workers(tx)
     full = tended.full or more or bool(claims or states)
-    return tended + Tended(
+    return tended + TickResult(
         orphaned_jobs_recovered=jobs_recovered, orphaned_claims_released=claims, stale_states_fixed=states, full=full
     )
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST = 256
 
 
-class Tended(Record):
+class TickResult(Record):
     """What a pass did; `full` when it stopped at its bound, so that there may be more."""
 
     dead_workers_found: int = 0
@@ -38,9 +38,9 @@ class Tended(Record):
     promoted: int = 0
     full: bool = False
 
-    def __add__(self, other: Tended) -> Tended:
+    def __add__(self, other: TickResult) -> TickResult:
         mine, theirs = self._values(), other._values()
-        return Tended(*(a + b for a, b in zip(mine[:-1], theirs[:-1], strict=True)), full=other.full)  # type: ignore[operator, misc]
+        return TickResult(*(a + b for a, b in zip(mine[:-1], theirs[:-1], strict=True)), full=other.full)  # type: ignore[operator, misc]
 
 
 def anything_due(store: Store) -> bool:
@@ -60,9 +60,9 @@ def next_due(store: Store) -> Duration | None:
     return max(0, min(waits)) if waits else None
 
 
-def tend(store: Store, tx: Transaction, most: int = MOST) -> Tended:
+def tend(store: Store, tx: Transaction, most: int = MOST) -> TickResult:
     """At most `most` of each kind of thing that is due."""
-    return tend_due(store, tx, most) if is_due(tx) else Tended()
+    return tend_due(store, tx, most) if is_due(tx) else TickResult()
 
 
 def is_due(tx: Transaction) -> bool:
@@ -70,7 +70,7 @@ def is_due(tx: Transaction) -> bool:
     return bool(tx.execute("tend.due", **tx.clock)[0][0])
 
 
-def tend_due(store: Store, tx: Transaction, most: int = MOST) -> Tended:
+def tend_due(store: Store, tx: Transaction, most: int = MOST) -> TickResult:
     """The same when something is known to be due."""
     rippled = _ripples(tx)
     promoted = _promote(tx, most)
@@ -81,7 +81,7 @@ def tend_due(store: Store, tx: Transaction, most: int = MOST) -> Tended:
     looked_at, dead = _judge(store, tx, grace_from, most)
     given_up = _give_up_unknown(store, tx, most)
     full = most in (expired, looked_at, fired, given_up) or promoted >= most or rippled >= dependencies.CHUNK
-    return Tended(dead + lost, expired, promoted=promoted + rippled, full=full)
+    return TickResult(dead + lost, expired, promoted=promoted + rippled, full=full)
 
 
 def _ripples(tx: Transaction) -> int:
@@ -166,7 +166,9 @@ def _lost_orchestrators(store: Store, tx: Transaction, grace_from: Instant) -> i
         tx.execute("orchestrator.end", id=id)
         tx.tell("orchestrator", "lapse", str(id), hostname=hostname, pid=pid)
         for (worker,) in sorted(tx.execute("worker.of_orchestrator", orchestrator=id)):
-            bury(store, tx, worker, Dead(workers.LOST, f"orchestrator {pid} on {hostname} stopped renewing its lease"))
+            mark_dead(
+                store, tx, worker, Dead(workers.LOST, f"orchestrator {pid} on {hostname} stopped renewing its lease")
+            )
             count += 1
     return count
 
@@ -180,7 +182,7 @@ def _judge(store: Store, tx: Transaction, grace_from: Instant, most: int) -> tup
             continue
         verdict = judge(beat, interval, _holding(held), grace_from, tx.now)
         if isinstance(verdict, Dead):
-            bury(store, tx, id, verdict)
+            mark_dead(store, tx, id, verdict)
             dead += 1
         else:
             tx.execute("worker.look_again", id=id, check_at=verdict.look_again_at)
@@ -195,7 +197,7 @@ def _holding(held: list[Job]) -> Holding | None:
     return Holding(newest.claimed_at, newest.lease_expires_at or 0)
 
 
-def bury(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death | None = None) -> bool:
+def mark_dead(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death | None = None) -> bool:
     """Mark a worker dead, certify it and take its claims back: one in a slot had the oldest in hand, another them all.
 
     A worker that has several in hand at a time had all of them, and none is charged. One that was ended because its

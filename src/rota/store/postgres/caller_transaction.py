@@ -137,7 +137,7 @@ class BorrowedSession(Session):
         try:
             self._pipeline.ask(self._restore, dict(zip(self._restore.names, self._kept, strict=True)))
             self._pipeline.ask(_RELEASE, {})
-            self._pipeline.hear()
+            self._pipeline.receive()
             self._end_pipeline()
         except psycopg.Error as problem:
             self.roll_back()
@@ -182,5 +182,5 @@ class BorrowedDatabase(PostgresDatabase):
         self._begin(where, BorrowedSession(where, same, begins), _SHARD, clock)
         self.version = LATEST
 
-    def ring(self, events_only: bool = False, knocked: bool = False) -> None:
-        self.session.say("; ".join(f"NOTIFY {bell}" for bell in self.bells(events_only)))
+    def notify(self, events_only: bool = False, notified_early: bool = False) -> None:
+        self.session.say("; ".join(f"NOTIFY {channel}" for channel in self.channels(events_only)))

@@ -15,7 +15,7 @@ from rota.store.postgres.dialect import GAPS, Texts, statements_of
 from rota.store.postgres.event_log import PostgresLog
 from rota.store.postgres.listener import Listener
 from rota.store.postgres.roles import KINDS, role
-from rota.store.postgres.session import Session, notify
+from rota.store.postgres.session import Session, notify_statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -157,14 +157,14 @@ class PostgresDatabase:
         """A transaction that sees one moment."""
         return _Transaction(self.session, self.session.reading)
 
-    def knock(self) -> None:
+    def notify_early(self) -> None:
         """A message takes longer than what it would save."""
 
-    def ring(self, events_only: bool = False, knocked: bool = False) -> None:
+    def notify(self, events_only: bool = False, notified_early: bool = False) -> None:
         """One message after the commit: inside the transaction its lock would make writers wait for each other."""
-        self.session.say(notify(self.bells(events_only)))
+        self.session.say(notify_statement(self.channels(events_only)))
 
-    def bells(self, events_only: bool) -> list[str]:
+    def channels(self, events_only: bool) -> list[str]:
         """The names under which others listen: for events, and for work."""
         return [f"{self.schema}_events", *([] if events_only else [f"{self.schema}_work"])]
 

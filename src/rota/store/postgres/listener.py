@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 class Listener(Listening["Connection"]):
     """Hears one bell from the moment it was made."""
 
-    def __init__(self, conninfo: str, bell: str) -> None:
+    def __init__(self, conninfo: str, channel: str) -> None:
         self._conninfo = conninfo
-        self._bell = bell
+        self._notifications = channel
         super().__init__()
 
     def open_line(self) -> Connection | None:
         try:
             connection = connections.connect(self._conninfo)
-            connection.execute(f"LISTEN {self._bell}".encode())
+            connection.execute(f"LISTEN {self._notifications}".encode())
             return connection
         except psycopg.Error:
             return None

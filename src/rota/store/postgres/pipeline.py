@@ -76,7 +76,7 @@ class Pipeline:
         self._unsent.append(asked)
         return asked
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         """Send all that was asked and wait for all answers. Raises the first problem, as psycopg has it."""
         sent = self._send()
         try:

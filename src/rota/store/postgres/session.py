@@ -65,10 +65,10 @@ def set_all(settings: Mapping[str, str], local: bool = True) -> str:
     return ", ".join(f"set_config('{name}', '{value}', {local})" for name, value in settings.items())
 
 
-def notify(bells: Iterable[str]) -> str:
+def notify_statement(channels: Iterable[str]) -> str:
     """What wakes those who listen, as a transaction of its own that no disk is waited for."""
-    rings = ", ".join(f"pg_notify('{bell}', '')" for bell in bells)
-    return f"SELECT set_config('synchronous_commit', 'off', true), {rings}"
+    notifications = ", ".join(f"pg_notify('{channel}', '')" for channel in channels)
+    return f"SELECT set_config('synchronous_commit', 'off', true), {notifications}"
 
 
 class Session:
@@ -83,7 +83,7 @@ class Session:
         self._prefetched: dict[tuple[object, ...], Asked] = {}
         self._clock: Asked | None = None
         self._began: Instant = 0
-        self._is_ringing = False
+        self._is_notifying = False
         self._is_spent = False
         self._keeps = False
         self._each_time = ""
@@ -120,7 +120,7 @@ class Session:
             raise StoreAway(f"{self._where.shown} went away before a commit: nothing was changed")
         try:
             commit = self._pipeline.ask(_COMMIT, {})
-            self._hear()
+            self._receive()
             self._end_pipeline()
         except psycopg.Error as problem:
             if connection.is_away(problem):
@@ -184,13 +184,13 @@ class Session:
         with self._explained():
             for text in statements:
                 self._pipeline.ask(Statement(text.encode(), prepared=False), {})
-            self._pipeline.hear()
+            self._pipeline.receive()
 
     def say(self, text: str) -> None:
         """A message of its own that is not waited for, and may be lost; the next use takes its answer off."""
         try:
             self.connection.pgconn.send_query(text.encode())
-            self._is_ringing = True
+            self._is_notifying = True
         except (psycopg.Error, StoreError):
             self._give_up_link()
 
@@ -202,8 +202,8 @@ class Session:
                 raise StoreAway(f"{self._where.shown} went away in the middle of a change: nothing was changed")
             self.connect()
             assert self._handle is not None
-        if self._is_ringing:
-            self._is_ringing = False
+        if self._is_notifying:
+            self._is_notifying = False
             try:
                 connection.take_answers(self._handle)
             except psycopg.Error:
@@ -212,7 +212,7 @@ class Session:
         return self._handle
 
     def connect(self) -> None:
-        self._is_ringing = self._is_spent = False
+        self._is_notifying = self._is_spent = False
         try:
             self._handle = connection.connect(self._where.conninfo)
             self.is_direct = connection.is_direct(self._handle)
@@ -246,7 +246,7 @@ class Session:
 
     def _answer(self, asked: Asked) -> list[Row]:
         if asked.result is None:
-            self._hear()
+            self._receive()
         return self._pipeline.rows(asked)
 
     def _run_alone(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
@@ -255,14 +255,14 @@ class Session:
             return self._in_one(("BEGIN", ""), statement, params)
         self._begin_pipeline()
         asked = self._pipeline.ask(statement, params)
-        return self._heard(asked)
+        return self._received(asked)
 
     def _in_one(self, how: How, statement: Statement, params: Mapping[str, Any]) -> list[Row]:
         self._begin_pipeline()
         self._ask_to_begin(how)
         asked = self._pipeline.ask(statement, params)
         self._pipeline.ask(_COMMIT, {})
-        return self._heard(asked)
+        return self._received(asked)
 
     def _ask_to_begin(self, how: How) -> Asked:
         """Settings come before the gate, which is waited for as they say; the clock, last, is read behind it."""
@@ -274,15 +274,15 @@ class Session:
             self._pipeline.ask(_plain(gate), {})
         return self._pipeline.ask(_BEGUN if self.is_direct else _CLOCK, {})
 
-    def _heard(self, asked: Asked) -> list[Row]:
-        self._hear()
+    def _received(self, asked: Asked) -> list[Row]:
+        self._receive()
         found = self._pipeline.rows(asked) if asked.statement.answers else []
         self._end_pipeline()
         return found
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         began = time.monotonic()
-        self._pipeline.hear()
+        self._pipeline.receive()
         self._was_slow = self._was_slow or time.monotonic() - began > _SLOW
 
     def _in_doubt(self, problem: psycopg.Error) -> InDoubt:
@@ -304,7 +304,7 @@ class Session:
         if self._was_slow and self.is_direct and time.monotonic() >= self._replan_from:
             self._was_slow, self._replan_from = False, time.monotonic() + _REPLAN_EVERY
             self._pipeline.ask(_DISCARD_PLANS, {})
-            self._pipeline.hear()  # by itself: behind it, a transaction could not choose its isolation level any more
+            self._pipeline.receive()  # by itself: a transaction behind it could not choose its isolation level
 
     def _end_pipeline(self) -> None:
         self._prefetched.clear()
@@ -342,9 +342,9 @@ class _Forsaken(Pipeline):
         self._shown = shown
 
     def ask(self, statement: Statement, params: Mapping[str, Any]) -> Asked:
-        return self.hear()
+        return self.receive()
 
-    def hear(self) -> NoReturn:
+    def receive(self) -> NoReturn:
         raise StoreError(
             f"{self._shown}: this process was forked within a transaction, which stays its parent's:"
             " fork outside of transactions"

@@ -14,7 +14,7 @@ from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import SECOND, format_instant, instant_of
-from rota.store.claims.exchange import Exchange, Handout, Idle
+from rota.store.claims.exchange import Assignment, Exchange, Idle
 from rota.store.remote import records
 from rota.store.workers.crews import Directive, Home, Outlook, Process
 from rota.store.workers.death import Death
@@ -45,7 +45,7 @@ KNOWN: dict[str, type[Record]] = {
         Outlook,
         Death,
         Idle,
-        Handout,
+        Assignment,
         Exchange,
         NewSchedule,
     )

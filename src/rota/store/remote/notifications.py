@@ -16,7 +16,7 @@ LOOK_AGAIN = 0.5
 _TOPICS = ("queue:*",)  # jobs move, or a queue is resumed
 
 
-class Bell:
+class FeedListener:
     """Wakes when something may have changed. Without the stream, for a token that may not read, it wakes by itself."""
 
     def __init__(self, link: Link, events: bool) -> None:

@@ -67,7 +67,7 @@ class RemoteOrchestrators(_Port):
         ids: list[str] = self._ask("worker-ids", {"count": count})["worker_ids"]
         return ids
 
-    def hire(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
+    def register_worker(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
         assert process is not None, "a worker elsewhere has a process"
         processes.remember(self._folder, process)
         known = {"worker_id": process.worker_id, "pid": process.pid, "pid_start": process.pid_start}
@@ -86,7 +86,7 @@ class RemoteOrchestrators(_Port):
         names = ("noun", "verb", "which", "details")
         self._ask("show", {"noted": [dict(zip(names, fact, strict=True)) for fact in facts]})
 
-    def bury(self, worker: str, verdict: Dead) -> None:
+    def mark_dead(self, worker: str, verdict: Dead) -> None:
         self._ask("burials", {"worker_id": worker, "reason": verdict.reason, "text": verdict.text})
         processes.forget(self._folder, worker)
 

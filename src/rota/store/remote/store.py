@@ -142,9 +142,9 @@ class RemoteDatabase:
             from rota.store.remote.listener import Listener as Own
 
             return Own(self._store.link, lambda: f"/orchestrators/{self._store.orchestrator}/bell")
-        from rota.store.remote.notifications import Bell
+        from rota.store.remote.notifications import FeedListener
 
-        return Bell(self._store.link, events)
+        return FeedListener(self._store.link, events)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

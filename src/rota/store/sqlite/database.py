@@ -17,7 +17,7 @@ from rota.store.own_files import refuse_planted
 from rota.store.sqlite.clock import BootClock, wall
 from rota.store.sqlite.event_log import SqliteLog
 from rota.store.sqlite.lock import WriteLock
-from rota.store.sqlite.notifications import Bell, Listener
+from rota.store.sqlite.notifications import Listener, NotificationFile
 from rota.store.sqlite.open_files import OpenFiles, hold, let_go, refuse_network, refuse_second_name
 from rota.store.sqlite.reserve import Reserve
 
@@ -133,7 +133,9 @@ class SqliteDatabase:
         self._reserve = Reserve(f"{path}.reserve")
         self._uses_reserve = False
         self._may_write = True
-        self._bell, self._events_bell, self._knocker = (Bell(f"{path}.{name}") for name in ("bell", "events", "knock"))
+        self._notifications, self._event_notifications, self._early_notifications = (
+            NotificationFile(f"{path}.{name}") for name in ("notify", "events", "notify-early")
+        )
         self._lock = WriteLock(f"{path}.lock", on_wait)
         with _forks.gate:
             _open_databases.add(self)
@@ -319,23 +321,23 @@ class SqliteDatabase:
         """A transaction that sees one moment."""
         return _Transaction(self._begin_read, self._end_read, self._end_read)
 
-    def knock(self) -> None:
-        self._knocker.ring()
+    def notify_early(self) -> None:
+        self._early_notifications.notify()
 
-    def ring(self, events_only: bool = False, knocked: bool = False) -> None:
-        self._events_bell.ring()
+    def notify(self, events_only: bool = False, notified_early: bool = False) -> None:
+        self._event_notifications.notify()
         if events_only:
             return
-        self._bell.ring()
-        if not knocked:
-            self._knocker.ring()
+        self._notifications.notify()
+        if not notified_early:
+            self._early_notifications.notify()
 
     def listen(self, events: bool = False, behind_lock: bool = False) -> Listener:
-        return Listener(f"{self.path}.{'events' if events else 'knock' if behind_lock else 'bell'}")
+        return Listener(f"{self.path}.{'events' if events else 'notify-early' if behind_lock else 'notify'}")
 
     def close(self) -> None:
-        for bell in (self._bell, self._events_bell, self._knocker):
-            bell.close()
+        for file in (self._notifications, self._event_notifications, self._early_notifications):
+            file.close()
         with self._in_use:
             self._disconnect()
         with _forks.gate:

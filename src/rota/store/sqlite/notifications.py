@@ -13,14 +13,14 @@ from rota.core.errors import StoreError
 from rota.store.own_files import open_own
 
 
-class Bell:
+class NotificationFile:
     """Rings for all who listen to one file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor = -1
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake them; a bell that cannot be rung is no error, since all of them poll too."""
         try:
             if self._descriptor < 0:

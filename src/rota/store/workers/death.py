@@ -61,7 +61,7 @@ def record(store: Store, tx: Transaction, death: Death, policy: RestartPolicy) -
         timed_out = Failed("ran past its time-out", reason=TIMEOUT)
         for job in [job for job in held if job.token in death.overdue] or held[:1]:
             settle.end_claim(tx, job, timed_out, store.settings.backoff, store.chance())
-    fresh = tick.bury(store, tx, death.worker_id, workers.Dead(death.reason, death.text), death)
+    fresh = tick.mark_dead(store, tx, death.worker_id, workers.Dead(death.reason, death.text), death)
     row = tx.one("slot.get", name=death.slot)
     if row is None:
         return None, "the slot was removed"

@@ -103,7 +103,7 @@ class Orchestrators:
                         orphans.move_to_lease(tx, worker)
                     else:
                         verdict = workers.Dead(workers.LOST, f"orchestrator {other.pid} was gone, and so was it")
-                        tick.bury(self._store, tx, worker, verdict)
+                        tick.mark_dead(self._store, tx, worker, verdict)
                 tx.execute("orchestrator.end", id=other.id)
                 tx.tell("orchestrator", "taken over", str(other.id), by=id)
             return [process for process in self.orphans(crew, host) if is_alive(process)]
@@ -142,7 +142,7 @@ class Orchestrators:
     def worker_ids(self, id: int, count: int) -> list[str]:
         """Ids for worker lives that this orchestrator is about to start.
 
-        They are made here, and over HTTP `hire` takes no other: nobody chooses an id that is, or will be, another's.
+        They are made here, and over HTTP `register_worker` takes no other, so that nobody chooses another's id.
         """
         ids = [self._store.new_worker_id() for _ in range(count)]
         with self._store.write() as tx:
@@ -152,7 +152,7 @@ class Orchestrators:
         return ids
 
     @again
-    def hire(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
+    def register_worker(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
         """A worker life that this orchestrator watches; its id."""
         worker = process.worker_id if process else self._store.new_worker_id()
         with self._store.write() as tx:
@@ -244,11 +244,11 @@ class Orchestrators:
         return which == NOBODY or tx.one("token.of_worker", worker=which) is not None
 
     @again
-    def bury(self, worker: str, verdict: workers.Dead) -> None:
+    def mark_dead(self, worker: str, verdict: workers.Dead) -> None:
         """A watched worker died: its certificate, and its claims back, in one transaction."""
         with self._store.write() as tx:
             ownership.worker(self._store, worker)
-            tick.bury(self._store, tx, worker, verdict)
+            tick.mark_dead(self._store, tx, worker, verdict)
 
     @again
     def end_orphan(self, worker: str) -> None:

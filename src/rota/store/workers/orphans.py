@@ -98,7 +98,7 @@ class Orphans:
             for settled in last:
                 self._settle(tx, worker, settled)
             if not death.asked:
-                tick.bury(self._store, tx, worker, Dead(death.reason, death.text), death)
+                tick.mark_dead(self._store, tx, worker, Dead(death.reason, death.text), death)
             elif tick.deregister(self._store, tx, worker, ORPHANED) >= 0:
                 _certify(tx, death, to_worker(row).slot if row else None)
             for (slot,) in tx.execute("orphan.empty_slot", worker=worker, now=tx.now):

@@ -105,7 +105,7 @@ class Orphan:
             watched.append(self._process.pidfd)
         readable(watched, self._patience(time.monotonic()))
         is_gone = self._process.is_gone  # asked before its pipe is read to the end, so that all it said is heard
-        self._hear(to_the_end=is_gone)
+        self._receive(to_the_end=is_gone)
         now = time.monotonic()
         if is_gone and not self.is_over:
             self._died()
@@ -130,7 +130,7 @@ class Orphan:
 
     # what the worker says
 
-    def _hear(self, to_the_end: bool) -> None:
+    def _receive(self, to_the_end: bool) -> None:
         while self._pipe is not None:
             try:
                 data = self._pipe.recv(1 << 18)
