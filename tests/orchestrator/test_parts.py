@@ -18,13 +18,13 @@ from rota.core.claim import Done
 from rota.core.errors import Conflict, Replaced, RotaError, StoreFull
 from rota.core.job import NewJob
 from rota.core.times import MILLISECOND, SECOND
-from rota.orchestrator.dispatch import Work
+from rota.orchestrator.dispatch import Dispatch
 from rota.orchestrator.dispatch_window import MOST, SPAN, usual_after, window
-from rota.orchestrator.event_loop import Loop
+from rota.orchestrator.event_loop import EventLoop
 from rota.orchestrator.maintenance import now
-from rota.orchestrator.pidlock import Exclusive, holder, is_holder
-from rota.orchestrator.pool_backoff import Streaks
-from rota.orchestrator.store_thread import DEATH, WORK, Ledger
+from rota.orchestrator.pidlock import PidLock, holder, is_holder
+from rota.orchestrator.pool_backoff import PoolBackoff
+from rota.orchestrator.store_thread import DEATH, WORK, StoreThread
 from rota.settings import Settings
 from rota.store.claims.exchange import Exchange, Idle
 from rota.store.open import open_store
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 
-def answered(ledger: Ledger, fact: Callable[[], bool]) -> None:
+def answered(ledger: StoreThread, fact: Callable[[], bool]) -> None:
     """Carry on with answers, as the loop does, until this is so."""
 
     def look() -> bool:
@@ -59,7 +59,7 @@ def test_a_window_grows_while_jobs_are_short_and_a_long_one_ends_it_at_once() ->
 
 
 def test_what_is_forgotten_is_not_called_though_it_was_ready_too() -> None:
-    loop, called = Loop(), []
+    loop, called = EventLoop(), []
     pipes = [os.pipe() for _ in range(2)]
     for (read, write), (other, _) in zip(pipes, reversed(pipes), strict=True):
 
@@ -77,7 +77,7 @@ def test_what_is_forgotten_is_not_called_though_it_was_ready_too() -> None:
 
 
 def test_what_waits_for_room_is_called_when_there_is_some() -> None:
-    loop, called = Loop(), []
+    loop, called = EventLoop(), []
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
@@ -95,7 +95,7 @@ def test_what_waits_for_room_is_called_when_there_is_some() -> None:
 
 
 def test_who_only_looks_for_an_orchestrator_is_not_taken_for_one_and_keeps_none_from_beginning(tmp_path: Path) -> None:
-    path, place = str(tmp_path / "rota.db.orchestrator"), Exclusive(str(tmp_path / "rota.db.orchestrator"))
+    path, place = str(tmp_path / "rota.db.orchestrator"), PidLock(str(tmp_path / "rota.db.orchestrator"))
     with open(path, "w+") as looker:
         looker.write("1 1\n")  # one that was killed left its name
         looker.flush()
@@ -109,7 +109,7 @@ def test_who_only_looks_for_an_orchestrator_is_not_taken_for_one_and_keeps_none_
 
 def test_one_may_be_the_orchestrator_and_the_next_when_it_is_gone(tmp_path: Path) -> None:
     path = str(tmp_path / "rota.db.orchestrator")
-    first, second = Exclusive(path), Exclusive(path)
+    first, second = PidLock(path), PidLock(path)
     assert holder(path) is None
     assert first.take() is None
     pid = second.take()
@@ -128,7 +128,7 @@ def test_the_ledger_answers_the_most_urgent_first_and_a_refusal_is_an_answer(tmp
         begun.set()
         gate.wait(30)
 
-    ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), lambda _: None)
+    ledger = StoreThread(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), lambda _: None)
     ledger.ask(WORK, hold, lambda _: order.append("first"))
     assert begun.wait(30)
     ledger.ask(WORK, lambda _: None, lambda _: order.append("work"))
@@ -166,7 +166,7 @@ def test_the_log_of_a_crew_in_the_background_stays_small_whoever_writes_to_it(tm
 
 def test_the_ledger_ends_an_orchestrator_whose_database_was_replaced(tmp_path: Path) -> None:
     path, answers = tmp_path / "rota.db", list[object]()
-    ledger = Ledger(lambda: open_store(str(path), Settings(), make=True), lambda _: None)
+    ledger = StoreThread(lambda: open_store(str(path), Settings(), make=True), lambda _: None)
     ledger.ask(WORK, lambda store: store.jobs.add(NewJob("first")).id, answers.append)
     answered(ledger, lambda: len(answers) == 1)
     path.unlink()
@@ -182,7 +182,7 @@ def test_the_ledger_waits_for_a_database_that_was_moved_away_and_ends_without_it
     tmp_path: Path, kept: bool
 ) -> None:
     path, answers, troubles = tmp_path / "rota.db", list[object](), list[str]()
-    ledger = Ledger(lambda: open_store(str(path), Settings(), make=True), troubles.append)
+    ledger = StoreThread(lambda: open_store(str(path), Settings(), make=True), troubles.append)
     ledger.ask(WORK, lambda store: store.jobs.add(NewJob("first")).id, answers.append)
     answered(ledger, lambda: len(answers) == 1)
     path.rename(tmp_path / "aside")
@@ -199,7 +199,7 @@ def test_the_ledger_waits_for_a_database_that_was_moved_away_and_ends_without_it
 
 def test_a_lock_that_was_removed_with_its_database_leaves_that_of_the_next(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    first, second = Exclusive(path), Exclusive(path)
+    first, second = PidLock(path), PidLock(path)
     assert first.take() is None
     os.unlink(path)
     assert second.take() is None
@@ -218,21 +218,21 @@ def test_the_ledger_tries_again_while_the_store_is_away(tmp_path: Path) -> None:
             raise StoreFull("the disk is full")
         return 5
 
-    ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), troubles.append)
+    ledger = StoreThread(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), troubles.append)
     ledger.ask(WORK, full_at_first, answers.append)
     answered(ledger, lambda: answers == [5])
     assert troubles == ["the disk is full; trying again until it answers", "the store answers again"]
     assert ledger.close(30)
 
 
-NO_STREAKS = Streaks({}, lambda *_: None)
+NO_STREAKS = PoolBackoff({}, lambda *_: None)
 
 
 def test_what_an_exchange_carries_is_unsettled_until_it_is_answered(tmp_path: Path) -> None:
-    ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), lambda _: None)
+    ledger = StoreThread(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), lambda _: None)
     busy, refused = threading.Event(), list[RotaError]()
     ledger.tell(WORK, lambda _: busy.wait(60))
-    work = Work(ledger, lambda *_: None, refused.append, lambda: None, NO_STREAKS)
+    work = Dispatch(ledger, lambda *_: None, refused.append, lambda: None, NO_STREAKS)
     work.report("worker-1", (1, 11, Done()))
     work.turn([], now())
     work.report("worker-1", (2, 12, Done()))
@@ -246,9 +246,9 @@ def test_what_an_exchange_carries_is_unsettled_until_it_is_answered(tmp_path: Pa
 
 def test_an_idle_crew_asks_for_work_once_and_then_when_it_is_woken(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "rota.db"), Settings(), make=True)
-    ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings()), lambda _: None)
+    ledger = StoreThread(lambda: open_store(str(tmp_path / "rota.db"), Settings()), lambda _: None)
     answers = list[Exchange]()
-    work = Work(ledger, lambda answer, _: answers.append(answer), lambda problem: None, lambda: None, NO_STREAKS)
+    work = Dispatch(ledger, lambda answer, _: answers.append(answer), lambda problem: None, lambda: None, NO_STREAKS)
     id = store.orchestrators.join()
     idle = [Idle(store.orchestrators.register_worker(id, "worker:tag:0", "tag"), "tag", 2)]
     work.begin(id)
@@ -267,9 +267,9 @@ def test_an_idle_crew_asks_for_work_once_and_then_when_it_is_woken(tmp_path: Pat
 
 def test_an_exchange_that_changed_nothing_asks_for_no_look_and_one_that_did_does(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "rota.db"), Settings(), make=True)
-    ledger = Ledger(lambda: open_store(str(tmp_path / "rota.db"), Settings()), lambda _: None)
+    ledger = StoreThread(lambda: open_store(str(tmp_path / "rota.db"), Settings()), lambda _: None)
     answers, looks = list[Exchange](), list[int]()
-    work = Work(
+    work = Dispatch(
         ledger, lambda answer, _: answers.append(answer), lambda problem: None, lambda: looks.append(1), NO_STREAKS
     )
     id = store.orchestrators.join()

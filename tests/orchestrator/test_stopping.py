@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 
 from rota.core.times import SECOND
-from rota.orchestrator.shutdown import Stopping
+from rota.orchestrator.shutdown import Shutdown
 
 
 def test_twenty_seconds_to_finish_then_five_after_sigterm_then_sigkill() -> None:
-    stopping = Stopping(0, 20 * SECOND)
+    stopping = Shutdown(0, 20 * SECOND)
     assert stopping.due(20 * SECOND - 1) is None
     assert stopping.due(20 * SECOND) == signal.SIGTERM
     assert stopping.due(25 * SECOND - 1) is None
@@ -18,6 +18,6 @@ def test_twenty_seconds_to_finish_then_five_after_sigterm_then_sigkill() -> None
 
 
 def test_asked_twice_it_kills_at_once() -> None:
-    stopping = Stopping(0, 20 * SECOND)
+    stopping = Shutdown(0, 20 * SECOND)
     stopping.hurry(SECOND)
     assert stopping.due(SECOND) == signal.SIGKILL

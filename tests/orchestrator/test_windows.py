@@ -10,8 +10,8 @@ import pytest
 from rota.core.claim import Failed, Returned
 from rota.core.times import MILLISECOND
 from rota.orchestrator.dispatch_window import LARGEST_WINDOW, STUCK, idle
-from rota.orchestrator.slot import Place
-from rota.orchestrator.worker_process import LARGEST_JOB, TOO_LARGE, Child
+from rota.orchestrator.slot import SupervisedSlot
+from rota.orchestrator.worker_process import LARGEST_JOB, TOO_LARGE, WorkerProcess
 from rota.store.claims.exchange import Assignment
 from tests.support.eventually import eventually
 from tests.support.shell import environment
@@ -26,9 +26,11 @@ NOW = 1_000_000
 
 
 @pytest.fixture
-def child(tmp_path: Path) -> Iterator[Child]:
+def child(tmp_path: Path) -> Iterator[WorkerProcess]:
     """A real process; nobody reads what it is handed."""
-    made = Child("worker:tag:0", "tag", "worker-00000000", environment(ROTA_APP="none:app", HOME=str(tmp_path)), NOW)
+    made = WorkerProcess(
+        "worker:tag:0", "tag", "worker-00000000", environment(ROTA_APP="none:app", HOME=str(tmp_path)), NOW
+    )
     yield made
     made.signal(signal.SIGKILL)
     made.reap()
@@ -42,33 +44,33 @@ def handouts(count: int, size: int) -> list[Assignment]:
     ]
 
 
-def room(child: Child, at: int) -> int:
-    place = Place("worker:tag:0", "tag", "up")
+def room(child: WorkerProcess, at: int) -> int:
+    place = SupervisedSlot("worker:tag:0", "tag", "up")
     place.child = child
     return sum(each.room for each in idle([place], at))
 
 
-def test_a_window_holds_so_many_bytes_and_the_rest_goes_back_unspent(child: Child) -> None:
+def test_a_window_holds_so_many_bytes_and_the_rest_goes_back_unspent(child: WorkerProcess) -> None:
     left = child.hand(handouts(10, LARGEST_WINDOW // 4), NOW, NOW)
     assert [held.job_id for held in child.held] == [0, 1, 2]
     assert [(claim.job_id, why) for claim, why in left] == [(n, Returned()) for n in range(3, 10)]
 
 
-def test_after_large_jobs_there_is_room_for_a_few_only(child: Child) -> None:
+def test_after_large_jobs_there_is_room_for_a_few_only(child: WorkerProcess) -> None:
     child.usual = MILLISECOND
     assert room(child, NOW) == 60
     child.hand(handouts(1, LARGEST_WINDOW // 4), NOW, NOW)
     assert room(child, NOW) == 2 * 3 - 1
 
 
-def test_one_job_is_a_window_however_large_but_for_one_that_no_frame_can_hold(child: Child) -> None:
+def test_one_job_is_a_window_however_large_but_for_one_that_no_frame_can_hold(child: WorkerProcess) -> None:
     assert child.hand(handouts(1, 2 * LARGEST_WINDOW), NOW, NOW) == []
     ((claim, why),) = child.hand(handouts(1, LARGEST_JOB), NOW, NOW)
     assert claim.job_id == 0 and isinstance(why, Failed) and not why.again
     assert len(child.held) == 1
 
 
-def test_behind_a_job_that_takes_long_there_is_no_room(child: Child) -> None:
+def test_behind_a_job_that_takes_long_there_is_no_room(child: WorkerProcess) -> None:
     child.usual = MILLISECOND
     child.hand(handouts(1, 1), NOW, NOW)
     assert room(child, NOW + STUCK - 1) > 0

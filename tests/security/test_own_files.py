@@ -14,7 +14,7 @@ from rota.api.credentials import address_file, local_address, local_token
 from rota.core.errors import StoreError
 from rota.orchestrator.daemon import start_daemon
 from rota.orchestrator.main import Start
-from rota.orchestrator.pidlock import Exclusive, holder, is_holder
+from rota.orchestrator.pidlock import PidLock, holder, is_holder
 from rota.settings import Settings
 from rota.store.open import open_store
 from rota.store.sqlite.create import create
@@ -66,7 +66,7 @@ def use(path: Path, suffix: str) -> None:
             case "lock":
                 add(store)
             case "orchestrator":
-                Exclusive(f"{path}.orchestrator").take()
+                PidLock(f"{path}.orchestrator").take()
             case "token":
                 local_token(store)
             case "http":

@@ -39,10 +39,10 @@ class Line(Record):
     ordinary: bool = False
 
 
-class Screen:
+class Console:
     """A `Say` for people. `head` is written first: it may take a while, and lines wait for it."""
 
-    def __init__(self, head: Callable[[Screen], list[str]]) -> None:
+    def __init__(self, head: Callable[[Console], list[str]]) -> None:
         self._head = head
         self._lines: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_all, name="rota-screen", daemon=True)
@@ -88,14 +88,14 @@ def shown(lines: list[Line]) -> list[str]:
 class Shown(Tracked):
     """Tells a screen of each job that ends."""
 
-    def __init__(self, roll: Roll | None, screen: Screen) -> None:
+    def __init__(self, roll: Roll | None, screen: Console) -> None:
         super().__init__(roll)
-        self._screen = screen
+        self._console = screen
 
     def reported(self, worker: str, held: Assignment, outcome: Outcome) -> None:
         super().reported(worker, held, outcome)
         if not held.kind.startswith(KIND):
-            self._screen.put(ended(held, outcome), f"job {held.job_id}", isinstance(outcome, Done))
+            self._console.put(ended(held, outcome), f"job {held.job_id}", isinstance(outcome, Done))
 
 
 def ended(held: Assignment, outcome: Outcome) -> str:

@@ -52,8 +52,8 @@ def start_daemon(settings: Settings, start: Start, log: str, is_own_log: bool = 
         os.close(descriptor)
         os.close(write)
     try:
-        with open(read, encoding="utf-8") as news:
-            text = news.read()
+        with open(read, encoding="utf-8") as startup:
+            text = startup.read()
     except BaseException:  # whoever waits for it is interrupted, and would not know how to end it later
         process.terminate()
         process.wait()
@@ -74,14 +74,14 @@ def _told(settings: Settings) -> dict[str, str]:
 def main() -> None:
     """Run as told by the starter, and give it the first news."""
     words = json.loads(sys.argv[1])
-    news, tie = words["news_fd"], words["tie"]
-    for descriptor in (news, tie):
+    startup, tie = words["news_fd"], words["tie"]
+    for descriptor in (startup, tie):
         if descriptor is not None:
             os.set_inheritable(descriptor, False)
 
     def tell(crew: str, problem: str | None, code: int = 1) -> None:
-        os.write(news, json.dumps({"crew": crew, "problem": problem, "code": code}).encode())
-        os.close(news)
+        os.write(startup, json.dumps({"crew": crew, "problem": problem, "code": code}).encode())
+        os.close(startup)
 
     start = Start(words["app"], words["pools"], words["crew"], words["log_format"], tie, words["folder"], words["http"])
     start = start.replace(programs=words["programs"], log=words["log"])

@@ -10,12 +10,12 @@ from rota.core.job import CANCELLED
 from rota.core.orchestrator import DRAIN
 from rota.core.queue import ALL
 from rota.orchestrator.maintenance import now
-from rota.orchestrator.slot import Place
+from rota.orchestrator.slot import SupervisedSlot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.orchestrator.worker_process import Child
+    from rota.orchestrator.worker_process import WorkerProcess
     from rota.store.workers.crews import Directive
     from rota.store.workers.slots import Slot
 
@@ -25,9 +25,9 @@ class Directives:
 
     def __init__(
         self,
-        places: dict[str, Place],
-        fill: Callable[[Place], None],
-        end: Callable[[Child, str, str], None],
+        places: dict[str, SupervisedSlot],
+        fill: Callable[[SupervisedSlot], None],
+        end: Callable[[WorkerProcess, str, str], None],
         drain: Callable[[], None],
         answer: Callable[[int], None],
     ) -> None:
@@ -66,7 +66,7 @@ class Directives:
             self._answer(self.number)
         return True
 
-    def _tell(self, child: Child, directive: Directive) -> None:
+    def _tell(self, child: WorkerProcess, directive: Directive) -> None:
         if child.worker_id in directive.to_stop:
             child.ask_to_stop()
         in_hand = child.in_hand
@@ -83,7 +83,7 @@ class Directives:
     def _resize(self, wanted: dict[str, Slot]) -> None:
         """Fill slots that were added or reset; empty those that are no longer wanted."""
         for name, each in wanted.items():
-            place = self._places.setdefault(name, Place(name, each.queue, slot.EMPTY))
+            place = self._places.setdefault(name, SupervisedSlot(name, each.queue, slot.EMPTY))
             is_reset = place.state == slot.FAILED and each.history.failed_at is None
             is_hurried = place.state == slot.BACKOFF and each.status == slot.EMPTY
             if (place.state == slot.EMPTY and place.start_at is None) or is_reset or is_hurried:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.times import Duration, Instant
-    from rota.orchestrator.pool_backoff import Streaks
-    from rota.orchestrator.store_thread import Ledger
+    from rota.orchestrator.pool_backoff import PoolBackoff
+    from rota.orchestrator.store_thread import StoreThread
     from rota.store.claims.exchange import Checkpoint, Idle, Settled
     from rota.store.store import Store
 
@@ -85,7 +85,7 @@ class Holdings:
         self._tokens.difference_update(tokens)
 
 
-class Work:
+class Dispatch:
     """What one orchestrator has to settle, and whether it may find more to do.
 
     `fills`: a worker declared a source, so there is someone to fill its queue.
@@ -93,13 +93,13 @@ class Work:
 
     def __init__(
         self,
-        ledger: Ledger,
+        store_thread: StoreThread,
         deliver: Callable[[Exchange, Sequence[tuple[str, Settled]]], None],
         lost: Callable[[RotaError], None],
         starved: Callable[[], None],
-        streaks: Streaks,
+        streaks: PoolBackoff,
     ) -> None:
-        self._ledger = ledger
+        self._store_thread = store_thread
         self._deliver = deliver
         self._lost = lost
         self._starved = starved
@@ -193,7 +193,7 @@ class Work:
         outcomes = [settled for _, settled in brought]
         room = sum(each.room for each in idle)
         holdings, fills = self.holdings, self.fills
-        self._ledger.ask(
+        self._store_thread.ask(
             urgency.WORK,
             lambda store: holdings.exchange(store, outcomes, idle, checkpoints, fills),
             lambda answer: self._answered(answer, room, brought),

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.core.times import Duration, Instant
-    from rota.orchestrator.slot import Place
-    from rota.orchestrator.worker_process import Child
+    from rota.orchestrator.slot import SupervisedSlot
+    from rota.orchestrator.worker_process import WorkerProcess
 
 MOST = 128
 SPAN: Duration = 30 * MILLISECOND
@@ -31,7 +31,7 @@ def window(usual: Duration) -> int:
     return max(1, min(MOST, SPAN // max(1, usual)))
 
 
-def idle(places: Iterable[Place], at: Instant) -> list[Idle]:
+def idle(places: Iterable[SupervisedSlot], at: Instant) -> list[Idle]:
     """Workers with room: for two windows of short jobs, for one long job, or for as many as they have in hand."""
     found = []
     for place in places:
@@ -50,7 +50,7 @@ def idle(places: Iterable[Place], at: Instant) -> list[Idle]:
     return found
 
 
-def _room(child: Child, at: Instant) -> int:
+def _room(child: WorkerProcess, at: Instant) -> int:
     """How many more a worker takes now: one that has several in hand takes no window, and nothing beside one alone.
 
     Nobody waits behind a job that takes long, whatever those before it took.

@@ -21,7 +21,7 @@ LONGEST_SLEEP = 1.0
 STALL = 2.0
 
 
-class Loop:
+class EventLoop:
     """Calls back when something is readable, writable, signalled or due."""
 
     def __init__(self) -> None:

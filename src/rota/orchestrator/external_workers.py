@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.core.times import Duration
-    from rota.orchestrator.event_loop import Loop
-    from rota.orchestrator.store_thread import Ledger
+    from rota.orchestrator.event_loop import EventLoop
+    from rota.orchestrator.store_thread import StoreThread
     from rota.process.log import Say
     from rota.settings import Settings
     from rota.store.workers.crews import Process
 
 
-class Others:
+class ExternalWorkers:
     """Sees them end, and writes it down. `gone` hears of each orphan, `wake` that something may be free to claim."""
 
     def __init__(
         self,
-        loop: Loop,
-        ledger: Ledger,
+        loop: EventLoop,
+        store_thread: StoreThread,
         settings: Settings,
         say: Say,
         gone: Callable[[Process], None],
         wake: Callable[[], None],
     ) -> None:
-        self._ledger = ledger
+        self._store_thread = store_thread
         self._settings = settings
         self._say = say
         self._gone = gone
@@ -66,7 +66,7 @@ class Others:
             self._end_orphan(orphan.worker_id, number)
 
     def _end_orphan(self, worker: str, number: signal.Signals) -> None:
-        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.end_orphan(worker))
+        self._store_thread.tell(urgency.DEATH, lambda store: store.orchestrators.end_orphan(worker))
         self._orphans.signal(worker, number)
 
     def end_lost_orphans(self, living: set[str]) -> None:
@@ -101,4 +101,4 @@ class Others:
         self._wake()
 
     def _mark_dead(self, process: Process, verdict: Dead) -> None:
-        self._ledger.tell(urgency.DEATH, lambda store: store.orchestrators.mark_dead(process.worker_id, verdict))
+        self._store_thread.tell(urgency.DEATH, lambda store: store.orchestrators.mark_dead(process.worker_id, verdict))

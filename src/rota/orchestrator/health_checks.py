@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.times import Instant
-    from rota.orchestrator.maintenance import Upkeep
-    from rota.orchestrator.slot import Place
-    from rota.orchestrator.worker_process import Child
+    from rota.orchestrator.maintenance import Maintenance
+    from rota.orchestrator.slot import SupervisedSlot
+    from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
     from rota.settings import Settings
     from rota.store.claims.exchange import Assignment
@@ -27,21 +27,21 @@ EVERY = SECOND
 LEAVES_WITHIN = SECOND  # a worker that ends closes its socket a moment before it is gone
 
 
-class Rounds:
+class HealthChecks:
     """Looks for deadlines that have come, workers that are not well, and processes that were left behind."""
 
     def __init__(
         self,
-        places: dict[str, Place],
+        places: dict[str, SupervisedSlot],
         settings: Settings,
-        upkeep: Upkeep,
+        upkeep: Maintenance,
         say: Say,
-        end: Callable[[Child, str, str], None],
-        fill: Callable[[Place], None],
+        end: Callable[[WorkerProcess, str, str], None],
+        fill: Callable[[SupervisedSlot], None],
     ) -> None:
         self._places = places
         self._health = settings.health
-        self._upkeep = upkeep
+        self._maintenance = upkeep
         self._say = say
         self._end = end
         self._fill = fill
@@ -52,7 +52,7 @@ class Rounds:
         """Something will be due at this moment."""
         self.due = min(self.due, at)
 
-    def go(self, at: Instant, may_fill: Callable[[Place], bool]) -> None:
+    def go(self, at: Instant, may_fill: Callable[[SupervisedSlot], bool]) -> None:
         """Look at every slot, if it is time."""
         if at < self.due:
             return
@@ -64,11 +64,11 @@ class Rounds:
                 self.not_later(place.start_at)
             elif place.start_at is not None and may_fill(place):
                 self._fill(place)
-        self._look_for_strays()
+        self._look_for_leaks()
         self._look_for_blocker()
-        self._upkeep.snapshot(at, self._snapshot)
+        self._maintenance.snapshot(at, self._snapshot)
 
-    def _look(self, place: Place, child: Child, at: Instant) -> Instant:
+    def _look(self, place: SupervisedSlot, child: WorkerProcess, at: Instant) -> Instant:
         """Is the worker well, and is its job within its time? When to look again."""
         in_hand = child.in_hand
         deadlines = [due for held in in_hand if (due := self._mind_deadline(child, held, at)) is not None]
@@ -88,11 +88,11 @@ class Rounds:
         state = slot.STOPPING if place.state == slot.STOPPING else child.health.state
         if state != place.shown:
             place.shown = state
-            self._upkeep.felt(place.name, state)
+            self._maintenance.felt(place.name, state)
         moments = [*deadlines, *(until for _, until in child.cancelled.values()), *([stuck_at] if stuck_at else [])]
         return min((moment for moment in moments if moment > at), default=at + EVERY)
 
-    def _mind_deadline(self, child: Child, held: Assignment, at: Instant) -> Instant | None:
+    def _mind_deadline(self, child: WorkerProcess, held: Assignment, at: Instant) -> Instant | None:
         """End a job in hand that is past its time-out, or that was to end and does not; its deadline."""
         deadline = child.deadline(held)
         reason, until = child.cancelled.get(held.token, ("", at))
@@ -103,7 +103,7 @@ class Rounds:
             self._end(child, DEADLINE, f"job {held.job_id} is past its time-out")
         return deadline
 
-    def _look_for_strays(self) -> None:
+    def _look_for_leaks(self) -> None:
         """Tell of processes that handlers left behind; end those whose worker is gone.
 
         One whose run is still in hand is not left behind: its handler may wait for it.
@@ -112,25 +112,25 @@ class Rounds:
         known = {child.pid for child in living.values()}
         found = leaked.find(known)
         leaks = set[int]()
-        for stray in found:
-            worker = stray.worker_id
+        for leak in found:
+            worker = leak.worker_id
             if worker is not None and worker not in living:
                 leaked.end(known, worker)
                 continue
             name, _, in_hand = living[worker].names if worker is not None else ("-", "-", None)
-            if worker is not None and stray.run_id in {run_id(held.token) for held in living[worker].in_hand}:
+            if worker is not None and leak.run_id in {run_id(held.token) for held in living[worker].in_hand}:
                 continue
-            leaks.add(stray.pid)
-            if stray.pid not in self._leaks:
-                run = stray.run_id or in_hand
-                text = f"process {stray.pid} ({stray.command}) was left behind; it is ended with its worker"
+            leaks.add(leak.pid)
+            if leak.pid not in self._leaks:
+                run = leak.run_id or in_hand
+                text = f"process {leak.pid} ({leak.command}) was left behind; it is ended with its worker"
                 self._say(text, name, worker, run)
-                self._upkeep.note("worker", "leak", worker or "-", run=run, pid=stray.pid, command=stray.command)
+                self._maintenance.note("worker", "leak", worker or "-", run=run, pid=leak.pid, command=leak.command)
         self._leaks = leaks
 
     def _look_for_blocker(self) -> None:
         """A worker's process that is stopped while it keeps the store locked would stop everyone."""
-        session = self._upkeep.blocker()
+        session = self._maintenance.blocker()
         for place in self._places.values():
             if session is not None and place.child is not None and place.child.pid == session:
                 self._end(place.child, health.HEARTBEAT_TIMEOUT, "it is stopped while it keeps the store locked")

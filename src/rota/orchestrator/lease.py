@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.core.times import Instant
-    from rota.orchestrator.store_thread import Ledger
-    from rota.orchestrator.worker_process import Child
+    from rota.orchestrator.store_thread import StoreThread
+    from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
     from rota.store.store import Store
 
@@ -26,9 +26,13 @@ class Lease:
     """Renews one orchestrator's row. Its age counts from the start of the last good renewal, sleep of the host too."""
 
     def __init__(
-        self, ledger: Ledger, children: Callable[[], Iterable[Child]], say: Say, given_up: Callable[[RotaError], None]
+        self,
+        store_thread: StoreThread,
+        children: Callable[[], Iterable[WorkerProcess]],
+        say: Say,
+        given_up: Callable[[RotaError], None],
     ) -> None:
-        self._ledger = ledger
+        self._store_thread = store_thread
         self._children = children
         self._say = say
         self._given_up = given_up
@@ -44,7 +48,7 @@ class Lease:
         """The row was made at a moment after `began`."""
         self._id, self.renewed_at, self.due = id, began, at + RENEW_EVERY
 
-    def tick(self, at: Instant, end: Callable[[Child, str], None]) -> None:
+    def tick(self, at: Instant, end: Callable[[WorkerProcess, str], None]) -> None:
         """Renew when it is time, and look how old the last renewal is."""
         if not self._id:
             return
@@ -78,7 +82,7 @@ class Lease:
             store.orchestrators.renew(id, answered, status, heard)
             return began
 
-        self._ledger.ask(urgency.RENEWAL, renew, self._renewed)
+        self._store_thread.ask(urgency.RENEWAL, renew, self._renewed)
 
     def end(self) -> None:
         """Renew no more."""

@@ -11,11 +11,11 @@ from rota.core.orchestrator import LATE, shown
 from rota.core.record import Record
 from rota.core.slot import HTTP
 from rota.core.times import MILLISECOND
-from rota.orchestrator.console import Screen, Shown
-from rota.orchestrator.event_loop import Loop
-from rota.orchestrator.pidlock import Exclusive, holder
-from rota.orchestrator.store_thread import Ledger
-from rota.orchestrator.supervisor import Crew
+from rota.orchestrator.console import Console, Shown
+from rota.orchestrator.event_loop import EventLoop
+from rota.orchestrator.pidlock import PidLock, holder
+from rota.orchestrator.store_thread import StoreThread
+from rota.orchestrator.supervisor import Supervisor
 from rota.orchestrator.systemd import Notify
 from rota.orchestrator.tracking import Tracked, open_roll
 from rota.process.host import process_start
@@ -65,33 +65,35 @@ def lock_path(beside: str, crew: str = MAIN) -> str:
 def run(
     settings: Settings,
     start: Start,
-    news: Callable[[str, str | None], None] = lambda *_: None,
-    screen: Screen | None = None,
+    startup: Callable[[str, str | None], None] = lambda *_: None,
+    screen: Console | None = None,
 ) -> int:
-    """Keep a crew alive until a signal says stop; the exit code. `news` hears its name, and the rest: see `Crew`.
+    """Keep a crew alive until a signal says stop, and return the exit code.
+
+    `startup` is called with the crew's name; for the rest see `Supervisor`.
 
     With a `screen` it is told what a log would be, and how each job ended.
     """
     say = screen or Log(start.log_format)
     with open_store(settings.db, settings, make=True, told=say) as store:
         store.now()  # one that is out of reach from the start is no outage to wait through
-        crew, exclusive = _take_place(store, start.crew)
+        crew, pidlock = _take_place(store, start.crew)
         url, told = store.database.url, {**start.told, "ROTA_RUNS": store.database.runs}
     try:
-        return _keep(settings.replace(db=url), start.replace(crew=crew, told=told), say, news)
+        return _keep(settings.replace(db=url), start.replace(crew=crew, told=told), say, startup)
     finally:
-        exclusive.release()
+        pidlock.release()
 
 
-def _take_place(store: Store, crew: str | None) -> tuple[str, Exclusive]:
+def _take_place(store: Store, crew: str | None) -> tuple[str, PidLock]:
     """Become the one orchestrator of a crew."""
     number = 1
     while True:
         name = crew or (BESIDE if number == 1 else f"{BESIDE}-{number}")
-        exclusive = Exclusive(lock_path(store.database.beside, name))
-        other = _rival(store, name) or exclusive.take()
+        pidlock = PidLock(lock_path(store.database.beside, name))
+        other = _rival(store, name) or pidlock.take()
         if other is None:
-            return name, exclusive
+            return name, pidlock
         if crew == MAIN:
             raise _second(store.database, other)
         if crew is not None:
@@ -125,15 +127,15 @@ def _second(database: Database, other: int) -> Conflict:
     return Conflict(f"{text}: `rota orchestrator stop` ends it, `rota open` shows it in a browser")
 
 
-def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str | None], None]) -> int:
+def _keep(settings: Settings, start: Start, say: Say, startup: Callable[[str, str | None], None]) -> int:
     assert settings.db is not None and start.crew is not None
     reset_signals()
     inherit_orphans()
-    loop, notify, database, name = Loop(), Notify(), settings.db, start.crew
+    loop, notify, database, name = EventLoop(), Notify(), settings.db, start.crew
 
-    def first_news(problem: str | None) -> None:
+    def on_startup(problem: str | None) -> None:
         notify.ready("workers are up" if problem is None else "no worker is up yet")
-        news(name, problem)
+        startup(name, problem)
 
     def on_trouble(text: str) -> None:
         say(text, "store")
@@ -141,17 +143,17 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
     def blocked_by() -> int | None:
         return None if database.startswith((*POSTGRES, *REMOTE)) else blocker(database)
 
-    ledger = Ledger(lambda: open_store(database, settings), on_trouble, blocked_by)
+    store_thread = StoreThread(lambda: open_store(database, settings), on_trouble, blocked_by)
     roll = open_roll(settings, say)
-    tracked = Shown(roll, say) if isinstance(say, Screen) else Tracked(roll)
+    tracked = Shown(roll, say) if isinstance(say, Console) else Tracked(roll)
     settings = settings.replace(programs=tuple(start.programs.items()))
-    crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news, tracked)
+    crew = Supervisor(loop, store_thread, settings, _environment(settings, start), say, on_startup, tracked)
 
     def stop() -> None:
         notify.stopping()
         crew.stop()
 
-    loop.watch(ledger.wakeup, ledger.carry_on)
+    loop.watch(store_thread.wakeup, store_thread.carry_on)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.on_signal(number, stop)
     if start.tie is not None:
@@ -170,7 +172,7 @@ def _keep(settings: Settings, start: Start, say: Say, news: Callable[[str, str |
         loop.turn(min(crew.tick(), notify.tick()), crew.stalled)
         if start.log is not None:
             keep_small(start.log)
-    answered = ledger.close(LAST_WORD)
+    answered = store_thread.close(LAST_WORD)
     if roll is not None:
         roll.close(LAST_BEAT)
     loop.close()

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rota.core.schedule import NewSchedule
     from rota.core.source import Declared
     from rota.core.times import Duration, Instant
-    from rota.orchestrator.store_thread import Ledger
-    from rota.orchestrator.worker_process import Child
+    from rota.orchestrator.store_thread import StoreThread
+    from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
     from rota.settings import Settings
     from rota.store.maintenance.prune import Pruned
@@ -44,17 +44,17 @@ def now() -> Instant:
     return time.monotonic_ns() // 1000
 
 
-class Upkeep:
+class Maintenance:
     """Asks when it is due or when the bell rang, and one question at a time."""
 
     def __init__(
         self,
-        ledger: Ledger,
+        store_thread: StoreThread,
         settings: Settings,
         say: Say,
         found: Callable[[Outlook, bool], None],
     ) -> None:
-        self._ledger = ledger
+        self._store_thread = store_thread
         self._settings = settings
         self._say = say
         self._found = found
@@ -67,7 +67,7 @@ class Upkeep:
         self._snapshot_at: Instant = 0
         self._mirror_at: Instant = 0
         self._declared_by: dict[str, list[Declared]] = {}
-        self._told: dict[str, Child] = {}
+        self._told: dict[str, WorkerProcess] = {}
         self._felt: dict[str, str | None] = {}
         self._facts: list[tuple[str, str, str, dict[str, object]]] = []
         self._blocked_by: tuple[int, bool] | None = None
@@ -108,9 +108,9 @@ class Upkeep:
             self._mirror()
         if self._prune_at is not None and at >= self._prune_at:
             self._prune_at = None
-            self._ledger.ask(urgency.LOOK, self._prune, self._pruned)
+            self._store_thread.ask(urgency.LOOK, self._prune, self._pruned)
 
-    def told(self, child: Child) -> None:
+    def told(self, child: WorkerProcess) -> None:
         """A worker reported something that readers of the store may see."""
         self._told[child.worker_id] = child
 
@@ -131,12 +131,12 @@ class Upkeep:
                     self._declared_by[worker] = sources
                 self._declared("sources", answer)
 
-            self._ledger.ask(urgency.WORK, lambda store: store.sources.declare(sources), made_known)
+            self._store_thread.ask(urgency.WORK, lambda store: store.sources.declare(sources), made_known)
         if schedules:
             told = partial(self._declared, "schedules")
-            self._ledger.ask(urgency.WORK, lambda store: store.schedules.declare(schedules), told)
+            self._store_thread.ask(urgency.WORK, lambda store: store.schedules.declare(schedules), told)
 
-    def forget(self, child: Child) -> None:
+    def forget(self, child: WorkerProcess) -> None:
         """The worker is gone."""
         self._declared_by.pop(child.worker_id, None)
         self._told.pop(child.worker_id, None)
@@ -151,7 +151,7 @@ class Upkeep:
 
     def blocker(self) -> int | None:
         """The session of a stopped process that keeps the store locked while we wait for it, if there is one."""
-        holder = self._ledger.blocked_by() if self._ledger.busy_for() > PATIENCE else None
+        holder = self._store_thread.blocked_by() if self._store_thread.busy_for() > PATIENCE else None
         if holder is None or holder == os.getpid():
             self._blocked_by = None
             return None
@@ -185,14 +185,16 @@ class Upkeep:
         def look(store: Store) -> Outlook:
             return store.orchestrators.look(id, known_directive, reconciles, is_poll)
 
-        self._ledger.ask(urgency.LOOK, look, lambda answer: self._looked(answer, by_time))
+        self._store_thread.ask(urgency.LOOK, look, lambda answer: self._looked(answer, by_time))
 
     def _declare_again(self) -> None:
         """Make known again what somebody has forgotten while a worker that declares it lives: nothing else would."""
         known = {each.name: each for sources in self._declared_by.values() for each in sources}
         if known:
             told = partial(self._declared, "sources")
-            self._ledger.ask(urgency.WORK, lambda store: store.sources.declare_missing(list(known.values())), told)
+            self._store_thread.ask(
+                urgency.WORK, lambda store: store.sources.declare_missing(list(known.values())), told
+            )
 
     def _looked(self, answer: Outlook | RotaError, by_time: bool) -> None:
         self._asking = False
@@ -243,7 +245,7 @@ class Upkeep:
                 store.orchestrators.note(facts)
 
         self._mirroring = True
-        self._ledger.ask(urgency.WORK, mirror, self._mirrored)
+        self._store_thread.ask(urgency.WORK, mirror, self._mirrored)
 
     def _mirrored(self, answer: RotaError | None) -> None:
         self._mirroring = False

@@ -13,7 +13,7 @@ from rota.store.own_files import open_own
 PATIENCE, LOOK_AGAIN = 1.0, 0.01
 
 
-class Exclusive:
+class PidLock:
     """The right to be the orchestrator of a database."""
 
     def __init__(self, path: str) -> None:

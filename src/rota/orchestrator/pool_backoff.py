@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Outcome
     from rota.core.times import Instant
-    from rota.orchestrator.slot import Place
-    from rota.orchestrator.worker_process import Child
+    from rota.orchestrator.slot import SupervisedSlot
+    from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
     from rota.store.claims.exchange import Assignment, Idle
 
 PUT_OFF = 4  # times the wait of its round, so that the next rounds try other jobs
 
 
-class Streaks:
+class PoolBackoff:
     """How the jobs of each pool end."""
 
-    def __init__(self, places: dict[str, Place], say: Say) -> None:
+    def __init__(self, places: dict[str, SupervisedSlot], say: Say) -> None:
         self._places = places
         self._say = say
         self._pools: dict[str, Streak] = {}
 
-    def ended(self, child: Child, held: Assignment, outcome: Outcome, at: Instant) -> Outcome:
+    def ended(self, child: WorkerProcess, held: Assignment, outcome: Outcome, at: Instant) -> Outcome:
         """A job of this worker ended; what is reported of it."""
         if held.kind.startswith(KIND):
             return outcome
@@ -71,7 +71,7 @@ class Streaks:
                     found.append(able.replace(room=min(streak.tries, able.room) if able.crowd else streak.tries))
         return found
 
-    def handed(self, child: Child, claims: Iterable[Assignment], at: Instant) -> None:
+    def handed(self, child: WorkerProcess, claims: Iterable[Assignment], at: Instant) -> None:
         """These go to a worker: where its pool backs off, that is the try of this round."""
         if self._is_on(child.queue) and any(not each.kind.startswith(KIND) for each in claims):
             child.trying = True
@@ -101,6 +101,6 @@ class Streaks:
                 self._say("is replaced: its last job failed, as all others do", *child.names)
                 child.ask_to_stop()
 
-    def _children(self, queue: str, ids: Iterable[str] | None) -> list[Child]:
+    def _children(self, queue: str, ids: Iterable[str] | None) -> list[WorkerProcess]:
         children = [place.child for place in self._places.values() if place.child is not None]
         return [child for child in children if child.queue == queue and (ids is None or child.worker_id in ids)]

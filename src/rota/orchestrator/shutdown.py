@@ -15,7 +15,7 @@ LAST_WORD, LAST_WORD_NOW = 10 * SECOND, SECOND
 HELPERS = 3 * SECOND
 
 
-class Stopping:
+class Shutdown:
     """A stop under way. Each step has its time; `due` tells the signal that begins the next one.
 
     `patience` None: whatever is in hand is finished, however long it takes.

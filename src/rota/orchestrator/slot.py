@@ -8,10 +8,10 @@ from rota.core.slot import HTTP
 
 if TYPE_CHECKING:
     from rota.core.times import Instant
-    from rota.orchestrator.worker_process import Child
+    from rota.orchestrator.worker_process import WorkerProcess
 
 
-class Place:
+class SupervisedSlot:
     """How a slot stands, the worker in it, when the next one starts, and whether it was scaled away.
 
     `orphan` is a worker of a killed orchestrator that finishes its job here; the slot is filled once it has.
@@ -21,7 +21,7 @@ class Place:
         self.name = name
         self.queue = queue
         self.state = state
-        self.child: Child | None = None
+        self.child: WorkerProcess | None = None
         self.orphan: str | None = None
         self.start_at: Instant | None = None
         self.wanted = True

@@ -9,15 +9,15 @@ from rota.core import slot
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rota.orchestrator.slot import Place
+    from rota.orchestrator.slot import SupervisedSlot
 
 _TRIED = (slot.BACKOFF, slot.FAILED, slot.EMPTY)
 
 
-class News:
+class Startup:
     """Tells it once: None for a worker that is up, else why there is none."""
 
-    def __init__(self, places: Mapping[str, Place], hear: Callable[[str | None], None]) -> None:
+    def __init__(self, places: Mapping[str, SupervisedSlot], hear: Callable[[str | None], None]) -> None:
         self._places = places
         self._hear: Callable[[str | None], None] | None = hear
 

@@ -29,7 +29,7 @@ RETRY_AFTER = (0.0, 0.05, 0.1, 0.2, 0.5)  # seconds: a lost connection is made a
 COMPLAIN_EVERY = 10.0
 
 
-class Ledger:
+class StoreThread:
     """Questions to the store in order of urgency; an answer wakes the loop through a descriptor."""
 
     def __init__(

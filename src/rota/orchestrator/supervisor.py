@@ -16,19 +16,19 @@ from rota.core.ids import run_id, worker_id
 from rota.core.times import MILLISECOND, SECOND, format_duration
 from rota.orchestrator import store_thread as urgency
 from rota.orchestrator.directives import Directives
-from rota.orchestrator.dispatch import Work
+from rota.orchestrator.dispatch import Dispatch
 from rota.orchestrator.dispatch_window import STUCK, idle
-from rota.orchestrator.external_workers import Others
-from rota.orchestrator.health_checks import LEAVES_WITHIN, Rounds
+from rota.orchestrator.external_workers import ExternalWorkers
+from rota.orchestrator.health_checks import LEAVES_WITHIN, HealthChecks
 from rota.orchestrator.lease import Lease
-from rota.orchestrator.maintenance import Upkeep, now
-from rota.orchestrator.pool_backoff import Streaks
-from rota.orchestrator.shutdown import Stopping
-from rota.orchestrator.slot import Place
-from rota.orchestrator.startup import News
+from rota.orchestrator.maintenance import Maintenance, now
+from rota.orchestrator.pool_backoff import PoolBackoff
+from rota.orchestrator.shutdown import Shutdown
+from rota.orchestrator.slot import SupervisedSlot
+from rota.orchestrator.startup import Startup
 from rota.orchestrator.tracking import Tracked
-from rota.orchestrator.worker_messages import Hearing
-from rota.orchestrator.worker_process import Child
+from rota.orchestrator.worker_messages import WorkerMessages
+from rota.orchestrator.worker_process import WorkerProcess
 from rota.process import leaks
 from rota.process.boot_clock import since_boot
 from rota.process.host import host_id
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rota.core.times import Duration, Instant
-    from rota.orchestrator.event_loop import Loop
-    from rota.orchestrator.store_thread import Ledger
+    from rota.orchestrator.event_loop import EventLoop
+    from rota.orchestrator.store_thread import StoreThread
     from rota.process.log import Say
     from rota.settings import Settings
     from rota.store.claims.exchange import Assignment, Exchange, Settled
@@ -56,41 +56,45 @@ HELPER_LOOK = 10 * MILLISECOND
 SPARE_IDS, WAIT_FOR_IDS = 16, 100 * MILLISECOND
 
 
-class Crew:
-    """One orchestrator's slots and workers. `news` hears once whether the first workers came up, and if not, why."""
+class Supervisor:
+    """One orchestrator's slots and workers. `startup` hears once whether the first workers came up, and if not, why."""
 
     def __init__(
         self,
-        loop: Loop,
-        ledger: Ledger,
+        loop: EventLoop,
+        store_thread: StoreThread,
         settings: Settings,
         environment: Mapping[str, str],
         say: Say,
-        news: Callable[[str | None], None] = lambda _: None,
+        startup: Callable[[str | None], None] = lambda _: None,
         tracked: Tracked | None = None,
     ) -> None:
         self._loop = loop
-        self._ledger = ledger
+        self._store_thread = store_thread
         self._settings = settings
         self._environment = environment
         self._programs = {queue: words_of(queue, text) for queue, text in settings.programs}
         self._say = say
         self._tracked = tracked or Tracked()
-        self._places: dict[str, Place] = {}
-        self._news = News(self._places, news)
-        self._lease = Lease(ledger, self._children, say, self._given_up)
-        self._upkeep = Upkeep(ledger, settings, say, self._looked_after)
-        streaks = Streaks(self._places, say)
-        self._work = Work(ledger, self._deliver, self._given_up, self._upkeep.wake, streaks)
+        self._places: dict[str, SupervisedSlot] = {}
+        self._startup = Startup(self._places, startup)
+        self._lease = Lease(store_thread, self._children, say, self._given_up)
+        self._maintenance = Maintenance(store_thread, settings, say, self._looked_after)
+        streaks = PoolBackoff(self._places, say)
+        self._dispatch = Dispatch(store_thread, self._deliver, self._given_up, self._maintenance.wake, streaks)
         self._directives = Directives(self._places, self._fill_if_open, self._end, self._drain, self._acknowledge)
-        self._hearing = Hearing(self._work, self._directives, self._upkeep, self._tracked, say, self._is_up, self._end)
-        self._rounds = Rounds(self._places, settings, self._upkeep, say, self._end, self._fill)
-        self._others = Others(loop, ledger, settings, say, self._orphan_gone, self._work.wake)
+        self._worker_messages = WorkerMessages(
+            self._dispatch, self._directives, self._maintenance, self._tracked, say, self._is_up, self._end
+        )
+        self._health_checks = HealthChecks(self._places, settings, self._maintenance, say, self._end, self._fill)
+        self._external_workers = ExternalWorkers(
+            loop, store_thread, settings, say, self._orphan_gone, self._dispatch.wake
+        )
         self._id = 0
         self._worker_ids: list[str] | None = None  # made by an API and not used; beside the database we make our own
         self._crew = ""
         self._end_lost_at: Instant | None = None
-        self._stopping: Stopping | None = None
+        self._stopping: Shutdown | None = None
         self._is_leaving = False
         self.gone = False
         self.exit_code = 0
@@ -115,32 +119,32 @@ class Crew:
             ids = None if store.link is None else store.orchestrators.worker_ids(id, SPARE_IDS + len(slots))
             return id, began, orphans, slots, listener, ids
 
-        self._ledger.ask(urgency.DEATH, join, self._joined)
+        self._store_thread.ask(urgency.DEATH, join, self._joined)
 
     def _joined(
         self, answer: tuple[int, Instant, list[Process], list[Slot], Any, list[str] | None] | RotaError
     ) -> None:
         if isinstance(answer, RotaError):
             self._say(str(answer))
-            self._news.bad(str(answer))
+            self._startup.bad(str(answer))
             self.exit_code, self.gone = 1, True
             return
         self._id, began, orphans, slots, listener, self._worker_ids = answer
         self._lease.begin(self._id, began, now())
-        self._work.begin(self._id)
-        self._upkeep.begin(self._id)
+        self._dispatch.begin(self._id)
+        self._maintenance.begin(self._id)
         if listener is not None:
             self._loop.watch(listener.fileno(), lambda: self._wake(listener))
         by_slot = {orphan.slot: orphan for orphan in orphans}
         for each in slots:
-            place = self._places.setdefault(each.name, Place(each.name, each.queue, slot.EMPTY))
+            place = self._places.setdefault(each.name, SupervisedSlot(each.name, each.queue, slot.EMPTY))
             self._take_up(place, each, by_slot.get(each.name))
-        self._others.take_over(orphans)
+        self._external_workers.take_over(orphans)
         self._directives.number = -1
         if not any(place.takes_jobs for place in self._places.values()):
             self._is_running()
 
-    def _take_up(self, place: Place, known: Slot, orphan: Process | None) -> None:
+    def _take_up(self, place: SupervisedSlot, known: Slot, orphan: Process | None) -> None:
         """Fill a slot, unless it failed, or an orphan of a killed orchestrator still works there."""
         if orphan is not None:
             place.state, place.orphan = slot.UP, orphan.worker_id
@@ -149,7 +153,7 @@ class Crew:
             place.state = slot.FAILED
             self._say(f"failed: {known.history.failure_reason}; `rota reset {place.name}` starts it", place.name)
             if place.takes_jobs:
-                self._news.bad(f"{place.name} has failed: {known.history.failure_reason}")
+                self._startup.bad(f"{place.name} has failed: {known.history.failure_reason}")
         elif self._stopping is None:
             self._fill(place)
 
@@ -167,7 +171,7 @@ class Crew:
             self._say("draining: what is in hand is finished, however long it takes")
 
     def _begin_stop(self, patience: Duration | None) -> None:
-        self._stopping = Stopping(now(), patience)
+        self._stopping = Shutdown(now(), patience)
         self._lease.status = orchestrators.STOPPING
         self._lease.renew(now())
         for place in self._places.values():
@@ -181,22 +185,22 @@ class Crew:
     def tick(self) -> float:
         """Do what is due; the moment of the monotonic clock at which to come again."""
         at = self._loop.woke_at
-        self._rounds.go(at, self._may_fill)
+        self._health_checks.go(at, self._may_fill)
         self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
         if self._id:
-            self._work.turn(idle(self._places.values(), at) if self._is_open else [], at)
+            self._dispatch.turn(idle(self._places.values(), at) if self._is_open else [], at)
         looks_after = self._end_lost_at is None and not self._is_leaving
         if looks_after:
-            self._upkeep.tick(at, self._directives.number)
+            self._maintenance.tick(at, self._directives.number)
         if self._stopping is not None:
             self._step_stop(self._stopping, at)
         elif self._end_lost_at is not None:
             self._step_anew(at)
-        dues = [self._rounds.due, self._lease.due]
+        dues = [self._health_checks.due, self._lease.due]
         if self._id:
-            dues.append(self._work.due)
+            dues.append(self._dispatch.due)
         if looks_after:
-            dues.append(self._upkeep.due)
+            dues.append(self._maintenance.due)
         return min(dues) / SECOND
 
     @property
@@ -204,7 +208,7 @@ class Crew:
         """Whether work is begun: not while it stops, or was given up and has not joined anew."""
         return self._id != 0 and self._stopping is None and self._end_lost_at is None
 
-    def _may_fill(self, place: Place) -> bool:
+    def _may_fill(self, place: SupervisedSlot) -> bool:
         """Whether a slot whose wait is over may have its worker now."""
         return self._is_open and not self._directives.is_paused(place.queue)
 
@@ -220,33 +224,33 @@ class Crew:
         if self._stopping is not None:
             self._stopping.stalled(by)
 
-    def _end(self, child: Child, reason: str, text: str) -> None:
+    def _end(self, child: WorkerProcess, reason: str, text: str) -> None:
         if child.ending is None:
             self._say(f"killing it: {text}", *child.names)
             child.ending = reason
             child.signal(signal.SIGKILL)
 
-    def _step_stop(self, stopping: Stopping, at: Instant) -> None:
+    def _step_stop(self, stopping: Shutdown, at: Instant) -> None:
         """Wait for the last worker and the last report, with less and less patience; then leave the store."""
         children = self._children()
-        if children or self._others.orphans:
+        if children or self._external_workers.orphans:
             number = stopping.due(at)
             if number is not None:
                 for child in children:
                     child.cut_short(number)
-                self._others.end_orphans(number)
-        elif stopping.waits_for_helpers(at) and self._others.has_helpers:
-            self._rounds.not_later(at + HELPER_LOOK)
+                self._external_workers.end_orphans(number)
+        elif stopping.waits_for_helpers(at) and self._external_workers.has_helpers:
+            self._health_checks.not_later(at + HELPER_LOOK)
         elif stopping.is_over(at):
-            tokens = ", ".join(map(run_id, self._work.unsettled)) or "none"
+            tokens = ", ".join(map(run_id, self._dispatch.unsettled)) or "none"
             self._say(f"the store did not answer: the lease will lapse; unsettled: {tokens}")
             self.exit_code, self.gone = 1, True
-        elif self._id and self._work.is_settled and not self._is_leaving:
+        elif self._id and self._dispatch.is_settled and not self._is_leaving:
             self._is_leaving = True
             leaks.end(())
             self._lease.end()
             id = self._id
-            self._ledger.ask(urgency.END, lambda store: store.orchestrators.leave(id), self._left)
+            self._store_thread.ask(urgency.END, lambda store: store.orchestrators.leave(id), self._left)
 
     def _left(self, answer: RotaError | None) -> None:
         if isinstance(answer, RotaError):
@@ -283,32 +287,32 @@ class Crew:
 
     # workers
 
-    def _children(self) -> list[Child]:
+    def _children(self) -> list[WorkerProcess]:
         return [place.child for place in self._places.values() if place.child is not None]
 
-    def _fill_if_open(self, place: Place) -> None:
+    def _fill_if_open(self, place: SupervisedSlot) -> None:
         """Start the worker of a wanted slot, unless this crew accepts no more work."""
         if self._is_open:
             self._fill(place)
 
-    def _fill(self, place: Place) -> None:
+    def _fill(self, place: SupervisedSlot) -> None:
         """Start a worker, then write it down; until it is ready it has no job."""
         place.start_at = None
         ours = self._worker_ids
         if ours is not None and not ours:
             place.state, place.start_at = slot.BACKOFF, now() + WAIT_FOR_IDS
-            self._rounds.not_later(place.start_at)
+            self._health_checks.not_later(place.start_at)
             self._ask_for_ids(SPARE_IDS)
             return
         program = self._programs.get(place.queue, ())
         try:
             id = worker_id(os.urandom(8)) if ours is None else ours.pop()
-            child = Child(place.name, place.queue, id, self._environment, now(), program)
+            child = WorkerProcess(place.name, place.queue, id, self._environment, now(), program)
         except OSError as problem:
             self._say(f"could not be started: {problem.strerror}; trying again in 1s", place.name)
             place.state, place.start_at = slot.BACKOFF, now() + SECOND
             if program:
-                self._news.bad(f"{program[0]} could not be started: {problem.strerror}")
+                self._startup.bad(f"{program[0]} could not be started: {problem.strerror}")
             return
         sys.audit("rota.crew.started")
         place.state, place.child, place.shown = slot.STARTING, child, health.PENDING
@@ -324,7 +328,7 @@ class Crew:
                 self._end(child, LOST, str(worker))
 
         # As urgent as a death, so that it cannot be written down after its own.
-        self._ledger.ask(
+        self._store_thread.ask(
             urgency.DEATH,
             lambda store: store.orchestrators.register_worker(number, place.name, place.queue, process),
             registered,
@@ -340,21 +344,21 @@ class Crew:
             if self._worker_ids is not None and number == self._id and not isinstance(ids, RotaError):
                 self._worker_ids += ids
 
-        self._ledger.ask(urgency.DEATH, lambda store: store.orchestrators.worker_ids(number, count), made)
+        self._store_thread.ask(urgency.DEATH, lambda store: store.orchestrators.worker_ids(number, count), made)
 
-    def _on_readable(self, place: Place, child: Child) -> None:
+    def _on_readable(self, place: SupervisedSlot, child: WorkerProcess) -> None:
         found, closed = child.read()
         if child.rubbish > 2 * child.told_rubbish:  # as often as it doubles: few lines, whatever comes
             child.told_rubbish = child.rubbish
             self._say(f"wrote what is no frame, ignored so far: {child.rubbish}", *child.names)
         for frame in found:
-            self._hearing.take(place, child, frame)
+            self._worker_messages.take(place, child, frame)
         if closed:
             self._loop.forget_all(child.pipe.fileno())
             child.closed_at = now()
-            self._rounds.not_later(child.closed_at + LEAVES_WITHIN)
+            self._health_checks.not_later(child.closed_at + LEAVES_WITHIN)
 
-    def _on_stderr(self, child: Child) -> None:
+    def _on_stderr(self, child: WorkerProcess) -> None:
         data = child.read_errors()
         for line in data.decode(errors="replace").splitlines():
             self._say(line, *child.names)
@@ -362,11 +366,13 @@ class Crew:
             self._loop.forget_all(child.errors.fileno())
             child.errors_closed = True
 
-    def _is_up(self, place: Place, child: Child) -> None:
+    def _is_up(self, place: SupervisedSlot, child: WorkerProcess) -> None:
         place.state, place.shown = slot.UP, health.HEALTHY
-        self._work.wake()
+        self._dispatch.wake()
         name, worker, concurrency, kinds = place.name, child.worker_id, child.concurrency, child.kinds
-        self._ledger.tell(urgency.WORK, lambda store: store.orchestrators.came_up(worker, name, concurrency, kinds))
+        self._store_thread.tell(
+            urgency.WORK, lambda store: store.orchestrators.came_up(worker, name, concurrency, kinds)
+        )
         self._say("is up", *child.names)
         if not place.takes_jobs:
             return
@@ -378,14 +384,14 @@ class Crew:
         if self._lease.status == orchestrators.STARTING:
             self._lease.status = orchestrators.RUNNING
             self._lease.renew(now())
-        self._news.good()
+        self._startup.good()
 
-    def _died(self, place: Place, child: Child) -> None:
+    def _died(self, place: SupervisedSlot, child: WorkerProcess) -> None:
         """Reap, hear it out, end what is left of its session, then write it down and release what it held."""
         ended, usage = child.reap()
         sys.audit("rota.crew.reaped")
         for frame in child.last_frames():
-            self._hearing.take(place, child, frame)
+            self._worker_messages.take(place, child, frame)
         if not child.errors_closed:
             self._on_stderr(child)
         self._loop.forget_all(child.pidfd, child.pipe.fileno(), child.errors.fileno())
@@ -393,18 +399,18 @@ class Crew:
         place.child = None
         leaks.end({each.pid for each in self._children()}, child.worker_id)
         death, held = child.death(ended, usage), {each.token for each in child.held}
-        last = Report(self._work.take(child.worker_id), checkpoints=self._work.take_checkpoints(held))
+        last = Report(self._dispatch.take(child.worker_id), checkpoints=self._dispatch.take_checkpoints(held))
         tokens, crowded = self._tracked.dying(child), len(child.in_hand) > 1
         child.close()
-        self._upkeep.forget(child)
+        self._maintenance.forget(child)
         why = f" ({death.reason})" if death.reason != ended.reason else ""
         self._say(f"left: {ended.text}" if death.is_peaceful else f"{ended.text}{why}", *child.names)
         self._directives.returned(child.worker_id)
         place.state = slot.STOPPING if death.is_peaceful else slot.BACKOFF
         if not place.wanted:
             del self._places[place.name]
-        holdings, with_it = self._work.holdings, held | {token for _, token, _ in last.outcomes}
-        self._work.dying(child.worker_id, with_it)
+        holdings, with_it = self._dispatch.holdings, held | {token for _, token, _ in last.outcomes}
+        self._dispatch.dying(child.worker_id, with_it)
 
         def write_down(store: Store) -> Written:
             after = store.orchestrators.record_death(death, last, self._settings.restarts)
@@ -412,15 +418,17 @@ class Crew:
             return after, store.orchestrators.ends(tokens)
 
         def written(answer: Written | RotaError) -> None:
-            self._work.buried(child.worker_id)
+            self._dispatch.buried(child.worker_id)
             after, ends = (answer, {}) if isinstance(answer, RotaError) else answer
             self._tracked.left(child.worker_id, ends, crowded)
             self._after_death(place, after, death.stderr_tail or ended.text)
 
-        self._ledger.ask(urgency.DEATH, write_down, written)
+        self._store_thread.ask(urgency.DEATH, write_down, written)
 
-    def _after_death(self, place: Place, after: tuple[int | None, str | None] | RotaError, last_words: str) -> None:
-        self._work.wake()
+    def _after_death(
+        self, place: SupervisedSlot, after: tuple[int | None, str | None] | RotaError, last_words: str
+    ) -> None:
+        self._dispatch.wake()
         if isinstance(after, RotaError):
             self._given_up(after)
             return
@@ -435,11 +443,11 @@ class Crew:
         else:
             place.state = slot.BACKOFF if delay else slot.EMPTY
             place.start_at = now() + delay
-            self._rounds.not_later(place.start_at)
+            self._health_checks.not_later(place.start_at)
             if delay:
                 self._say(f"starts again in {format_duration(delay)}", place.name)
         if place.takes_jobs:
-            self._news.bad(last_words)
+            self._startup.bad(last_words)
 
     def _orphan_gone(self, process: Process) -> None:
         """The slot in which it worked on is filled."""
@@ -470,32 +478,34 @@ class Crew:
             claims = by_worker.pop(child.worker_id, None)
             if claims:
                 sys.audit("rota.crew.hand")
-                self._work.streaks.handed(child, claims, at)
+                self._dispatch.streaks.handed(child, claims, at)
                 for claim, why in child.hand(claims, at, self._lease.renewed_at):
-                    self._work.report(child.worker_id, (claim.job_id, claim.token, why))
-                self._rounds.not_later(at + min((held.timeout or STUCK for held in child.in_hand), default=STUCK))
+                    self._dispatch.report(child.worker_id, (claim.job_id, claim.token, why))
+                self._health_checks.not_later(
+                    at + min((held.timeout or STUCK for held in child.in_hand), default=STUCK)
+                )
         for claims in by_worker.values():
-            self._work.holdings.drop(claim.token for claim in claims)
+            self._dispatch.holdings.drop(claim.token for claim in claims)
 
     # directives and maintenance
 
     def _wake(self, listener: Any) -> None:
         listener.clear()
-        self._work.wake()
-        self._upkeep.wake()
+        self._dispatch.wake()
+        self._maintenance.wake()
 
     def _looked_after(self, found: Outlook, by_time: bool) -> None:
         """Handle what maintenance found: perhaps a new directive, perhaps workers that registered a process here."""
         if found.processes is not None:
-            self._others.watch_only(found.processes)
+            self._external_workers.watch_only(found.processes)
         if found.orphans is not None:
-            self._others.end_lost_orphans({process.worker_id for process in found.orphans})
+            self._external_workers.end_lost_orphans({process.worker_id for process in found.orphans})
         if (
             found.directive is not None and self._end_lost_at is None
         ):  # also while it stops: its last jobs may be called off
             self._directives.carry_out(found.directive)
         if by_time:  # otherwise the bell rang, which wakes the work too
-            self._work.wake()
+            self._dispatch.wake()
 
     def _acknowledge(self, number: int) -> None:
         self._lease.answered = number

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from rota.core.claim import Outcome
-    from rota.orchestrator.worker_process import Child
+    from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
     from rota.settings import Settings
     from rota.store.claims.exchange import Assignment
@@ -68,7 +68,7 @@ class Tracked:
         for worker, successes in well.items():
             self._roll.count(worker, None, times=successes)
 
-    def dying(self, child: Child) -> list[int]:
+    def dying(self, child: WorkerProcess) -> list[int]:
         """A worker is gone, with jobs in its hand. The claims whose end tells what came of all that it did."""
         if self._roll is None:
             return []

@@ -17,37 +17,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rota.orchestrator.directives import Directives
-    from rota.orchestrator.dispatch import Work
-    from rota.orchestrator.maintenance import Upkeep
-    from rota.orchestrator.slot import Place
+    from rota.orchestrator.dispatch import Dispatch
+    from rota.orchestrator.maintenance import Maintenance
+    from rota.orchestrator.slot import SupervisedSlot
     from rota.orchestrator.tracking import Tracked
-    from rota.orchestrator.worker_process import Child
+    from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
     from rota.store.claims.exchange import Assignment
 
 
-class Hearing:
+class WorkerMessages:
     """Takes the frames of all workers."""
 
     def __init__(
         self,
-        work: Work,
+        work: Dispatch,
         directives: Directives,
-        upkeep: Upkeep,
+        upkeep: Maintenance,
         tracked: Tracked,
         say: Say,
-        is_up: Callable[[Place, Child], None],
-        end: Callable[[Child, str, str], None],
+        is_up: Callable[[SupervisedSlot, WorkerProcess], None],
+        end: Callable[[WorkerProcess, str, str], None],
     ) -> None:
-        self._work = work
+        self._dispatch = work
         self._directives = directives
-        self._upkeep = upkeep
+        self._maintenance = upkeep
         self._tracked = tracked
         self._say = say
         self._is_up = is_up
         self._end = end
 
-    def take(self, place: Place, child: Child, frame: frames.Frame) -> None:
+    def take(self, place: SupervisedSlot, child: WorkerProcess, frame: frames.Frame) -> None:
         body = frame.body
         match frame.kind:
             case frames.DONE:
@@ -56,7 +56,7 @@ class Hearing:
                 self._on_health(place, child, body)
             case frames.PROGRESS:
                 child.report["progress"] = messages.progress(body)
-                self._upkeep.told(child)
+                self._maintenance.told(child)
             case frames.CHECKPOINT:
                 self._keep(child, body)
             case frames.RETURNED:
@@ -72,8 +72,8 @@ class Hearing:
             case frames.HELLO:
                 child.has_said_hello = True
                 sources = source.heard(body)
-                self._upkeep.declare(child.worker_id, sources, schedule.heard(body))
-                self._work.fills |= bool(sources)
+                self._maintenance.declare(child.worker_id, sources, schedule.heard(body))
+                self._dispatch.fills |= bool(sources)
                 self._tracked.learn(body)
                 child.concurrency, child.kinds = messages.concurrency(body), messages.kinds(body.get("tasks"))
                 child.cancels, child.wants_whole = (
@@ -83,7 +83,7 @@ class Hearing:
             case _:
                 pass
 
-    def _settle(self, child: Child, body: dict[str, Any]) -> None:
+    def _settle(self, child: WorkerProcess, body: dict[str, Any]) -> None:
         """A job ended. Windows run in order, so it is the first that the worker holds, or one of several in hand."""
         if child.concurrency == 1:
             before = messages.before(body.get("token"), [held.token for held in child.held])
@@ -96,13 +96,13 @@ class Hearing:
         at = now()
         child.usual = usual_after(child.usual, at - child.job_started_at)
         child.job_started_at, child.recalled = at, False
-        outcome = self._work.streaks.ended(child, held, messages.outcome(body), at)
+        outcome = self._dispatch.streaks.ended(child, held, messages.outcome(body), at)
         self._tracked.reported(child.worker_id, held, outcome)
-        self._work.report(child.worker_id, (held.job_id, held.token, outcome))
+        self._dispatch.report(child.worker_id, (held.job_id, held.token, outcome))
         if child.report.pop("progress", None) is not None:
-            self._upkeep.told(child)
+            self._maintenance.told(child)
 
-    def _compare(self, child: Child, body: dict[str, Any]) -> None:
+    def _compare(self, child: WorkerProcess, body: dict[str, Any]) -> None:
         """Find jobs whose outcome was lost with a spoiled line: the worker does not name them among those in hand.
 
         Windows run in order, so a later job in hand means that all before it are over. One that names none may have a
@@ -130,21 +130,21 @@ class Hearing:
             child.answered = None
         child.missing = missing
 
-    def _lose(self, child: Child, lost: Sequence[Assignment]) -> None:
+    def _lose(self, child: WorkerProcess, lost: Sequence[Assignment]) -> None:
         """Fail what was begun and has ended, nobody knows how."""
         for held in lost:
             self._say(f"job {held.job_id} is over, and {messages.LOST_OUTCOME}", *child.names)
             child.put_down(held)
             child.job_started_at, child.recalled = now(), False
-            self._work.report(child.worker_id, (held.job_id, held.token, Failed(messages.LOST_OUTCOME)))
+            self._dispatch.report(child.worker_id, (held.job_id, held.token, Failed(messages.LOST_OUTCOME)))
 
-    def _keep(self, child: Child, body: dict[str, Any]) -> None:
+    def _keep(self, child: WorkerProcess, body: dict[str, Any]) -> None:
         """What the handler of the job in hand wants its next attempt to know."""
         text, held = messages.checkpoint(body), child.holding(body.get("token"))
         if text is not None and held is not None:
-            self._work.keep((text, held.job_id, held.token))
+            self._dispatch.keep((text, held.job_id, held.token))
 
-    def _on_health(self, place: Place, child: Child, body: dict[str, Any]) -> None:
+    def _on_health(self, place: SupervisedSlot, child: WorkerProcess, body: dict[str, Any]) -> None:
         match body.get("status"):
             case "recovering":
                 child.health = child.health.recovering(messages.seconds(body), now())
@@ -161,13 +161,13 @@ class Hearing:
         metrics = messages.metrics(body)
         if metrics != child.report.get("metrics", {}):
             child.report["metrics"] = metrics
-            self._upkeep.told(child)
+            self._maintenance.told(child)
 
-    def _take_back(self, child: Child, tokens: set[int]) -> None:
+    def _take_back(self, child: WorkerProcess, tokens: set[int]) -> None:
         if child.answered is not None:
             child.answered = True
         for held in [held for held in child.held if held.token in tokens]:
             child.put_down(held)
-            self._work.report(child.worker_id, (held.job_id, held.token, Returned()))
+            self._dispatch.report(child.worker_id, (held.job_id, held.token, Returned()))
         if self._directives.returned(child.worker_id):
-            self._work.wake()
+            self._dispatch.wake()

@@ -44,7 +44,7 @@ BY_US = "orchestrator"
 CANCELLING = 6 * SECOND  # a second more than a command has between TERM and KILL
 
 
-class Child:
+class WorkerProcess:
     """One worker life."""
 
     def __init__(

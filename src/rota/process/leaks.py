@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PATIENCE = 1.0  # for one that cannot be ended; on a busy machine the others take a moment too
 
 
-class Stray(Record):
+class Leak(Record):
     """A process in a session of its own, and the worker and run it comes from as far as can be seen."""
 
     pid: int
@@ -27,14 +27,14 @@ class Stray(Record):
     command: str
 
 
-def find(known: Collection[int]) -> list[Stray]:
+def find(known: Collection[int]) -> list[Leak]:
     """Our children that are nobody's workers; those that have ended are reaped on the way."""
     found = []
     for pid in system.children():
         if pid not in known and not _reap(pid):
             told = partial(system.told, pid)
             worker, run = told("ROTA_WORKER_ID"), run_of(told)
-            found.append(Stray(pid, worker, run, system.command(pid)))
+            found.append(Leak(pid, worker, run, system.command(pid)))
     return found
 
 
@@ -42,12 +42,12 @@ def end(known: Collection[int], worker_id: str | None = None) -> int:
     """End all that this worker left behind, or any did, children's children too, and await their end; how many."""
     deadline, ended = time.monotonic() + PATIENCE, 0
     while True:
-        left = [stray for stray in find(known) if worker_id in (None, stray.worker_id)]
+        left = [leak for leak in find(known) if worker_id in (None, leak.worker_id)]
         if not left or time.monotonic() > deadline:
             return ended
-        for stray in left:
-            _kill(stray.pid)
-            ended += _await_end(stray.pid, deadline)
+        for leak in left:
+            _kill(leak.pid)
+            ended += _await_end(leak.pid, deadline)
 
 
 def _kill(pid: int) -> None:

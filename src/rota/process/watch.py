@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.core.times import Duration, Instant
-    from rota.orchestrator.event_loop import Loop
+    from rota.orchestrator.event_loop import EventLoop
     from rota.store.workers.crews import Process
 
 
@@ -38,7 +38,7 @@ def is_alive_or_all_gone(process: Process) -> bool:
 class Watch:
     """Calls back once when a process that it watches has ended."""
 
-    def __init__(self, loop: Loop, ended: Callable[[Process], None]) -> None:
+    def __init__(self, loop: EventLoop, ended: Callable[[Process], None]) -> None:
         self._loop = loop
         self._ended = ended
         self._descriptors: dict[str, tuple[Process, int]] = {}

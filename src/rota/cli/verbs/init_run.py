@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rota.cli.invocation import Call
-    from rota.orchestrator.console import Screen
+    from rota.orchestrator.console import Console
     from rota.settings import Settings
     from rota.store.engine.database import Database
 
@@ -180,7 +180,7 @@ def run(call: Call) -> int:
     """Keep the crew alive in this terminal, with API and dashboard, and show what happens, until Ctrl-C."""
     from rota.api.port import choose
     from rota.cli.preflight import declared
-    from rota.orchestrator.console import Screen
+    from rota.orchestrator.console import Console
     from rota.orchestrator.main import MAIN, Start, refuse_second
     from rota.orchestrator.main import run as keep
     from rota.store.open import REMOTE
@@ -210,7 +210,7 @@ def run(call: Call) -> int:
             problems.append(problem)
             os.kill(os.getpid(), signal.SIGTERM)
 
-    screen = Screen(lambda screen: _head(screen, database, tasks, pools))
+    screen = Console(lambda screen: _head(screen, database, tasks, pools))
     try:
         told = {"ROTA_HTTP_PORT": str(port)}
         wanted = Start(app, pools, MAIN, folder=folder, http=True, told=told, programs=programs)
@@ -230,7 +230,7 @@ def _say_first(call: Call, app: str, database: Database, pools: Mapping[str, int
     call.say(f"rota {__version__} runs {app} on {database.path}; workers: {crew}")
 
 
-def _head(screen: Screen, database: Database, tasks: Mapping[str, str], pools: Mapping[str, int]) -> list[str]:
+def _head(screen: Console, database: Database, tasks: Mapping[str, str], pools: Mapping[str, int]) -> list[str]:
     """Where to look, what to try and how to stop; once the API answers, or does not."""
     rows = [("dashboard", _link(screen, database))]
     if screen.is_over.is_set():  # there is nothing to look at any more
@@ -246,7 +246,7 @@ def _head(screen: Screen, database: Database, tasks: Mapping[str, str], pools: M
     return ["", *(f"  {name:<11} {text}" for name, text in rows), ""]
 
 
-def _link(screen: Screen, database: Database) -> str:
+def _link(screen: Console, database: Database) -> str:
     """A link into the dashboard, as soon as the API has one."""
     import time
 
