@@ -76,7 +76,7 @@ FACTS = {
     },
     "worker": {
         "register": "it began its life",
-        "beat": "one that was taken for dead speaks again",
+        "heartbeat": "one that was taken for dead speaks again",
         "report": "what it says of itself has changed",
         "stop": "it was asked to finish and leave",
         "leave": "it left in peace",

@@ -78,7 +78,7 @@ def test_a_schedule_is_told_when_it_is_made_fires_and_is_paused(store: Store) ->
     assert (topic, body["id"], body["verb"], body["fired_count"]) == ("schedule:nightly:status", "nightly", "make", 0)
     clock = store.database._given_clock  # type: ignore[attr-defined]
     clock.advance((at or 0) - store.database.wall())
-    store.tend()
+    store.tick()
     ((_, body),) = told(feed)
     assert (body["verb"], body["fired_count"], body["last_status"]) == ("fire", 1, "ready")
     store.schedules.pause("nightly")

@@ -193,7 +193,7 @@ def test_a_job_over_its_keys_limit_waits_though_a_caller_added_it(app: App, mine
     for title in "ab":
         app.enqueue(NewJob(title, "tag", limit_key="k"), connection=mine)
     mine.commit()
-    app.store.tend()
+    app.store.tick()
     assert sorted(job.status for job in app.jobs.list()) == ["blocked", "ready"]
     counted(app)
 

@@ -43,7 +43,7 @@ def test_every_kind_is_there_as_often_and_the_kept_counts_are_right(filled: Stor
 
 def test_there_is_nothing_to_mend_and_the_limited_wait_for_their_key(filled: Store) -> None:
     before = counts(filled)
-    filled.tend()
+    filled.tick()
     filled.reconcile()
     assert counts(filled) == before
     claim = filled.claims.take(register(filled), LIMITED)

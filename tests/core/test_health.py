@@ -25,7 +25,7 @@ IDLE, BUSY = InHand(), InHand(job=5)
 
 
 def opinion(health: Health, seconds: float, in_hand: InHand = IDLE) -> tuple[str, str | None]:
-    after, reason = health.look(POLICY, in_hand, round(seconds * SECOND))
+    after, reason = health.assess(POLICY, in_hand, round(seconds * SECOND))
     return after.state, reason
 
 
@@ -45,7 +45,7 @@ def test_nine_silent_seconds_are_a_miss_and_three_misses_end_an_idle_worker() ->
 
 
 def test_only_a_healthy_frame_clears_misses_and_nothing_revives_the_dead() -> None:
-    late, _ = Health(HEALTHY, 0).look(POLICY, IDLE, 20 * SECOND)
+    late, _ = Health(HEALTHY, 0).assess(POLICY, IDLE, 20 * SECOND)
     assert opinion(late.healthy(21 * SECOND), 29) == (HEALTHY, None)
     assert Health(DEAD, 0).healthy(SECOND).state == DEAD
     assert Health(DEAD, 0).recovering(5, SECOND).state == DEAD

@@ -54,7 +54,7 @@ def test_an_ended_claim_never_moves_again(state: str) -> None:
 
 def test_a_stopped_worker_never_moves_again_and_a_dead_one_only_by_a_beat() -> None:
     assert not [verb for old, verb in worker.MOVES if old == worker.STOPPED]
-    assert [verb for old, verb in worker.MOVES if old == worker.DEAD] == [worker.BEAT]
+    assert [verb for old, verb in worker.MOVES if old == worker.DEAD] == [worker.HEARTBEAT]
 
 
 def test_a_slot_that_failed_moves_by_reset_alone() -> None:

@@ -54,7 +54,7 @@ def test_the_defaults_are_those_of_the_design(tmp_path: Path) -> None:
 
 def test_what_is_no_setting_is_as_the_design_says_too() -> None:
     assert (health.SHORTEST_RECOVERY, health.LONGEST_RECOVERY) == (5 * SECOND, 120 * SECOND)
-    assert worker.MISSED_BEATS == 2
+    assert worker.MISSED_HEARTBEATS == 2
     assert (orchestrator.LEASE, orchestrator.RENEW_EVERY) == (15 * SECOND, 4 * SECOND)
     assert (orchestrator.TELL_AFTER, orchestrator.END_AFTER, job_state.FENCE) == (10 * SECOND, 12 * SECOND, 12 * SECOND)
     assert Queue("tag").fence != "end", "handlers are told, and go on"

@@ -176,7 +176,7 @@ def test_while_a_crew_drains_its_lease_is_renewed_until_the_last_claim_is_settle
     (still,) = live(crew)
     assert (still.id, still.status) == (draining.id, "stopping")
     assert (still.lease_expires_at or 0) > crew.app.store.now()
-    crew.app.store.tend()
+    crew.app.store.tick()
     assert crew.app.jobs.get(job).status == "active" and crew.processes()
     crew.let_go("a")
     assert crew.wait() == 0

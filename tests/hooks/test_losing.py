@@ -78,7 +78,7 @@ def test_a_lease_that_nobody_could_renew_is_told_by_the_clock_alone(workshop: Wo
     id = workshop.add("slow")
     script = workshop.start(WATCH, ROTA_LEASE="3s")
     workshop.noted(f"began {id}")
-    workshop.refuse("worker", "NEW.beat_count > OLD.beat_count")
+    workshop.refuse("worker", "NEW.heartbeat_count > OLD.heartbeat_count")
     workshop.noted(f"lost {id}")
 
     assert "could not beat, and tries again: " in script.said
@@ -157,7 +157,7 @@ def test_a_stop_does_not_wait_for_ever_for_a_store_that_fails(workshop: Workshop
 
 
 def test_a_job_is_given_back_unspent_when_it_could_not_be_begun(workshop: Workshop) -> None:
-    workshop.refuse("worker", "NEW.beat_count > OLD.beat_count")
+    workshop.refuse("worker", "NEW.heartbeat_count > OLD.heartbeat_count")
     id = workshop.add()
     script = workshop.start(WORK)
     eventually(lambda: script.said.count("released: not started: ") > 2 and "could not beat" in script.said)

@@ -26,7 +26,7 @@ class InStep:
     def __getattr__(self, name: str) -> Any:
         if name in PORTS:
             return _Port(self, name)
-        assert name in ("reconcile", "tend"), f"{name} is not known to answer the same"
+        assert name in ("reconcile", "tick"), f"{name} is not known to answer the same"
         return lambda *args, **kwargs: self.call(name, lambda store: getattr(store, name)(*args, **kwargs))
 
     def call(self, what: str, make: Any) -> Any:

@@ -26,7 +26,7 @@ class StoreMachine(Programs):
     def pass_time(self, by: int, tended: bool) -> None:
         self.clock.advance(by)
         if tended:
-            self.store.tend()
+            self.store.tick()
         self.sync()
 
     @rule(worker=WORKERS, how=st.sampled_from(["heartbeat", "heartbeat", "reconcile", "deregister"]))

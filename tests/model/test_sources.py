@@ -80,7 +80,7 @@ class Yard:
     def pass_time(self) -> None:
         self.clock.advance(self.chance.choice([SECOND, 5 * SECOND, 31 * SECOND]))
         self.crew.renew()
-        self.store.tend()
+        self.store.tick()
 
     def look(self) -> None:
         self.store.sources.list()

@@ -31,8 +31,8 @@ while [ ! -e go-$1 ]; do sleep 0.02; done
 @pytest.fixture
 def hold(crew: Crew) -> Crew:
     """A crew whose command runs until the test lets it go."""
-    (crew.folder / "hold.sh").write_text(HOLD)
-    crew.begin("worker", "exec", "--queue", "q", "--", "sh", "hold.sh", "{title}")
+    (crew.folder / "locks.sh").write_text(HOLD)
+    crew.begin("worker", "exec", "--queue", "q", "--", "sh", "locks.sh", "{title}")
     return crew
 
 
@@ -129,9 +129,9 @@ def test_the_time_out_of_worker_exec_holds_for_jobs_that_have_none(crew: Crew) -
 
 
 def test_a_stop_ends_it_when_the_time_to_finish_is_over(crew: Crew) -> None:
-    (crew.folder / "hold.sh").write_text(HOLD)
+    (crew.folder / "locks.sh").write_text(HOLD)
     crew.env["ROTA_SHUTDOWN_TIMEOUT"] = "100ms"
-    crew.begin("worker", "exec", "--queue", "q", "--", "sh", "hold.sh", "{title}")
+    crew.begin("worker", "exec", "--queue", "q", "--", "sh", "locks.sh", "{title}")
     id = add(crew, "a")
     found = pids(crew, "a")
     assert crew.stop() == 0

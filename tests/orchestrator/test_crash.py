@@ -178,7 +178,7 @@ def test_a_server_that_is_away_for_longer_than_a_lease_costs_nobody_his_claim(cr
         eventually(
             lambda: all((each.lease_expires_at or 0) > max(expires) for each in live(crew)) and len(live(crew)) == 2
         )
-        crew.app.store.tend()
+        crew.app.store.tick()
         crew.app.reconcile()
         assert [crew.app.jobs.get(id).token for id in (*jobs[1:], by_hand)] == [*tokens[1:], claim.token]
         again = eventually(lambda: crew.held_by("e") != ended and crew.held_by("e"))

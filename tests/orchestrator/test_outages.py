@@ -81,7 +81,7 @@ def test_in_an_outage_handlers_go_on_and_their_outcomes_wait(remote: Remote) -> 
     crew.let_go("a")
     eventually(lambda: len(crew.said("could not be renewed for 10s")) == 2, within=30)
     eventually(lambda: time.monotonic() - broke > 16, within=30)
-    remote.near.store.tend()
+    remote.near.store.tick()
     assert [job.status for job in map(remote.near.jobs.get, (before, during))] == ["active"] * 2
     remote.link.down = False
     (done,) = remote.near.jobs.wait([before], "done", 60 * SECOND)

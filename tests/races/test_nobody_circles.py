@@ -44,7 +44,7 @@ def by_hand(store: Store, dice: random.Random, jobs: list[int]) -> None:
                     store.workers.deregister(worker)
                     worker = store.workers.register("hand", every=SECOND).id
                 case _:
-                    store.tend()
+                    store.tick()
         except StoreError:
             raise
         except RotaError:  # refused, as many of these must be

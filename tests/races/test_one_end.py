@@ -39,7 +39,7 @@ def attempt(id, token, worker):
         elif verb == "cancel":
             store.jobs.cancel(id)
         else:
-            store.tend()
+            store.tick()
     except (Conflict, Stale):
         return False
     return verb != "expire"
@@ -86,7 +86,7 @@ def test_settled_cancelled_and_expired_at_once_each_ends_once_and_all_agree(tmp_
 
 def tended(store: Store) -> bool:
     """Whether nothing is held any more, once what has lapsed by now is taken back."""
-    store.tend()
+    store.tick()
     return not rows(store, "SELECT 1 FROM job WHERE status = 'active'")
 
 

@@ -20,7 +20,7 @@ RACE = """
 store = open_store(sys.argv[1], Settings())
 print("ready", flush=True)
 for _ in sys.stdin:
-    store.tend()
+    store.tick()
     print("tended", flush=True)
 """
 SECONDS_AGO = "UPDATE schedule SET next_at = next_at - 1000000 - (next_at - :wall)"
@@ -38,7 +38,7 @@ def test_many_processes_see_a_schedule_fall_due_and_one_fires_it(
             rows(store, SECONDS_AGO, wall=store.database.wall())
             start(processes, "look")
             assert answers(processes) == ["tended"] * racing
-            store.tend()  # what was in another's hands for a moment is nobody's now
+            store.tick()  # what was in another's hands for a moment is nobody's now
             assert rows(store, "SELECT title, count(*) FROM job GROUP BY title ORDER BY title") == [
                 (name, turn) for name in ("one", "three", "two")
             ]

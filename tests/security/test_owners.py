@@ -192,7 +192,7 @@ def _attacks(mine: Host, other: Host, taken: Claim, held: Claim) -> list[Attack]
                 lambda store: store.orchestrators.register_worker(0, mine.slot, "tag", process),
                 lambda store: store.orchestrators.exchange(other.id, 1, Report(holdings=[])),
                 lambda store: store.orchestrators.renew(other.id, 9),
-                lambda store: store.orchestrators.look(other.id, -1),
+                lambda store: store.orchestrators.poll(other.id, -1),
                 lambda store: store.orchestrators.number(other.id),
                 lambda store: store.orchestrators.take_over(other.id, "main", lambda _: False),
                 lambda store: store.orchestrators.leave(other.id),
@@ -469,7 +469,7 @@ def test_the_token_that_held_a_job_once_reads_nothing_that_others_said_of_it_sin
 
 
 def _is_ready_again(store: Store, id: int) -> bool:
-    store.tend()
+    store.tick()
     return store.jobs.get(id).status == "ready"
 
 

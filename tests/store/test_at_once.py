@@ -347,10 +347,10 @@ def test_a_claim_that_is_being_renewed_does_not_lapse(store: Store, clock: FakeC
     clock.advance(59 * SECOND)
     with in_flight(store, lambda own: own.claims.renew(held, HOUR)) as one:
         clock.advance(2 * SECOND)
-        with beside(store, lambda own: own.tend()) as other:
+        with beside(store, lambda own: own.tick()) as other:
             assert other.answer() is None, "tending waits for nobody"
         assert one.go_on().renewed_count == 1
-    store.tend()
+    store.tick()
     assert status(store, job) == ACTIVE
 
 
@@ -359,7 +359,7 @@ def test_a_lapsed_claim_that_is_being_settled_is_left_to_its_holder(store: Store
     held = claim(store, job, register(store, every=HOUR), MINUTE)
     clock.advance(2 * MINUTE)
     with in_flight(store, lambda own: own.claims.settle(held, Done())) as one:
-        with beside(store, lambda own: own.tend()) as other:
+        with beside(store, lambda own: own.tick()) as other:
             assert other.answer() is None
         assert one.go_on() is True
     assert status(store, job) == DONE and [run.verb for run in store.claims.runs(job)] == ["finish"]
@@ -383,8 +383,8 @@ def test_two_who_tend_expire_a_claim_once(store: Store, clock: FakeClock) -> Non
     for job in jobs:
         claim(store, job, worker, MINUTE)
     clock.advance(2 * MINUTE)
-    with in_flight(store, lambda own: own.tend()) as one:
-        with beside(store, lambda own: own.tend()) as other:
+    with in_flight(store, lambda own: own.tick()) as one:
+        with beside(store, lambda own: own.tick()) as other:
             assert other.answer() is None
         one.go_on()
     assert [len(store.claims.runs(job)) for job in jobs] == [1, 1, 1]
@@ -397,7 +397,7 @@ def test_a_claim_in_flight_keeps_its_worker_from_being_judged(store: Store, cloc
     job, worker = add(store), register(store, every=SECOND)
     with in_flight(store, lambda own: own.claims.claim(job, worker)) as one:
         clock.advance(MINUTE)
-        with beside(store, lambda own: own.tend()) as other:
+        with beside(store, lambda own: own.tick()) as other:
             assert other.answer() is None, "tending waits for nobody"
         held = one.go_on()
     assert store.jobs.get(job).token == held.token and store.workers.get(worker).status == "busy"
@@ -454,12 +454,12 @@ def test_an_orchestrator_that_is_exchanging_does_not_lapse(store: Store, clock: 
     judge.renew()
     with in_flight(store, exchange(crew, (held.job_id, held.token, Failed("x")), room=0)) as one:
         clock.advance(6 * SECOND)
-        with beside(store, lambda own: own.tend()) as other:
+        with beside(store, lambda own: own.tick()) as other:
             assert other.answer() is None, "tending waits for nobody"
         assert one.go_on().refused == []
     clock.advance(HOUR)
     store.reconcile()
-    store.tend()
+    store.tick()
 
 
 def test_an_orchestrator_being_given_up_exchanges_nothing(store: Store, clock: FakeClock) -> None:
@@ -470,7 +470,7 @@ def test_an_orchestrator_being_given_up_exchanges_nothing(store: Store, clock: F
         clock.advance(4 * SECOND)
         judge.renew()
     with (
-        in_flight(store, lambda own: own.tend()) as one,
+        in_flight(store, lambda own: own.tick()) as one,
         beside(
             store,
             exchange(crew, (job, held.token, Done())),

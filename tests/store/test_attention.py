@@ -77,13 +77,13 @@ def test_a_schedule_whose_last_time_brought_no_job_or_one_that_failed(store: Sto
     assert notices(store) == []
     store.queues.set("night", max_depth=1)
     clock.advance(HOUR)
-    store.tend()
+    store.tick()
     (refused,) = notices(store)
     assert (refused.noun, refused.which) == ("schedule", "report") and "is full" in refused.text
     fail(store, first, "no ink")
     store.queues.set("night", max_depth=None)
     clock.advance(HOUR)
-    store.tend()
+    store.tick()
     assert [each.noun for each in notices(store)] == ["failures"]
     schedule = store.schedules.get("report")
     last = schedule.last_job
@@ -144,7 +144,7 @@ def test_a_quarantined_job_by_itself(store: Store, clock: FakeClock) -> None:
         clock.advance(1)
         store.workers.heartbeat(worker)
         clock.advance(MINUTE)
-        store.tend()
+        store.tick()
     (found,) = notices(store)
     assert (found.noun, found.which, found.since) == ("job", str(poison), store.jobs.get(poison).finished_at)
     assert found.text.startswith("poison: quarantined: cost 3 workers")

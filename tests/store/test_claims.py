@@ -160,7 +160,7 @@ def test_a_lapsed_claim_that_tending_took_back_can_not_be_settled(store: Store, 
     job = add(store)
     held = claim(store, job, None, MINUTE)
     clock.advance(MINUTE)
-    store.tend()
+    store.tick()
     assert status(store, job) == READY
     with pytest.raises(Stale, match="it is ready"):
         store.claims.settle(held, Done())
@@ -201,7 +201,7 @@ def test_a_time_out_caps_the_lease_and_its_renewals(store: Store, clock: FakeClo
     clock.advance(9 * MINUTE)
     assert store.claims.renew(held).lease_expires_at == started + 10 * MINUTE
     clock.advance(MINUTE)
-    store.tend()
+    store.tick()
     assert status(store, job) == READY
 
 
@@ -232,7 +232,7 @@ def test_a_worker_is_told_apart_that_settled_its_last_claim_itself(store: Store,
     claim(store, job, other, MINUTE)
     assert not store.claims.is_settled_by(job, worker), "someone has claimed it since"
     clock.advance(MINUTE)
-    store.tend()
+    store.tick()
     assert not store.claims.is_settled_by(job, other), "a lapse is nobody's word"
 
 
@@ -241,9 +241,9 @@ def test_tending_expires_a_bounded_number_and_the_next_goes_on(store: Store, clo
     for job in add_many(store, 300):
         claim(store, job, worker, MINUTE)
     clock.advance(MINUTE)
-    store.tend()
+    store.tick()
     assert store.queues.list()[0].counts[READY] == 256
-    store.tend()
+    store.tick()
     assert store.queues.list()[0].counts[READY] == 300
 
 

@@ -14,7 +14,7 @@ from rota.core.claim import Done, Released
 from rota.core.job import READY
 from rota.core.ready_scan import Floor
 from rota.core.times import HOUR, MILLISECOND, SECOND
-from rota.store.claims.ready_scan import Looks
+from rota.store.claims.ready_scan import ReadyScans
 from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
 from tests.support.postgres import shared
@@ -99,7 +99,7 @@ def test_looks_past_what_an_old_snapshot_keeps_are_few(monkeypatch: pytest.Monke
             ids = add_many(store, 300)
             crew = Crew(store, 1)
             first = [each.job_id for _ in range(2) for each in crew.exchange(room=100).claims]
-            floor = store.looks.floor("default")
+            floor = store.ready_scans.floor("default")
             assert floor is not None and floor.id == ids[199], "the look was not slow: that tests nothing"
             assert pages_of_a_pick(store) > 50 * few
             assert pages_of_a_pick(store, floor) <= 5 * few
@@ -121,7 +121,7 @@ def test_behind_the_last_taken_every_priority_is_seen_and_at_last_what_came_back
         claims: dict[int, int] = {}
         assert taken(2) == [older, newer]
         floor = Floor(0, newer, newer, SECOND, time.monotonic_ns() // 1000 + HOUR)
-        store.looks = Looks({"default": floor})
+        store.ready_scans = ReadyScans({"default": floor})
         crew.exchange([(older, claims[older], Released())], room=0)
         assert status(store, older) == READY
         high, another = add(store, priority=1), add(store)

@@ -91,7 +91,7 @@ def test_more_are_let_go_in_chunks_by_the_next_tendings(store: Store, count: int
     finish(store, needed)
     ready = [store.queues.list()[0].counts[READY]]
     while rows(store, "SELECT 1 FROM ripple"):
-        store.tend()
+        store.tick()
         ready.append(store.queues.list()[0].counts[READY])
     assert ready[0] == CHUNK and ready[-1] == count
     assert all(0 <= now - before <= CHUNK for before, now in itertools.pairwise(ready))
@@ -201,7 +201,7 @@ def test_a_job_held_back_waits_again_for_one_that_is_tried_again_meanwhile(
     store.jobs.retry(needed)
     finish(store, first)
     clock.advance(HOUR)
-    store.tend()
+    store.tick()
     assert status(store, job) == BLOCKED
     assert f"Job {job} waits for job {needed}" in store.jobs.why(job)
     finish(store, needed)

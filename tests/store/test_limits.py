@@ -215,7 +215,7 @@ def test_a_key_makes_room_when_its_job_only_waits_for_a_retry(store: Store, cloc
     fail(store, first)
     assert status(store, second) == READY
     clock.advance(MINUTE)
-    store.tend()
+    store.tick()
     assert status(store, first) == BLOCKED
     assert "waits for room: queue default lets 1 of key k run at once" in store.jobs.why(first)
     finish(store, second)
@@ -243,11 +243,11 @@ def test_a_changed_limit_looks_at_each_key_once(
 ) -> None:
     """However many batches of keys there are: otherwise the work would grow with the square of the keys."""
     monkeypatch.setattr(queues, "_BATCH", 3)
-    looks: Counter[tuple[str, str]] = Counter()
+    ready_scans: Counter[tuple[str, str]] = Counter()
 
     def count(_: object, text: str, values: object) -> bool:
         if isinstance(values, dict) and "limit_key" in values:
-            looks[text, values["limit_key"]] += 1
+            ready_scans[text, values["limit_key"]] += 1
         return True
 
     with make_store("sqlite", tmp_path, clock) as store:
@@ -257,8 +257,8 @@ def test_a_changed_limit_looks_at_each_key_once(
             add_many(store, 4, limit_key=f"key-{n}")
         store.database._connection.exec_trace = count
         store.queues.set("default", per_key=2)
-    assert {key for _, key in looks} == {f"key-{n}" for n in range(10)}
-    assert max(looks.values()) == 2  # is there room for one, and then for another?
+    assert {key for _, key in ready_scans} == {f"key-{n}" for n in range(10)}
+    assert max(ready_scans.values()) == 2  # is there room for one, and then for another?
 
 
 def test_a_changed_limit_per_key_lets_in_and_holds_back(store: Store) -> None:
@@ -345,5 +345,5 @@ def test_of_jobs_that_fall_due_at_one_instant_the_oldest_gets_the_room_under_a_l
         store.claims.settle(held[id], Snoozed(5 * SECOND))
     store.queues.set("default", per_key=1)
     clock.advance(5 * SECOND)
-    store.tend()
+    store.tick()
     assert states(store, [first, second]) == [READY, BLOCKED]

@@ -9,7 +9,7 @@ import pytest
 
 from rota.core.claim import Claim, Done, Released
 from rota.core.job import UNKNOWN_KIND
-from rota.core.meter import RUN
+from rota.core.metric import RUN
 from rota.settings import Settings
 from rota.store.engine import rows as gaps
 from rota.store.engine.statements import fill
@@ -134,7 +134,7 @@ def test_runs_that_nobody_had_counted_before_the_upgrade_are_counted_by_it(kind:
     database = open_database(url_of(kind, tmp_path), Settings(), clock=FakeClock())
     migrate(database)
     with Store(database, Settings(), "new@here") as store:
-        found = {(each.name, each.label): (each.n, each.total) for each in store.meters.counted() if each.name == RUN}
+        found = {(each.name, each.label): (each.n, each.total) for each in store.metrics.counted() if each.name == RUN}
     assert found == {(RUN, "finish"): (3, 3_000_000)}
 
 

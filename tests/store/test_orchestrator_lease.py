@@ -93,7 +93,7 @@ def test_an_exchange_that_is_written_renews_the_lease_too(store: Store, clock: F
         clock.advance(LEASE - 1)
         there.renew()
         assert crew.exchange().claims
-    store.tend()
+    store.tick()
     assert {status(store, id) for id in ids} == {ACTIVE}
 
 
@@ -104,12 +104,12 @@ def test_a_lapsed_lease_makes_its_workers_lost_and_spends_only_what_each_had_in_
     gone, there = Crew(store, 2), Crew(store, 1, "other")
     claims = gone.exchange(room=2).claims
     beat_all(clock, [there], LEASE - 1)
-    store.tend()
+    store.tick()
     assert [status(store, id) for id in ids] == [ACTIVE] * 4, "not before the clock says so"
     clock.advance(1)
     there.renew()
     before = last_event(store)
-    store.tend()
+    store.tick()
     assert len(store.events.after(before)) == 1
     assert [(status(store, id), store.jobs.get(id).attempts) for id in ids] == [
         (READY, 1),
@@ -140,7 +140,7 @@ def test_an_orphan_spends_only_what_it_had_in_hand(store: Store, clock: FakeCloc
         store.orchestrators.mark_dead(crew.workers[0], Dead("lost", "killed"))
     else:
         clock.advance(LEASE)
-        store.tend()
+        store.tick()
     assert [(status(store, id), store.jobs.get(id).attempts) for id in ids] == [(READY, 1)] + [(READY, 0)] * 3
     assert [len(store.claims.runs(id)) for id in ids] == [1, 0, 0, 0]
 
@@ -160,13 +160,13 @@ def test_when_no_pulse_was_seen_for_long_a_grace_of_one_lease_is_given_once(stor
     job, crew = add(store), Crew(store)
     crew.exchange()
     clock.advance(HOUR)
-    store.tend()
+    store.tick()
     assert status(store, job) == ACTIVE, "the store itself may have been away"
     clock.advance(LEASE - 1)
-    store.tend()
+    store.tick()
     assert status(store, job) == ACTIVE
     clock.advance(1)
-    store.tend()
+    store.tick()
     assert status(store, job) == READY, "the grace is given once"
 
 
@@ -174,11 +174,11 @@ def test_a_renewal_within_the_grace_saves_everything(store: Store, clock: FakeCl
     job, crew = add(store), Crew(store)
     crew.exchange()
     clock.advance(HOUR)
-    store.tend()
+    store.tick()
     clock.advance(LEASE - 1)
     crew.renew()
     clock.advance(SECOND)
-    store.tend()
+    store.tick()
     assert status(store, job) == ACTIVE
 
 
@@ -186,10 +186,10 @@ def test_beats_get_the_grace_too(store: Store, clock: FakeClock) -> None:
     Crew(store)
     worker = register(store)
     clock.advance(HOUR)
-    store.tend()
+    store.tick()
     assert store.workers.get(worker).status == "idle"
     clock.advance(60 * SECOND)
-    store.tend()
+    store.tick()
     assert store.workers.get(worker).status == "dead"
 
 
@@ -200,7 +200,7 @@ def test_after_an_outage_the_first_to_renew_costs_nobody_the_grace(store: Store,
     worker = register(store)
     clock.advance(MINUTE)
     first.renew()
-    store.tend()
+    store.tick()
     assert status(store, job) == ACTIVE and store.workers.get(worker).status == "idle"
     second.renew()
     assert second.exchange(room=0).refused == []
@@ -213,7 +213,7 @@ def test_a_renewal_that_was_kept_waiting_for_less_than_a_lease_gives_no_grace(st
     clock.advance(11 * SECOND)
     there.renew()
     clock.advance(4 * SECOND)
-    store.tend()
+    store.tick()
     assert status(store, job) == READY
 
 
@@ -222,14 +222,14 @@ def test_one_that_begins_after_an_outage_costs_nobody_the_grace(store: Store, cl
     there.exchange()
     clock.advance(MINUTE)
     Crew(store)
-    store.tend()
+    store.tick()
     assert status(store, job) == ACTIVE
 
 
 def test_without_any_orchestrator_there_is_no_pulse_to_wait_for(store: Store, clock: FakeClock) -> None:
     worker = register(store)
     clock.advance(HOUR)
-    store.tend()
+    store.tick()
     assert store.workers.get(worker).status == "dead"
 
 
@@ -238,7 +238,7 @@ def test_a_fresh_pulse_of_another_host_means_that_only_this_one_is_away(store: S
     away.exchange()
     beat_all(clock, [there], LEASE)
     there.renew()
-    store.tend()
+    store.tick()
     assert status(store, job) == READY
 
 

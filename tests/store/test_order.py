@@ -101,7 +101,7 @@ def test_attempts_are_spent_one_by_one_until_the_job_has_failed(store: Store, cl
         fail(store, job, f"broken {attempt}")
         assert (store.jobs.get(job).attempts, store.jobs.get(job).error) == (attempt, f"broken {attempt}")
         clock.advance(10 * MINUTE)
-        store.tend()
+        store.tick()
     fail(store, job, "broken 3")
     over = store.jobs.get(job)
     assert (over.status, over.attempts, over.error, over.finished_at) == ("failed", 3, "broken 3", clock.now())
@@ -127,7 +127,7 @@ def test_promotion_is_bounded_and_the_next_look_goes_on(store: Store, clock: Fak
     clock.advance(MINUTE)
     counts = []
     for _ in range(3):
-        store.tend()
+        store.tick()
         counts.append(store.queues.list()[0].counts[READY])
     assert counts == [256, 512, 600]
 

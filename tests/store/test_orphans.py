@@ -73,7 +73,7 @@ def test_an_orphan_keeps_the_job_in_hand_and_gives_back_what_it_had_not_started(
     for _ in range(4):
         clock.advance(LEASE // 2)
         assert store.orphans.renew(crew.worker, [(second, in_hand.token)])
-        store.tend()
+        store.tick()
     assert status(store, second) == ACTIVE, "it hangs on its own lease"
     store.orphans.keep_checkpoint(crew.worker, (second, in_hand.token, '{"at": 9}'))
     store.orphans.settle(crew.worker, (second, in_hand.token, Failed("broken")))
@@ -81,7 +81,7 @@ def test_an_orphan_keeps_the_job_in_hand_and_gives_back_what_it_had_not_started(
     store.orphans.end(death(crew, asked=True))
     assert crew.stands() == ("empty", None, None) and store.workers.get(crew.worker).status == "stopped"
     clock.advance(MINUTE)
-    store.tend()
+    store.tick()
     assert store.reconcile() == NOTHING
 
 

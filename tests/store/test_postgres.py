@@ -48,8 +48,8 @@ OVERRIDES = {
     "claim.pick",
     "tally.add many",
     "tally.gather",
-    "meter.add many",
-    "meter.gather",
+    "metric.add many",
+    "metric.gather",
     "job.insert many",
     "job.make_ready many",
     "job.awaited many",
@@ -63,10 +63,10 @@ OVERRIDES = {
     "dependency.count_dependents many",
     "worker.exchanged many",
     "worker.prune_certificates many",
-    "hold.jobs many",
-    "hold.free_worker many",
-    "hold.free_scheduled many",
-    "hold.queue_of many",
+    "locks.jobs many",
+    "locks.free_worker many",
+    "locks.free_scheduled many",
+    "locks.queue_of many",
     "claim.holding",
     "number.last",
     "number.leave_out",
@@ -424,7 +424,7 @@ def test_rows_that_change_often_have_room_and_no_index_on_beats(store: Store) ->
     for table in ("job", "worker", "orchestrator", "tally", "queue", "number", "pulse"):
         assert "fillfactor" in options[table] and "autovacuum_vacuum" in options[table]
     indexed = rows(store, "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()")
-    assert not [text for (text,) in indexed if "last_beat" in text or "beat_count" in text]
+    assert not [text for (text,) in indexed if "last_beat" in text or "heartbeat_count" in text]
     worker = register(store)
     for _ in range(20):
         store.workers.heartbeat(worker)
@@ -444,7 +444,7 @@ def test_what_an_exchange_and_a_look_ask_is_planned_once_and_what_is_picked_anew
         add_many(store, 3, queue="q")
         claims = crew.exchange(room=3).claims
         crew.exchange([(each.job_id, each.token, Done("1")) for each in claims], room=0)
-        store.orchestrators.look(crew.id, 0)
+        store.orchestrators.poll(crew.id, 0)
     database = store.database
     assert isinstance(database, PostgresDatabase)
     seen = database.session.connection.execute(
@@ -480,7 +480,7 @@ def looked_at(store: Store) -> int:
 def work(store: Store, crew: Crew) -> None:
     claims = crew.exchange(room=3).claims
     crew.exchange([(each.job_id, each.token, Done("1")) for each in claims], room=0)
-    store.orchestrators.look(crew.id, 0)
+    store.orchestrators.poll(crew.id, 0)
 
 
 ADDED = 20_000

@@ -132,7 +132,7 @@ def test_old_events_and_gone_workers_are_forgotten_too(store: Store, clock: Fake
     gone, dead = register(store), register(store)
     store.workers.deregister(gone)
     clock.advance(HOUR)
-    store.tend()
+    store.tick()
     assert store.workers.certificate(dead)
     here = register(store)
     clock.advance(10 * SECOND)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def refused(store: Store) -> int:
-    return sum(meter.n for meter in store.meters.counted() if meter.name == STALE)
+    return sum(metric.n for metric in store.metrics.counted() if metric.name == STALE)
 
 
 @each_write
@@ -53,10 +53,10 @@ def test_each_outcome_that_an_exchange_refuses_counts_and_none_that_it_takes(sto
 def test_a_count_that_the_store_does_not_take_is_left_out(store: Store) -> None:
     held, crew = claim(store, add(store)), Crew(store)
     with store.database.write():
-        store.database.script("ALTER TABLE meter RENAME TO elsewhere")
+        store.database.script("ALTER TABLE metric RENAME TO elsewhere")
     with pytest.raises(Stale, match="is not held"):
         store.claims.settle(held.replace(token=held.token + 1), Done())
     assert crew.exchange([(held.job_id, held.token + 1, Done())], room=0).refused == [held.token + 1]
     with store.database.write():
-        store.database.script("ALTER TABLE elsewhere RENAME TO meter")
+        store.database.script("ALTER TABLE elsewhere RENAME TO metric")
     store.claims.settle(held, Done())

@@ -46,11 +46,11 @@ def told(store: Store, verb: str) -> list[dict[str, object]]:
 def test_nothing_happens_before_its_time_and_one_job_is_added_then(store: Store, clock: FakeClock) -> None:
     at = due(store)
     until(store, clock, at - 1)
-    store.tend()
+    store.tick()
     assert jobs(store) == []
     until(store, clock, at)
-    store.tend()
-    store.tend()
+    store.tick()
+    store.tick()
     assert jobs(store) == [("report", "night", '{"a":1}', at)]
     (job,) = store.jobs.ready("night")
     assert (job.kind, job.priority, job.scheduled_for) == ("report", 3, at)
@@ -83,7 +83,7 @@ def test_an_orchestrator_hands_the_job_out_with_its_time(store: Store, clock: Fa
 def test_its_time_stays_with_a_job_that_is_tried_again(store: Store, clock: FakeClock) -> None:
     at = due(store)
     until(store, clock, at)
-    store.tend()
+    store.tick()
     (job,) = store.jobs.ready("night")
     claim(store, job.id)
     store.jobs.fail(job.id, "no")
@@ -93,7 +93,7 @@ def test_its_time_stays_with_a_job_that_is_tried_again(store: Store, clock: Fake
 def test_a_look_when_nothing_is_due_writes_nothing(store: Store) -> None:
     due(store)
     written = watch_writes(store)
-    store.tend()
+    store.tick()
     store.schedules.declare([])
     assert not written()
 
@@ -103,7 +103,7 @@ def test_missed_times_are_made_up_for_by_policy(store: Store, clock: FakeClock) 
     due(store, HOURLY.replace(name="all", missed=ALL))
     due(store, HOURLY.replace(name="skip", missed=SKIP))
     until(store, clock, at + 2 * HOUR + 30 * MINUTE)
-    store.tend()
+    store.tick()
     found = [(name, for_time) for name, _, _, for_time in jobs(store)]
     all_times = [("all", at), ("all", at + HOUR), ("all", at + 2 * HOUR)]
     assert sorted(found) == [*all_times, ("once", at + 2 * HOUR)]
@@ -113,11 +113,11 @@ def test_missed_times_are_made_up_for_by_policy(store: Store, clock: FakeClock) 
 def test_a_clock_that_is_set_back_fires_nothing_twice(store: Store, clock: FakeClock) -> None:
     at = due(store)
     until(store, clock, at)
-    store.tend()
+    store.tick()
     clock.jump_wall(-3 * HOUR)
     for _ in range(4):
         clock.advance(HOUR)
-        store.tend()
+        store.tick()
     assert [for_time for *_, for_time in jobs(store)] == [at, at + HOUR]
 
 
@@ -125,14 +125,14 @@ def test_a_paused_one_adds_nothing_and_resumes_with_its_next_time(store: Store, 
     at = due(store)
     assert store.schedules.pause("report", "moving").pause_reason == "moving"
     until(store, clock, at + 5 * HOUR + MINUTE)
-    store.tend()
+    store.tick()
     assert jobs(store) == [] and store.next_due() is None
     assert store.schedules.resume("report").next_at == at + 6 * HOUR
-    store.tend()
+    store.tick()
     assert jobs(store) == []
     assert [fact["reason"] for fact in told(store, "pause")] == ["moving"] and told(store, "resume") == [{}]
     until(store, clock, at + 6 * HOUR)
-    store.tend()
+    store.tick()
     assert len(jobs(store)) == 1
 
 
@@ -149,7 +149,7 @@ def test_a_removed_one_fires_no_more_and_its_jobs_stay(store: Store, clock: Fake
     job = store.schedules.run("report")
     store.schedules.remove("report")
     until(store, clock, at)
-    store.tend()
+    store.tick()
     assert [found.id for found in store.jobs.list()] == [job.id]
     for ask in (store.schedules.get, store.schedules.remove, store.schedules.pause, store.schedules.run):
         with pytest.raises(NotFound, match="there is no schedule report; known: none"):
@@ -177,7 +177,7 @@ def test_a_time_that_has_come_is_not_lost_by_a_declaration_that_names_the_same_t
     assert at is not None
     until(store, clock, at)
     store.schedules.declare([HOURLY.replace(priority=7)])
-    store.tend()
+    store.tick()
     assert jobs(store) == [("report", "night", '{"a":1}', at)]
 
 
@@ -214,13 +214,13 @@ def test_a_full_queue_costs_the_time_and_says_so(store: Store, clock: FakeClock)
     store.schedules.run("report")
     store.queues.set("night", max_depth=1)
     until(store, clock, at)
-    store.tend()
+    store.tick()
     found = store.schedules.get("report")
     assert len(jobs(store)) == 1 and found.next_at == at + HOUR and "is full" in (found.error or "")
     assert len(told(store, "refuse")) == 1
     store.queues.set("night", max_depth=None)
     until(store, clock, at + HOUR)
-    store.tend()
+    store.tick()
     assert len(jobs(store)) == 2 and store.schedules.get("report").error is None
 
 
@@ -229,10 +229,10 @@ def test_one_whose_zone_nobody_here_knows_is_paused_and_stops_no_other(store: St
     due(store, HOURLY.replace(name="other"))
     rows(store, "UPDATE schedule SET timezone = 'Mars/Olympus' WHERE name = 'report'")
     until(store, clock, at)
-    store.tend()
+    store.tick()
     assert [name for name, *_ in jobs(store)] == ["other"]
     assert "Mars/Olympus" in (store.schedules.get("report").pause_reason or "")
-    assert not store.database.execute("tend.due", {"now": store.now(), "wall": store.database.wall()})[0][0]
+    assert not store.database.execute("tick.due", {"now": store.now(), "wall": store.database.wall()})[0][0]
 
 
 def test_of_two_who_look_at_once_one_fires(store: Store, clock: FakeClock) -> None:
@@ -240,7 +240,7 @@ def test_of_two_who_look_at_once_one_fires(store: Store, clock: FakeClock) -> No
     with again(store) as other:
         until(store, clock, at)
         seen: list[Schedule] = other.schedules.list()
-        store.tend()
+        store.tick()
         with other.write() as tx:
             from rota.store.maintenance import schedules
 
@@ -251,6 +251,6 @@ def test_of_two_who_look_at_once_one_fires(store: Store, clock: FakeClock) -> No
 def test_counters_and_states_are_true_afterwards(store: Store, clock: FakeClock) -> None:
     at = due(store, HOURLY.replace(missed=ALL))
     until(store, clock, at + 3 * HOUR + SECOND)
-    store.tend()
+    store.tick()
     assert store.queues.counts()["night"]["ready"] == 4
     assert store.reconcile() == Reconciled(0, 0, 0, 0, 0)

@@ -91,7 +91,7 @@ def test_history_is_kept_as_runs(store: Store, clock: FakeClock) -> None:
     clock.advance(MINUTE)
     claim(store, job, worker, MINUTE)
     clock.advance(MINUTE)
-    store.tend()
+    store.tick()
     finish(store, job)
     runs = store.claims.runs(job)
     assert [run.status for run in runs] == ["released", "failed", "expired", "completed"]

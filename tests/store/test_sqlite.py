@@ -282,7 +282,7 @@ def test_a_call_that_changes_nothing_notifies_nobody(store: Store) -> None:
     add(store, key="k")
     work, events = store.database.listen(), store.database.listen(events=True)
     add(store, key="k")
-    store.tend()
+    store.tick()
     store.reconcile()
     assert not work.wait(0.05) and not events.wait(0.05)
     work.close()

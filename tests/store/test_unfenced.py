@@ -62,7 +62,7 @@ def test_a_new_generation_forgets_earlier_lapses(store: Store, clock: FakeClock)
     job = add(store, max_attempts=1)
     claim(store, job, None, MINUTE)
     clock.advance(MINUTE)
-    store.tend()
+    store.tick()
     store.jobs.retry(job)
     claim(store, job)
     assert store.jobs.done(job).status == "done"
@@ -72,7 +72,7 @@ def test_a_failure_in_the_past_does_not_count_as_a_lapse(store: Store, clock: Fa
     job = add(store)
     fail(store, job)
     clock.advance(MINUTE)
-    store.tend()
+    store.tick()
     claim(store, job)
     assert store.jobs.done(job).status == "done"
 

@@ -61,7 +61,7 @@ def start(store: Store, crew: Crew, kinds: Kinds, queue: str = "default") -> str
 
 
 def poll(store: Store, crew: Crew) -> None:
-    store.orchestrators.look(crew.id, 0, polls=True)
+    store.orchestrators.poll(crew.id, 0, polls=True)
 
 
 def not_known(claims: list[Assignment]) -> list[tuple[int, int, Released]]:
@@ -160,11 +160,11 @@ def test_after_the_time_out_it_fails_and_says_why(true_store: Store, clock: Fake
     set_aside(crew)
     clock.advance(HOUR - SECOND)
     crew.renew()
-    true_store.tend()
+    true_store.tick()
     assert status(true_store, job) == jobs.BLOCKED
     clock.advance(SECOND)
     crew.renew()
-    true_store.tend()
+    true_store.tick()
     found = true_store.jobs.get(job)
     assert (found.status, found.attempts) == (jobs.FAILED, 0)
     assert found.error == "no worker knew its kind, 'fresh', within 1h"
@@ -180,7 +180,7 @@ def test_it_does_not_fail_while_its_queue_has_no_worker(true_store: Store, clock
     set_aside(crew)
     true_store.orchestrators.leave(crew.id)
     clock.advance(10 * HOUR)
-    true_store.tend()
+    true_store.tick()
     assert status(true_store, job) == jobs.BLOCKED
     start(true_store, Crew(true_store, 0), NEW)
     assert status(true_store, job) == jobs.READY

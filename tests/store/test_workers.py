@@ -76,10 +76,10 @@ def test_on_an_empty_store_a_beat_says_go_on(store: Store) -> None:
 def test_two_missed_beats_make_it_dead_and_not_a_moment_before(store: Store, clock: FakeClock) -> None:
     worker = register(store)
     clock.advance(2 * EVERY - 1)
-    store.tend()
+    store.tick()
     assert store.workers.get(worker).status == "idle"
     clock.advance(1)
-    store.tend()
+    store.tick()
     assert store.workers.get(worker).status == "dead" and store.workers.list() == []
     certificate = store.workers.certificate(worker)
     assert certificate is not None
@@ -101,7 +101,7 @@ def test_every_claim_renewal_release_and_heartbeat_is_a_beat(store: Store, clock
         store.claims.release(held)
     assert store.workers.get(worker).last_heartbeat_at == clock.now()
     clock.advance(59 * SECOND)
-    store.tend()
+    store.tick()
     assert store.workers.get(worker).status != "dead"
 
 
@@ -114,7 +114,7 @@ def test_a_worker_that_beat_since_it_claimed_dies_of_two_missed_beats_and_loses_
     store.workers.heartbeat(worker)
     clock.advance(2 * EVERY)
     before = last_event(store)
-    store.tend()
+    store.tick()
     (event,) = store.events.after(before)
     assert [fact[1] for fact in event.facts] == ["die", "die", "die"], "marked dead and released in one transaction"
     assert [status(store, job) for job in jobs] == [READY, READY]
@@ -129,10 +129,10 @@ def test_a_loop_that_is_silent_since_it_claimed_is_judged_by_its_lease_alone(sto
     worker, job = register(store), add(store)
     claim(store, job, worker, HOUR)
     clock.advance(HOUR - 1)
-    store.tend()
+    store.tick()
     assert (status(store, job), store.workers.get(worker).status) == (ACTIVE, "busy")
     clock.advance(1)
-    store.tend()
+    store.tick()
     assert (status(store, job), store.workers.get(worker).status) == (READY, "dead")
 
 
@@ -140,10 +140,10 @@ def test_a_silent_loop_that_beats_again_is_judged_by_its_beats_from_then_on(stor
     worker, job = register(store), add(store)
     claim(store, job, worker, HOUR)
     clock.advance(5 * MINUTE)
-    store.tend()
+    store.tick()
     store.workers.heartbeat(worker)
     clock.advance(2 * EVERY)
-    store.tend()
+    store.tick()
     assert (status(store, job), store.workers.get(worker).status) == (READY, "dead")
 
 
@@ -151,13 +151,13 @@ def test_a_silent_loop_that_settled_is_judged_by_its_beats_from_then_on(store: S
     worker, job = register(store), add(store)
     held = claim(store, job, worker, HOUR)
     clock.advance(5 * MINUTE)
-    store.tend()
+    store.tick()
     store.claims.settle(held, Done())
     clock.advance(2 * EVERY - 1)
-    store.tend()
+    store.tick()
     assert store.workers.get(worker).status == "idle"
     clock.advance(1)
-    store.tend()
+    store.tick()
     assert store.workers.get(worker).status == "dead"
 
 
@@ -166,7 +166,7 @@ def test_a_dead_worker_that_speaks_is_alive_and_holds_nothing(store: Store, cloc
     worker, job = register(store), add(store)
     held = claim(store, job, worker, MINUTE)
     clock.advance(HOUR)
-    store.tend()
+    store.tick()
     assert store.workers.get(worker).status == "dead"
     if sign == "heartbeat":
         assert store.workers.heartbeat(worker) == "continue"
@@ -177,7 +177,7 @@ def test_a_dead_worker_that_speaks_is_alive_and_holds_nothing(store: Store, cloc
     with pytest.raises(Stale):
         store.claims.settle(held, Done())
     clock.advance(2 * HOUR)
-    store.tend()
+    store.tick()
     assert store.workers.get(worker).status == "dead", "it can die a second time"
 
 
@@ -201,7 +201,7 @@ def test_three_deaths_quarantine_a_job(store: Store, clock: FakeClock) -> None:
         clock.advance(1)
         store.workers.heartbeat(worker)
         clock.advance(2 * EVERY)
-        store.tend()
+        store.tick()
     found = store.jobs.get(job)
     assert (found.status, found.deaths) == (FAILED, 3) and str(found.error).startswith("quarantined")
     assert "is quarantined: cost 3 workers" in store.jobs.why(job)
@@ -217,7 +217,7 @@ def test_a_quarantined_job_that_is_retried_may_cost_as_many_workers_as_before(st
         clock.advance(1)
         store.workers.heartbeat(worker)
         clock.advance(2 * EVERY)
-        store.tend()
+        store.tick()
         assert status(store, job) == found
 
 
@@ -277,9 +277,9 @@ def test_judging_is_bounded_and_the_next_look_goes_on(store: Store, clock: FakeC
     for _ in range(300):
         register(store)
     clock.advance(2 * EVERY)
-    store.tend()
+    store.tick()
     assert rows(store, "SELECT count(*) FROM worker WHERE status = 'dead'") == [(256,)]
-    store.tend()
+    store.tick()
     assert store.workers.list() == []
 
 

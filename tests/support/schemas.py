@@ -127,7 +127,7 @@ ROWS: dict[str, list[Values]] = {
             "host": "boot/1",
             "status": "busy",
             "registered_at": 1,
-            "last_beat_at": 1,
+            "last_heartbeat_at": 1,
             "success_count": 7,
             "metadata": "{}",
             "kinds": '["tag"]',
@@ -147,11 +147,11 @@ ROWS: dict[str, list[Values]] = {
             "queue": "tag",
             "version": "0.0.1",
             "registered_at": 1,
-            "last_beat_at": 1,
+            "last_heartbeat_at": 1,
             "check_at": FAR,
             "lease_expires_at": FAR,
             "heartbeat_interval": 30,
-            "beat_count": 3,
+            "heartbeat_count": 3,
             "success_count": 7,
             "error_count": 2,
             "last_error_at": 1,
@@ -263,8 +263,8 @@ ROWS: dict[str, list[Values]] = {
             "revoked_at": 1,
         }
     ],
-    "meter": [{"name": "done", "queue": "tag", "label": "", "bucket": 0, "shard": 1, "n": 3, "total": 9}],
-    "meter_mark": [{"id": 1, "token": 3, "open_tokens": "[2]", "died_until": 1}],
+    "metric": [{"name": "done", "queue": "tag", "label": "", "bucket": 0, "shard": 1, "n": 3, "total": 9}],
+    "metric_mark": [{"id": 1, "token": 3, "open_tokens": "[2]", "died_until": 1}],
     "schedule": [
         {
             "name": "nightly",
@@ -312,7 +312,7 @@ def made_by(number: int, url: str) -> Store:
 def _insert(table: str, values: Values, known: list[str]) -> str:
     """The row, as far as the table had its columns then, in place of the one that the schema came with."""
     there = {name: _literal(value) for name, value in values.items() if name in known}
-    first = f"DELETE FROM {table};" if table in ("pulse", "meter_mark") else ""
+    first = f"DELETE FROM {table};" if table in ("pulse", "metric_mark") else ""
     return f"{first}INSERT INTO {table} ({', '.join(there)}) VALUES ({', '.join(there.values())})"
 
 

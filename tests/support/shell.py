@@ -188,7 +188,7 @@ class Shell:
 
     def contents(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table: what must be the same where nothing may change. Refusals may be counted."""
-        kept = {"meter": f"WHERE name <> '{STALE}'"}
+        kept = {"metric": f"WHERE name <> '{STALE}'"}
         connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_busy_timeout(10_000)
         try:

@@ -47,8 +47,8 @@ TABLES = [
     "source_memory",
     "schedule",
     "token",
-    "meter",
-    "meter_mark",
+    "metric",
+    "metric_mark",
 ]  # all that change
 
 
@@ -150,7 +150,7 @@ def _postgres_rows(database: PostgresDatabase, text: str, params: dict[str, obje
 
 def everything(store: Store) -> list[list[tuple[Any, ...]]]:
     """All that the store holds, to be compared with what it held before; that something was refused may be counted."""
-    kept = {"meter": f"WHERE name <> '{STALE}'"}
+    kept = {"metric": f"WHERE name <> '{STALE}'"}
     return [rows(store, f"SELECT * FROM {table} {kept.get(table, '')}") for table in TABLES]
 
 

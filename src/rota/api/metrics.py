@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
-from rota.core.meter import BOUNDS, PICKUP, RUN
+from rota.core.metric import BOUNDS, PICKUP, RUN
 from rota.core.times import SECOND
 from rota.core.version import __version__
 from rota.store.metrics import DEATH
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from rota.api.stream.hub import Hub
-    from rota.store.metrics import Meter
+    from rota.store.metrics import MetricCount
     from rota.store.store import Store
 
     Values = Iterable[tuple[tuple[str, ...], float]]
@@ -131,17 +131,17 @@ def _of_crew(store: Store) -> Iterator[Metric]:
 
 
 def _counted(store: Store) -> Iterator[Metric]:
-    meters = store.meters.counted()
-    yield _family("rota_claims", [((), store.meters.claims())])
+    counts = store.metrics.counted()
+    yield _family("rota_claims", [((), store.metrics.claims())])
     runs: dict[tuple[str, str], int] = {}
-    for meter in (each for each in meters if each.name == RUN):
+    for meter in (each for each in counts if each.name == RUN):
         runs[meter.queue, meter.label] = runs.get((meter.queue, meter.label), 0) + meter.n
     yield _family("rota_runs", runs.items())
-    yield _family("rota_stale_commits_refused", [((), sum(each.n for each in meters if each.name == STALE))])
-    ran = [each for each in meters if each.name == RUN and each.label in (jobs.FINISH, jobs.FAIL)]
+    yield _family("rota_stale_commits_refused", [((), sum(each.n for each in counts if each.name == STALE))])
+    ran = [each for each in counts if each.name == RUN and each.label in (jobs.FINISH, jobs.FAIL)]
     yield _histogram("rota_run_seconds", ran)
-    yield _histogram("rota_pickup_seconds", [each for each in meters if each.name == PICKUP])
-    yield _family("rota_worker_deaths", [((each.label,), each.n) for each in meters if each.name == DEATH])
+    yield _histogram("rota_pickup_seconds", [each for each in counts if each.name == PICKUP])
+    yield _family("rota_worker_deaths", [((each.label,), each.n) for each in counts if each.name == DEATH])
 
 
 def _of_sources(store: Store) -> Iterator[Metric]:
@@ -166,13 +166,13 @@ def _of_schedules(store: Store) -> Iterator[Metric]:
     yield _family("rota_schedule_refused", [((each.name,), int(each.error is not None)) for each in found])
 
 
-def _histogram(name: str, meters: list[Meter]) -> Metric:
+def _histogram(name: str, counts: list[MetricCount]) -> Metric:
     from prometheus_client.core import HistogramMetricFamily
 
     _, labels, about = TOLD[name]
     family = HistogramMetricFamily(name, about, labels=labels)
-    for queue in sorted({meter.queue for meter in meters}):
-        mine = [meter for meter in meters if meter.queue == queue]
+    for queue in sorted({meter.queue for meter in counts}):
+        mine = [meter for meter in counts if meter.queue == queue]
         so_far, buckets = 0, []
         for place, bound in enumerate([*BOUNDS, None]):
             so_far += sum(meter.n for meter in mine if meter.bucket == place)

@@ -73,7 +73,7 @@ class Health(Record):
         """Something came that is no frame."""
         return self.replace(rubbish=self.rubbish + 1)
 
-    def look(self, policy: HealthPolicy, in_hand: InHand, now: Instant) -> tuple[Health, str | None]:
+    def assess(self, policy: HealthPolicy, in_hand: InHand, now: Instant) -> tuple[Health, str | None]:
         """The opinion after looking at the clock, and the reason to end the worker, if there is one."""
         silence = now - self.heard_at
         match self.state:

@@ -18,17 +18,25 @@ LIVE = (STARTING, IDLE, BUSY, STOPPING)
 PAUSED, LATE = "paused", "late"
 SHOWN = (*STATES, PAUSED, LATE)
 
-REGISTER, BEAT, CLAIM, SETTLE, STOP, LEAVE, DIE = "register", "beat", "claim", "settle", "stop", "leave", "die"
+REGISTER, HEARTBEAT, CLAIM, SETTLE, STOP, LEAVE, DIE = (
+    "register",
+    "heartbeat",
+    "claim",
+    "settle",
+    "stop",
+    "leave",
+    "die",
+)
 MOVES: Moves = {
     (None, REGISTER): frozenset({STARTING, IDLE}),
-    (STARTING, BEAT): frozenset({IDLE, BUSY}),
+    (STARTING, HEARTBEAT): frozenset({IDLE, BUSY}),
     (IDLE, CLAIM): frozenset({BUSY}),
     (BUSY, CLAIM): frozenset({BUSY}),
     (BUSY, SETTLE): frozenset({IDLE, BUSY}),
     **{(state, STOP): frozenset({STOPPING}) for state in LIVE},
     **{(state, LEAVE): frozenset({STOPPED}) for state in LIVE},
     **{(state, DIE): frozenset({DEAD}) for state in LIVE},
-    (DEAD, BEAT): frozenset({IDLE}),
+    (DEAD, HEARTBEAT): frozenset({IDLE}),
 }
 
 END = "end"  # what is desired of one whose time to finish is over
@@ -36,7 +44,7 @@ END = "end"  # what is desired of one whose time to finish is over
 CONTINUE, PAUSE, REGISTER_AGAIN = "continue", "pause", "register"
 ADVICE = (CONTINUE, STOP, PAUSE, REGISTER_AGAIN)
 
-MISSED_BEATS = 2
+MISSED_HEARTBEATS = 2
 LOST, HEARTBEAT_TIMEOUT = "lost", "heartbeat_timeout"
 
 
@@ -99,17 +107,19 @@ class Dead(Record):
     text: str
 
 
-def judge(beat: Instant, interval: Duration, held: Holding | None, grace_from: Instant, now: Instant) -> Alive | Dead:
+def judge(
+    last_heartbeat: Instant, interval: Duration, held: Holding | None, grace_from: Instant, now: Instant
+) -> Alive | Dead:
     """Is a worker that nobody can see dead?
 
     Two missed beats end it, unless it holds a claim and has not beaten since it took it: a loop that is silent while
     its model runs is judged by its lease alone. `held` is its newest live claim. Time before `grace_from` does not
     count, because the store itself was away then.
     """
-    due = max(beat, grace_from) + MISSED_BEATS * interval
-    if held is not None and beat <= held.claimed_at:
+    due = max(last_heartbeat, grace_from) + MISSED_HEARTBEATS * interval
+    if held is not None and last_heartbeat <= held.claimed_at:
         due = max(due, held.lease_expires_at)
     if now < due:
         return Alive(due)
-    silent, every = format_duration(now - beat), format_duration(interval)
+    silent, every = format_duration(now - last_heartbeat), format_duration(interval)
     return Dead(HEARTBEAT_TIMEOUT, f"no heartbeat for {silent}, expected every {every}")

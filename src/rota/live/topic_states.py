@@ -102,7 +102,7 @@ class States:
         return (state for state in states if first_match(self.patterns, [state.topic]))
 
     def _queues(self) -> Iterator[State]:
-        counts, took, store = self._store.queues.counts(), self._store.meters.took(), self._store
+        counts, took, store = self._store.queues.counts(), self._store.metrics.took(), self._store
         for slot in self._slots:  # a pool may wait for the first job of its queue
             if slot.wanted and slot.queue != HTTP:
                 counts.setdefault(slot.queue, dict.fromkeys(jobs.STATES, 0))

@@ -80,7 +80,7 @@ class HealthChecks:
         suspect = InHand(
             in_hand[0].job_id if in_hand else None, min(deadlines, default=None), late and child.is_stopped()
         )
-        child.health, reason = child.health.look(self._health, suspect, at)
+        child.health, reason = child.health.assess(self._health, suspect, at)
         if reason is not None:
             self._end(child, reason, reason.replace("_", " "))
         if child.closed_at is not None and at >= child.closed_at + LEAVES_WITHIN:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rota.settings import Settings
     from rota.store.maintenance.prune import Pruned
     from rota.store.store import Store
-    from rota.store.workers.crews import Outlook
+    from rota.store.workers.crews import Poll
 
 RECONCILE_EVERY = MINUTE
 PRUNE_FIRST, PRUNE_EVERY = 5 * SECOND, HOUR  # a crew that has just begun has better things to do
@@ -52,7 +52,7 @@ class Maintenance:
         store_thread: StoreThread,
         settings: Settings,
         say: Say,
-        found: Callable[[Outlook, bool], None],
+        found: Callable[[Poll, bool], None],
     ) -> None:
         self._store_thread = store_thread
         self._settings = settings
@@ -108,7 +108,7 @@ class Maintenance:
             self._mirror()
         if self._prune_at is not None and at >= self._prune_at:
             self._prune_at = None
-            self._store_thread.ask(urgency.LOOK, self._prune, self._pruned)
+            self._store_thread.ask(urgency.POLL, self._prune, self._pruned)
 
     def told(self, child: WorkerProcess) -> None:
         """A worker reported something that readers of the store may see."""
@@ -182,10 +182,10 @@ class Maintenance:
         if reconciles:
             self._reconcile_at = at + RECONCILE_EVERY
 
-        def look(store: Store) -> Outlook:
-            return store.orchestrators.look(id, known_directive, reconciles, is_poll)
+        def poll(store: Store) -> Poll:
+            return store.orchestrators.poll(id, known_directive, reconciles, is_poll)
 
-        self._store_thread.ask(urgency.LOOK, look, lambda answer: self._looked(answer, by_time))
+        self._store_thread.ask(urgency.POLL, poll, lambda answer: self._polled(answer, by_time))
 
     def _declare_again(self) -> None:
         """Make known again what somebody has forgotten while a worker that declares it lives: nothing else would."""
@@ -196,7 +196,7 @@ class Maintenance:
                 urgency.WORK, lambda store: store.sources.declare_missing(list(known.values())), told
             )
 
-    def _looked(self, answer: Outlook | RotaError, by_time: bool) -> None:
+    def _polled(self, answer: Poll | RotaError, by_time: bool) -> None:
         self._asking = False
         if isinstance(answer, RotaError):
             self._say(str(answer))

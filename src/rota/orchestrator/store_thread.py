@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Question = tuple[int, int, Callable[[Store], Any], Callable[[Any], None]]
 
 T = TypeVar("T")
-DEATH, RENEWAL, WORK, LOOK, END = range(5)
+DEATH, RENEWAL, WORK, POLL, END = range(5)
 RETRY_AFTER = (0.0, 0.05, 0.1, 0.2, 0.5)  # seconds: a lost connection is made again at once, a server is waited for
 COMPLAIN_EVERY = 10.0
 

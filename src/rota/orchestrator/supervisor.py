@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rota.settings import Settings
     from rota.store.claims.exchange import Assignment, Exchange, Settled
     from rota.store.store import Store
-    from rota.store.workers.crews import Outlook, Process
+    from rota.store.workers.crews import Poll, Process
     from rota.store.workers.slots import Slot
 
     Written = tuple[tuple[Duration | None, str | None], dict[int, tuple[str, str | None]]]
@@ -79,7 +79,7 @@ class Supervisor:
         self._places: dict[str, SupervisedSlot] = {}
         self._startup = Startup(self._places, startup)
         self._lease = Lease(store_thread, self._children, say, self._given_up)
-        self._maintenance = Maintenance(store_thread, settings, say, self._looked_after)
+        self._maintenance = Maintenance(store_thread, settings, say, self._on_poll)
         streaks = PoolBackoff(self._places, say)
         self._dispatch = Dispatch(store_thread, self._deliver, self._given_up, self._maintenance.wake, streaks)
         self._directives = Directives(self._places, self._fill_if_open, self._end, self._drain, self._acknowledge)
@@ -494,7 +494,7 @@ class Supervisor:
         self._dispatch.wake()
         self._maintenance.wake()
 
-    def _looked_after(self, found: Outlook, by_time: bool) -> None:
+    def _on_poll(self, found: Poll, by_time: bool) -> None:
         """Handle what maintenance found: perhaps a new directive, perhaps workers that registered a process here."""
         if found.processes is not None:
             self._external_workers.watch_only(found.processes)

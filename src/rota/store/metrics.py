@@ -22,7 +22,7 @@ _SETTLED = SECOND  # a death younger than this may be about to commit
 _WINDOW, _LAST_RUNS = 2000, 100
 
 
-class Meter(Record):
+class MetricCount(Record):
     """One kept count: how many, and what they add up to in microseconds."""
 
     name: str
@@ -33,16 +33,16 @@ class Meter(Record):
     total: int
 
 
-class Meters:
+class Metrics:
     """The port for metrics."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def counted(self) -> list[Meter]:
+    def counted(self) -> list[MetricCount]:
         """All counts, brought up to now."""
         self._count_deaths()
-        return [Meter(*row) for row in self._store.database.execute("meter.all", {})]
+        return [MetricCount(*row) for row in self._store.database.execute("metric.all", {})]
 
     def claims(self) -> int:
         """How many claims were ever made: each drew a token."""
@@ -52,14 +52,14 @@ class Meters:
     def took(self) -> dict[str, tuple[int, Duration]]:
         """By queue, how many of the last runs that ended well there were, and how long they took together."""
         params = {"window": _WINDOW, "most": _LAST_RUNS}
-        return {queue: (n, total) for queue, n, total in self._store.database.execute("meter.took", params)}
+        return {queue: (n, total) for queue, n, total in self._store.database.execute("metric.took", params)}
 
     def _count_deaths(self) -> None:
         database = self._store.database
         with database.read():
-            ((counted_until,),) = database.execute("meter.mark", {})
+            ((counted_until,),) = database.execute("metric.mark", {})
             until = self._store.now() - _SETTLED
-            deaths = database.execute("meter.deaths", {"after": counted_until, "until": until})
+            deaths = database.execute("metric.deaths", {"after": counted_until, "until": until})
         if deaths:
             found: list[Row] = [(DEATH, "", reason, 0, n, 0) for reason, n, _ in deaths]
             self._write(counted_until, max(at for *_, at in deaths), found)
@@ -68,5 +68,5 @@ class Meters:
     def _write(self, old: Instant, new: Instant, found: list[Row]) -> None:
         """Keep what was counted, unless somebody else has counted it meanwhile."""
         with self._store.write() as tx:
-            if tx.execute("meter.advance", died_until=new, old_died=old):
-                tx.many("meter.add", found)
+            if tx.execute("metric.advance", died_until=new, old_died=old):
+                tx.many("metric.add", found)

@@ -43,6 +43,6 @@ def count(store: Store, times: int = 1) -> None:
         return
     try:
         with store.write() as tx:
-            tx.many("meter.add", [(STALE, "", "", 0, times, 0)])
+            tx.many("metric.add", [(STALE, "", "", 0, times, 0)])
     except RotaError:  # who was refused has that to hear, not this
         pass

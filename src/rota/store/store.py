@@ -6,7 +6,7 @@ import os
 
 from rota.core.errors import NotAllowed, SchemaMismatch
 from rota.core.ids import worker_id
-from rota.store.claims.ready_scan import Looks
+from rota.store.claims.ready_scan import ReadyScans
 from rota.store.engine.conflict_retry import again
 from rota.store.engine.transaction import Transaction
 from rota.store.maintenance import tick
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.store.maintenance.prune import History
     from rota.store.maintenance.reconcile import Reconciled
     from rota.store.maintenance.schedules import Schedules
-    from rota.store.metrics import Meters
+    from rota.store.metrics import Metrics
     from rota.store.queues import Queues
     from rota.store.remote.client import Link
     from rota.store.sources import Sources
@@ -63,7 +63,7 @@ class Store:
         self.plain_queues: frozenset[str] = frozenset()  # open and without limits, when last looked at; a hint
         self.unknown_from = ("", "")  # the queue and kind behind which the next look for unknown kinds begins
         self.spare_queue = ""  # the only one without a pool, if there was only one; likewise
-        self.looks = Looks()
+        self.ready_scans = ReadyScans()
 
     @property
     def jobs(self) -> Jobs:
@@ -132,10 +132,10 @@ class Store:
         return Tokens(self)
 
     @property
-    def meters(self) -> Meters:
-        from rota.store.metrics import Meters
+    def metrics(self) -> Metrics:
+        from rota.store.metrics import Metrics
 
-        return Meters(self)
+        return Metrics(self)
 
     @property
     def history(self) -> History:
@@ -168,12 +168,12 @@ class Store:
             )
 
     @again
-    def tend(self) -> None:
-        """Look after what is due, without writing when nothing is."""
+    def tick(self) -> None:
+        """Run the maintenance tick if anything is due; writes nothing otherwise."""
         try:
             if tick.anything_due(self):
                 with self.write() as tx:
-                    tick.tend(self, tx)
+                    tick.run(self, tx)
         except NotAllowed:  # who may only look leaves it to those who may do more
             pass
 

@@ -76,7 +76,7 @@ def look(store: Store, selection: str = IN_HAND) -> Look:
             health=health(place for place, slot in zip(places, every, strict=True) if slot.wanted)[0],
             notices=notices(store),
             queues=store.queues.list(),
-            took=store.meters.took() if store.link is None else {},  # over HTTP the pace says how long it will take
+            took=store.metrics.took() if store.link is None else {},  # over HTTP the pace says how long it will take
             sources=store.sources.all(),
             slots=every,
             workers=[worker for worker in store.workers.list() if worker.queue != HTTP],

@@ -46,7 +46,7 @@ def exchange(store: Store, visit: Visit) -> Document:
 
 def look(store: Store, visit: Visit) -> Document:
     body = visit.body
-    return told(store.orchestrators.look(_id(visit), body.known_directive, body.reconciles, body.polls))
+    return told(store.orchestrators.poll(_id(visit), body.known_directive, body.reconciles, body.polls))
 
 
 def show(store: Store, visit: Visit) -> Document:
@@ -97,7 +97,9 @@ ROUTES = (
     Route(
         "POST", f"{_OF}/exchange", exchange, WORK, "settle and claim in one step", machine.Exchanged, machine.Exchange
     ),
-    Route("POST", f"{_OF}/look", look, WORK, "tend what is due; what there is to do", derive.OutlookTold, machine.Look),
+    Route(
+        "POST", f"{_OF}/look", look, WORK, "tend what is due; what there is to do", derive.PollDocument, machine.Look
+    ),
     Route("POST", f"{_OF}/show", show, WORK, "show how its workers are", machine.Joined, machine.Show),
     Route(
         "GET",

@@ -18,7 +18,7 @@ from rota.core.schedule import NewSchedule
 from rota.core.times import SECOND
 from rota.store.claims.exchange import Assignment, Idle
 from rota.store.remote.carried import KNOWN, fields
-from rota.store.workers.crews import Home, Outlook, Process
+from rota.store.workers.crews import Home, Poll, Process
 from rota.store.workers.death import Death
 from rota.store.workers.slots import Slot
 
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     AssignmentDocument = Any
     ProcessTold = Any
     SlotTold = Any
-    OutlookTold = Any
+    PollDocument = Any
     ScheduleTold = Any
 else:
     Reason = Literal[death.REASONS]
@@ -114,7 +114,7 @@ else:
         derived(Process, Answer),
         derived(Slot, Answer),
     )
-    OutlookTold = derived(Outlook, Answer)
+    PollDocument = derived(Poll, Answer)
     ScheduleTold = derived(
         NewSchedule,
         Request,

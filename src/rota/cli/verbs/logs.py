@@ -73,7 +73,7 @@ def _follow(store: Store, id: int, run: str, stream: str, put: Put) -> None:
     """Copy what is there and what is added, until the run is over. Its file may appear late."""
     offset: int | None = None
     while True:
-        store.tend()
+        store.tick()
         captured = store.claims.captured(id, run)  # before reading, so that nothing written before the end is missed
         path = path_so_far(captured, stream)
         if path is not None:

@@ -60,7 +60,7 @@ def stop(call: Call) -> int:
 def _wait_until_gone(store: Store, worker: Worker) -> Worker:
     while worker.status in workers.LIVE:
         time.sleep(0.2)
-        store.tend()
+        store.tick()
         worker = store.workers.get(worker.id)
     return worker
 

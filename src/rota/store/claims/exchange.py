@@ -153,14 +153,14 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
 
 
 def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -> Exchange:
-    store.looks.begin(time.monotonic_ns() // 1000)
+    store.ready_scans.begin(time.monotonic_ns() // 1000)
     with store.write(f"orchestrator-{id}") as tx:
         ownership.orchestrator(store, id)
         outcomes, checkpoints = ownership.reported(store, report.outcomes, report.checkpoints)
         mine = {"id": id, "number": number + 1, "lease": LEASE, **tx.clock}
         tx.prefetch("orchestrator.advance", **mine)
         tx.prefetch("queue.all")
-        tx.prefetch("tend.due", **tx.clock)
+        tx.prefetch("tick.due", **tx.clock)
         tx.prefetch("worker.of_orchestrator", orchestrator=id)
         ahead = ahead and tx.networked and _prefetch_picks(store, tx, report)
         if not tx.execute("orchestrator.advance", **mine):
@@ -175,7 +175,7 @@ def _exchange(store: Store, id: int, number: int, report: Report, ahead: bool) -
         if ahead and due:
             raise _TooSoon
         if due:
-            tick.tend_due(store, tx)
+            tick.run_due(store, tx)
         claims = _claim(store, tx, id, report, queues)
         if report.is_empty and not claims and not due:
             raise _Nothing(_rate_free_in(tx))
@@ -256,8 +256,8 @@ def _prefetch_pick(
     store: Store, tx: Transaction, queue: str, idle: Sequence[Idle], fills: bool, most: int | None = None
 ) -> None:
     if fills:
-        store.looks.prefetch(tx, internal_queue(queue), len(idle))
-    store.looks.prefetch(tx, queue, _room(idle, most))
+        store.ready_scans.prefetch(tx, internal_queue(queue), len(idle))
+    store.ready_scans.prefetch(tx, queue, _room(idle, most))
 
 
 def _served(idle: Sequence[Idle]) -> set[str] | None:
@@ -332,7 +332,7 @@ def _hand_out(
     """Claim the best ready jobs of a queue and deal them out; the fillers of its sources come first."""
     if tx.networked and not (queue.is_limited or queue.is_one_by_one):
         _prefetch_pick(store, tx, queue.name, idle, fills, most)
-    fillers = store.looks.pick(tx, internal_queue(queue.name), len(idle)) if fills else []
+    fillers = store.ready_scans.pick(tx, internal_queue(queue.name), len(idle)) if fills else []
     if fillers:
         tx.something_to_claim = True  # jobs may have been picked for which there is no room now: others look again
         dealt = _deal([each.replace(room=1) for each in idle], fillers)
@@ -371,9 +371,9 @@ def _hand_out_jobs(
 
 def _pick(store: Store, tx: Transaction, queue: Queue, idle: Sequence[Idle], want: int) -> list[tuple[str, Row]]:
     """Lock the best ready jobs of a queue, each with the worker that gets it."""
-    picked = store.looks.pick(tx, queue.name, want)
+    picked = store.ready_scans.pick(tx, queue.name, want)
     dealt = _deal(idle, picked) if picked else []
-    store.looks.took(queue.name, [row for _, row in dealt])
+    store.ready_scans.took(queue.name, [row for _, row in dealt])
     return dealt
 
 

@@ -50,7 +50,7 @@ class Claims:
         with self._store.begin() as tx:
             worker = present(self._store, tx, worker_id, person)
             locks.queue_of_job(tx, job_id)
-            tick.tend(self._store, tx)
+            tick.run(self._store, tx)
             job = self._wanted(tx, job_id)
             if job.is_lapsed(tx.now):
                 settle.end_claim(tx, job, Lapsed(), self._store.settings.backoff, self._store.chance())
@@ -72,7 +72,7 @@ class Claims:
         with self._store.begin() as tx:
             worker = present(self._store, tx, worker_id, person)
             rows = locks.queues(tx, None if queue is None else [queue])
-            tick.tend(self._store, tx)
+            tick.run(self._store, tx)
             best: list[Job] = []
             for each in self._store.queues.open_ones(queue, rows):
                 if _allowance(tx, each).granted:
@@ -98,7 +98,7 @@ class Claims:
                     ended = format_instant(job.lease_expires_at or 0)
                     raise Stale(f"the lease on job {job.id} ran out at {ended}: settle it while nobody takes it")
                 raise _lost(tx, claim)
-            self._beat(tx, job.worker_id)
+            self._heartbeat(tx, job.worker_id)
             tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
             return to_claim(to_job(row))
 
@@ -114,7 +114,7 @@ class Claims:
             row = tx.one("claim.checkpoint", checkpoint=text, id=claim.job_id, token=claim.token)
             if row is None:
                 raise _lost(tx, claim)
-            self._beat(tx, row[0])
+            self._heartbeat(tx, row[0])
 
     @counted
     @again
@@ -130,7 +130,7 @@ class Claims:
             row = tx.one("claim.capture", id=claim.job_id, token=claim.token, **named)
             if row is None:
                 raise _lost(tx, claim)
-            self._beat(tx, row[0])
+            self._heartbeat(tx, row[0])
 
     def release(self, claim: Claim, note: str | None = None) -> None:
         """Give the job back unfinished; no attempt is spent."""
@@ -152,7 +152,7 @@ class Claims:
             ownership.claim(store, claim.job_id, claim.token)
             held = job.status == jobs.ACTIVE and job.token == claim.token
             if held and settle.end_claim(tx, job, outcome, store.settings.backoff, store.chance()):
-                self._beat(tx, job.worker_id)
+                self._heartbeat(tx, job.worker_id)
                 return True
             row = tx.one("claim.run", token=claim.token)
             if row is None or to_run(row).job_id != job.id or to_run(row).verb != claims.verb_of(outcome):
@@ -285,8 +285,8 @@ class Claims:
             return self._store.settings.lease
         return whole("a lease in microseconds", lease, 1, LONGEST)
 
-    def _beat(self, tx: Transaction, worker: str | None) -> None:
-        tx.execute("worker.beat", id=worker, now=tx.now, counted=0, metadata=None)
+    def _heartbeat(self, tx: Transaction, worker: str | None) -> None:
+        tx.execute("worker.heartbeat", id=worker, now=tx.now, counted=0, metadata=None)
 
 
 def _allowance(tx: Transaction, queue: Queue) -> Allowance:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ID, _PRIORITY, _TOOK = 0, 4, -3
 
 
-class Looks:
+class ReadyScans:
     """By queue, where the next look begins, if not at the best. After a slow one the next tells why it was."""
 
     def __init__(self, floors: dict[str, Floor] | None = None) -> None:

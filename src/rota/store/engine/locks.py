@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def orchestrator(tx: Transaction, id: int) -> None:
     if not tx.exclusive:
-        tx.execute("hold.orchestrator", id=id)
+        tx.execute("locks.orchestrator", id=id)
 
 
 def worker(tx: Transaction, id: str) -> None:
@@ -38,7 +38,7 @@ def worker(tx: Transaction, id: str) -> None:
     watcher = to_worker(row).orchestrator if row else None
     if watcher is not None:
         orchestrator(tx, watcher)
-    tx.execute("hold.worker", id=id)
+    tx.execute("locks.worker", id=id)
 
 
 def queue(tx: Transaction, name: str) -> Queue | None:
@@ -72,7 +72,7 @@ def queues(tx: Transaction, names: Iterable[str] | None, of_jobs: Sequence[int] 
     tx.unlimited.update({each.name: each for each in found if not each.has_limits})
     limited = {each.name for each in found if each.has_limits}
     if limited and names is not None:
-        limited &= {*names, *(name for (name,) in tx.many("hold.queue_of", [(id,) for id in of_jobs]))}
+        limited &= {*names, *(name for (name,) in tx.many("locks.queue_of", [(id,) for id in of_jobs]))}
     for name in sorted(limited):
         queue(tx, name)
     return None if limited else rows
@@ -98,22 +98,22 @@ def job(tx: Transaction, id: int, guarded: bool = True) -> Job | None:
 def queue_of_job(tx: Transaction, id: int) -> None:
     """The queue of a job, if it has limits."""
     if not tx.exclusive:
-        for (name,) in tx.execute("hold.queue_of", id=id):
+        for (name,) in tx.execute("locks.queue_of", id=id):
             queue(tx, name)
 
 
 def all_jobs(tx: Transaction, ids: Iterable[int]) -> None:
     if not tx.exclusive and not tx.borrowed:
-        tx.many("hold.jobs", [(id,) for id in sorted(set(ids))])
+        tx.many("locks.jobs", [(id,) for id in sorted(set(ids))])
 
 
 def dependents(tx: Transaction, needed: int, after: int, most: int) -> None:
     """The jobs that wait for one: of two that are settled at once, the later one then sees the earlier."""
     if tx.exclusive:
         return
-    for (name,) in sorted(tx.execute("hold.queues_of_dependents", needs=needed, after=after, most=most)):
+    for (name,) in sorted(tx.execute("locks.queues_of_dependents", needs=needed, after=after, most=most)):
         queue(tx, name)
-    tx.execute("hold.dependents", needs=needed, after=after, most=most)
+    tx.execute("locks.dependents", needs=needed, after=after, most=most)
 
 
 def free_queues(tx: Transaction, names: Iterable[str]) -> set[str]:
@@ -126,7 +126,7 @@ def free_scheduled(tx: Transaction, rows: Sequence[Row]) -> list[Row]:
     if tx.exclusive or not rows:
         return list(rows)
     names = free_queues(tx, (queue for _, queue, *_ in rows))
-    free = {id for (id,) in tx.many("hold.free_scheduled", [(id,) for id, queue, *_ in rows if queue in names])}
+    free = {id for (id,) in tx.many("locks.free_scheduled", [(id,) for id, queue, *_ in rows if queue in names])}
     return [row for row in rows if row[0] in free]
 
 
@@ -134,16 +134,16 @@ def free_claims(tx: Transaction, claimed: Sequence[Job]) -> list[Job]:
     """Those of these claims by hand that nobody else is busy with, as they stand now."""
     if tx.exclusive or not claimed:
         return list(claimed)
-    workers = {id for (id,) in tx.many("hold.free_worker", [(each.worker_id,) for each in claimed])}
+    workers = {id for (id,) in tx.many("locks.free_worker", [(each.worker_id,) for each in claimed])}
     names = free_queues(tx, (each.queue for each in claimed))
     free = [each.id for each in claimed if each.worker_id in workers and each.queue in names]
-    found = [to_job(row) for row in tx.many("hold.jobs", [(id,) for id in sorted(free)])]
+    found = [to_job(row) for row in tx.many("locks.jobs", [(id,) for id in sorted(free)])]
     return [each for each in found if each.status == jobs.ACTIVE and each.worker_id in workers]
 
 
 def lapsed_orchestrator(tx: Transaction, id: int, lease_expires_at: Instant) -> bool:
     """Whether nobody else is busy with an orchestrator whose lease ran out, and it has not renewed since."""
-    found = tx.exclusive or tx.execute("hold.lapsed_orchestrator", id=id, lease_expires_at=lease_expires_at)
+    found = tx.exclusive or tx.execute("locks.lapsed_orchestrator", id=id, lease_expires_at=lease_expires_at)
     return bool(found)
 
 
@@ -151,7 +151,7 @@ def _guard(tx: Transaction, held: Job) -> None:
     if held.orchestrator is not None:
         orchestrator(tx, held.orchestrator)
     else:
-        tx.execute("hold.worker", id=held.worker_id)
+        tx.execute("locks.worker", id=held.worker_id)
 
 
 def _holder(job: Job) -> tuple[int | None, str | None] | None:
@@ -165,7 +165,7 @@ def _is_free(tx: Transaction, name: str) -> bool:
     row = tx.one("queue.get", queue=name)
     if row is None or not to_queue(row).has_limits:
         return True
-    if not tx.execute("hold.free_queue", queue=name):
+    if not tx.execute("locks.free_queue", queue=name):
         return False
     tx.held_queues.add(name)
     return True

@@ -6,7 +6,7 @@ from rota.core import claim, job, orchestrator, slot, worker
 from rota.core.claim import Claim, Run
 from rota.core.job import Job
 from rota.core.jsontext import compact
-from rota.core.meter import bucket_sql
+from rota.core.metric import bucket_sql
 from rota.core.queue import Queue
 from rota.core.schedule import Schedule
 from rota.core.source import Source
@@ -23,9 +23,9 @@ _JOB = """id, title, queue, kind, status, blocked_on, priority, payload, parent,
     timeout, generation, deaths, lapses, dependents, due_at, due_wall, created_at, claimed_at, finished_at, token,
     worker, orchestrator, lease, lease_expires_at, renewed_count, result, error, note, checkpoint, source,
     transcript_path, stderr_path, isolated, trace, scheduled_for"""
-_WORKER = """id, name, hostname, pid, status, desired, orchestrator, slot, queue, version, registered_at, last_beat_at,
-    heartbeat_interval, beat_count, success_count, error_count, last_error_at, last_error_message, current_job,
-    metadata, concurrency"""
+_WORKER = """id, name, hostname, pid, status, desired, orchestrator, slot, queue, version, registered_at,
+    last_heartbeat_at, heartbeat_interval, heartbeat_count, success_count, error_count, last_error_at,
+    last_error_message, current_job, metadata, concurrency"""
 _QUEUE = """name, paused_at, paused_by, pause_reason, max_depth, rate, rate_next_at, concurrency, per_key, breaker,
     failures, fence"""
 _SLOT = """name, queue, n, crew, host, status, worker, wanted, start_at, health, restarts, lifetime, failed_at,

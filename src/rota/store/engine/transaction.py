@@ -7,7 +7,7 @@ import sys
 from rota.core import job
 from rota.core.errors import Denied
 from rota.core.jsontext import compact
-from rota.core.meter import PICKUP, RUN, bucket
+from rota.core.metric import PICKUP, RUN, bucket
 from rota.core.source import is_internal
 from rota.core.state_machine import check
 
@@ -54,7 +54,7 @@ class Transaction:
         self.clock: dict[str, Instant | None] = {}
         self._facts: list[Sequence[object]] = []
         self._tally: dict[tuple[str, str], int] = {}
-        self._meters: dict[tuple[str, str, str, int], tuple[int, Duration]] = {}
+        self._metrics: dict[tuple[str, str, str, int], tuple[int, Duration]] = {}
 
     def __enter__(self) -> Transaction:
         self._hold.__enter__()
@@ -159,8 +159,8 @@ class Transaction:
 
     def _measure(self, name: str, queue: str, label: str, duration: Duration) -> None:
         key = name, queue, label, bucket(duration)
-        n, total = self._meters.get(key, (0, 0))
-        self._meters[key] = n + 1, total + duration
+        n, total = self._metrics.get(key, (0, 0))
+        self._metrics[key] = n + 1, total + duration
 
     def running(self, queue: str) -> int:
         """How many jobs of a queue are active, this transaction's own changes included."""
@@ -177,7 +177,7 @@ class Transaction:
         counts = [(queue, status, change) for (queue, status), change in sorted(self._tally.items()) if change]
         if counts:
             self.many("tally.add", counts)
-        if self._meters:  # in one order, as above, so that two who count do not wait in a circle
-            self.many("meter.add", [(*key, *count) for key, count in sorted(self._meters.items())])
+        if self._metrics:  # in one order, as above, so that two who count do not wait in a circle
+            self.many("metric.add", [(*key, *count) for key, count in sorted(self._metrics.items())])
         if self._facts:
             self.execute("event.append", at=self.now, actor=self.actor, facts=compact(self._facts))

@@ -96,7 +96,7 @@ class Jobs:
 
     def ready(self, queue: str | None = None, limit: int = 10) -> list[Job]:
         """Jobs that can be claimed now, best first."""
-        self._store.tend()
+        self._store.tick()
         found: list[Job] = []
         for each in self._store.queues.open_ones(queue):
             if each.is_limited and not self._has_room(each):
@@ -195,7 +195,7 @@ class Jobs:
         listener = self._store.database.listen(events=True)
         try:
             while True:
-                self._store.tend()
+                self._store.tick()
                 found = [self.get(id) for id in ids]
                 for job in found:
                     if job.status in jobs.FINAL and job.status not in wanted:

@@ -136,7 +136,7 @@ def _let_go(tx: Transaction, queue: str, rows: list[Row]) -> None:
 
 def _still(tx: Transaction, ids: list[int]) -> list[Job]:
     """Those of these jobs that still wait so, held."""
-    found = [to_job(row) for row in tx.many("hold.jobs", [(id,) for id in sorted(ids)])] if ids else []
+    found = [to_job(row) for row in tx.many("locks.jobs", [(id,) for id in sorted(ids)])] if ids else []
     return [job for job in found if (job.status, job.blocked_on) == (jobs.BLOCKED, jobs.UNKNOWN_KIND)]
 
 

@@ -12,7 +12,7 @@ from rota.store.claims import settle
 from rota.store.engine.rows import to_job
 from rota.store.engine.transaction import SHARDS
 from rota.store.jobs import dependencies
-from rota.store.maintenance.tick import TickResult, tend
+from rota.store.maintenance.tick import TickResult, run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def reconcile(store: Store, plan: bool = False) -> Reconciled:
         with store.write(exclusive=True) as tx:
             tx.execute("number.set", name="blocked_cursor", value=0)
             tx.execute("tally.gather", from_shard=SHARDS)
-            tx.execute("meter.gather", from_shard=SHARDS)
+            tx.execute("metric.gather", from_shard=SHARDS)
         while True:
             with store.write(exclusive=True) as tx:
                 found = _pass(store, tx)
@@ -76,12 +76,12 @@ def _everything(store: Store, tx: Transaction) -> TickResult:
 
 def _pass(store: Store, tx: Transaction) -> TickResult:
     """One bounded pass."""
-    tended = tend(store, tx)
+    result = run(store, tx)
     claims = _orphaned_claims(store, tx)
     jobs_recovered, more = _stuck_jobs(tx)
     states = _stale_workers(tx)
-    full = tended.full or more or bool(claims or states)
-    return tended + TickResult(
+    full = result.full or more or bool(claims or states)
+    return result + TickResult(
         orphaned_jobs_recovered=jobs_recovered, orphaned_claims_released=claims, stale_states_fixed=states, full=full
     )
 

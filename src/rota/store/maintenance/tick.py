@@ -45,7 +45,7 @@ class TickResult(Record):
 
 def anything_due(store: Store) -> bool:
     """A look at the indexes that writes nothing."""
-    return bool(store.database.execute("tend.due", store.database.clock())[0][0])
+    return bool(store.database.execute("tick.due", store.database.clock())[0][0])
 
 
 def next_due(store: Store) -> Duration | None:
@@ -53,24 +53,24 @@ def next_due(store: Store) -> Duration | None:
 
     Within a transaction, so that it is the same moment for all.
     """
-    *instants, by_wall, by_schedule = store.database.execute("tend.next", store.database.clock())[0]
+    *instants, by_wall, by_schedule = store.database.execute("tick.next", store.database.clock())[0]
     now, wall = store.database.moment()
     waits = [instant - now for instant in instants if instant is not None]
     waits += [instant - wall for instant in (by_wall, by_schedule) if instant is not None]
     return max(0, min(waits)) if waits else None
 
 
-def tend(store: Store, tx: Transaction, most: int = MOST) -> TickResult:
+def run(store: Store, tx: Transaction, most: int = MOST) -> TickResult:
     """At most `most` of each kind of thing that is due."""
-    return tend_due(store, tx, most) if is_due(tx) else TickResult()
+    return run_due(store, tx, most) if is_due(tx) else TickResult()
 
 
 def is_due(tx: Transaction) -> bool:
     """A look at the indexes."""
-    return bool(tx.execute("tend.due", **tx.clock)[0][0])
+    return bool(tx.execute("tick.due", **tx.clock)[0][0])
 
 
-def tend_due(store: Store, tx: Transaction, most: int = MOST) -> TickResult:
+def run_due(store: Store, tx: Transaction, most: int = MOST) -> TickResult:
     """The same when something is known to be due."""
     rippled = _ripples(tx)
     promoted = _promote(tx, most)

@@ -33,8 +33,8 @@ KEPT = frozenset(
     (
         "orchestrator.advance",
         "queue.all",
-        "tend.due",
-        "tend.next",
+        "tick.due",
+        "tick.next",
         "orchestrator.home",
         "number.get",
         "worker.settled",
@@ -48,7 +48,7 @@ KEPT = frozenset(
         "number.draw_many",
         "job.insert many",
         "tally.add many",
-        "meter.add many",
+        "metric.add many",
         "event.append",
     )
 )

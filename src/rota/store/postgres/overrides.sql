@@ -69,23 +69,23 @@ WITH gone AS (
 INSERT INTO tally (queue, status, shard, n) SELECT queue, status, 0, sum(n) FROM gone GROUP BY queue, status
 ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n RETURNING queue
 
--- name: meter.add many
-INSERT INTO meter (name, queue, label, bucket, shard, n, total)
+-- name: metric.add many
+INSERT INTO metric (name, queue, label, bucket, shard, n, total)
 SELECT name, queue, label, bucket, $shard, n, total
 FROM unnest(:name::text[], :queue::text[], :label::text[], :bucket::bigint[], :n::bigint[], :total::bigint[])
     AS made (name, queue, label, bucket, n, total)
-ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = meter.n + excluded.n, total = meter.total + excluded.total
+ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = metric.n + excluded.n, total = metric.total + excluded.total
 
--- name: meter.gather
+-- name: metric.gather
 -- What is in a transaction of others is left for the next time.
 WITH gone AS (
-    DELETE FROM meter WHERE (name, queue, label, bucket, shard) IN
-        (SELECT name, queue, label, bucket, shard FROM meter WHERE shard >= :from_shard FOR UPDATE SKIP LOCKED)
+    DELETE FROM metric WHERE (name, queue, label, bucket, shard) IN
+        (SELECT name, queue, label, bucket, shard FROM metric WHERE shard >= :from_shard FOR UPDATE SKIP LOCKED)
     RETURNING name, queue, label, bucket, n, total
 )
-INSERT INTO meter (name, queue, label, bucket, shard, n, total)
+INSERT INTO metric (name, queue, label, bucket, shard, n, total)
 SELECT name, queue, label, bucket, 0, sum(n), sum(total) FROM gone GROUP BY name, queue, label, bucket
-ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = meter.n + excluded.n, total = meter.total + excluded.total
+ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = metric.n + excluded.n, total = metric.total + excluded.total
 
 -- name: job.insert many
 INSERT INTO job (id, queue, kind, title, payload, priority, status, blocked_on, due_at, due_wall, key, limit_key, parent,
@@ -201,17 +201,17 @@ WHERE id = ANY (:id::text[])
 -- name: worker.prune_certificates many
 DELETE FROM certificate WHERE worker = ANY (:id::text[])
 
--- name: hold.jobs many
+-- name: locks.jobs many
 SELECT $job_columns FROM job WHERE id = ANY (:id::bigint[]) ORDER BY id FOR UPDATE
 
--- name: hold.free_worker many
+-- name: locks.free_worker many
 SELECT id FROM worker WHERE id = ANY (:id::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
 
--- name: hold.free_scheduled many
+-- name: locks.free_scheduled many
 SELECT id FROM job JOIN (SELECT 'scheduled' AS status OFFSET 0) AS was ON job.status = was.status
 WHERE id = ANY (:id::bigint[]) ORDER BY id FOR UPDATE OF job SKIP LOCKED
 
--- name: hold.queue_of many
+-- name: locks.queue_of many
 SELECT DISTINCT queue FROM job WHERE id = ANY (:id::bigint[])
 
 -- name: dependency.add many

@@ -51,12 +51,12 @@ GRANT $enqueue TO $worker;
 GRANT UPDATE ON gate TO $worker;
 GRANT USAGE ON SEQUENCE number_token TO $worker;
 GRANT INSERT (source) ON job TO $worker;
-GRANT INSERT ON run, worker, certificate, orchestrator, slot, ripple, source, source_memory, schedule, meter TO $worker;
-GRANT UPDATE (n, total) ON meter TO $worker;
+GRANT INSERT ON run, worker, certificate, orchestrator, slot, ripple, source, source_memory, schedule, metric TO $worker;
+GRANT UPDATE (n, total) ON metric TO $worker;
 REVOKE UPDATE ON worker, orchestrator FROM $worker;
 GRANT UPDATE ON job, certificate, slot, ripple, number, pulse, source, source_memory, schedule TO $worker;
 GRANT UPDATE (rate_next_at, failures, paused_at, paused_by, pause_reason) ON queue TO $worker;
-GRANT DELETE ON ripple, tally, meter, job, run, source_memory TO $worker
+GRANT DELETE ON ripple, tally, metric, job, run, source_memory TO $worker
 
 -- name: but_access
 -- What a worker's role may change in tables that keep whose token speaks for a row, as statements: all but that.

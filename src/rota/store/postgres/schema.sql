@@ -26,7 +26,7 @@ ALTER TABLE pulse SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, auto
 -- name: after_9
 -- The gate: a table for its locks alone, which nobody can take without a right to it. It never has a row. And a job that is
 -- over has ended at some time: so who may not set that adds none.
-ALTER TABLE meter SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+ALTER TABLE metric SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 CREATE TABLE gate (nothing BIGINT CHECK (FALSE));
 ALTER TABLE job ADD CHECK (finished_at IS NOT NULL OR (status <> 'done' AND status <> 'failed' AND status <> 'cancelled'));
 

@@ -88,7 +88,7 @@ class RemoteStore(_Store):
 
         return Reconciled(**self.link.post("/orchestrator/reconcile", {"plan": plan}))
 
-    def tend(self) -> None:
+    def tick(self) -> None:
         self.link.get("/jobs/ready", limit=1)  # which looks after what is due, before it answers
 
     def next_due(self, queue: str | None = None) -> None:

@@ -1,6 +1,6 @@
 -- name: take_leave
 -- A seen worker whose orchestrator is gone becomes an unseen one that has just beaten; no row means that it is none.
-UPDATE worker SET orchestrator = NULL, heartbeat_interval = :interval, check_at = :check_at, last_beat_at = :now
+UPDATE worker SET orchestrator = NULL, heartbeat_interval = :interval, check_at = :check_at, last_heartbeat_at = :now
 WHERE id = :worker AND orchestrator IS NOT NULL AND status NOT IN ('stopped', 'dead') RETURNING id
 
 -- name: take_leases

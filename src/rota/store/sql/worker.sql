@@ -1,6 +1,6 @@
 -- name: insert
 -- A worker that nobody can see registers.
-INSERT INTO worker (id, name, hostname, host, pid, pid_start, status, orchestrator, slot, queue, version, registered_at, last_beat_at, check_at,
+INSERT INTO worker (id, name, hostname, host, pid, pid_start, status, orchestrator, slot, queue, version, registered_at, last_heartbeat_at, check_at,
     heartbeat_interval, metadata)
 VALUES (:id, :name, :hostname, :host, :pid, :pid_start, :status, :orchestrator, :slot, :queue, :version, :now, :now, :check_at,
     :heartbeat_interval, :metadata)
@@ -25,21 +25,21 @@ SELECT count(*) FROM worker WHERE status NOT IN ('stopped', 'dead') AND access =
 -- The newest workers, gone ones included.
 SELECT $worker_columns FROM worker ORDER BY registered_at DESC, id LIMIT :most
 
--- name: beat
+-- name: heartbeat
 -- A sign of life from a worker; no row means that it is gone or unknown. Who was looked at by its lease while it was
 -- silent is looked at by its beats again.
-UPDATE worker SET last_beat_at = :now, beat_count = beat_count + :counted, metadata = coalesce(:metadata, metadata),
+UPDATE worker SET last_heartbeat_at = :now, heartbeat_count = heartbeat_count + :counted, metadata = coalesce(:metadata, metadata),
     check_at = CASE WHEN check_at > :now + 2 * heartbeat_interval THEN :now + 2 * heartbeat_interval ELSE check_at END
 WHERE id = :id AND status NOT IN ('stopped', 'dead') RETURNING desired, queue
 
 -- name: revive
 -- A worker that was given up turns out to live; it holds nothing.
-UPDATE worker SET status = 'idle', last_beat_at = :now, check_at = :check_at, current_job = NULL
+UPDATE worker SET status = 'idle', last_heartbeat_at = :now, check_at = :check_at, current_job = NULL
 WHERE id = :id AND status = :old AND orchestrator IS NULL RETURNING id
 
 -- name: claimed
 -- A worker took a job, which is a beat.
-UPDATE worker SET status = CASE WHEN status = 'stopping' THEN status ELSE 'busy' END, current_job = :job, last_beat_at = :now
+UPDATE worker SET status = CASE WHEN status = 'stopping' THEN status ELSE 'busy' END, current_job = :job, last_heartbeat_at = :now
 WHERE id = :id
 
 -- name: exchanged
@@ -69,7 +69,7 @@ UPDATE worker SET status = :status, check_at = NULL, current_job = NULL WHERE id
 
 -- name: to_judge
 -- Workers that nobody can see and that may be overdue.
-SELECT id, last_beat_at, heartbeat_interval FROM worker
+SELECT id, last_heartbeat_at, heartbeat_interval FROM worker
 WHERE check_at IS NOT NULL AND check_at <= :now ORDER BY check_at LIMIT :most $skip_locked
 
 -- name: look_again
@@ -126,7 +126,7 @@ UPDATE worker SET status = 'idle', concurrency = :concurrency, kinds = :kinds WH
 -- name: heard
 -- When a watched worker last spoke. One that another change holds just now is left for the next time, so that nobody
 -- waits in a circle.
-UPDATE worker SET last_beat_at = $greatest(last_beat_at, :at)
+UPDATE worker SET last_heartbeat_at = $greatest(last_heartbeat_at, :at)
 WHERE id IN (SELECT id FROM worker WHERE id = :id AND orchestrator = :orchestrator
              AND status NOT IN ('stopped', 'dead') $skip_locked)
 
@@ -163,11 +163,11 @@ SELECT DISTINCT queue, kinds FROM worker WHERE status NOT IN ('stopped', 'dead')
 -- name: prune
 -- Forget workers that are long gone.
 DELETE FROM worker WHERE id IN
-    (SELECT id FROM worker WHERE status IN ('stopped', 'dead') AND last_beat_at < :before LIMIT :most $skip_locked) RETURNING id
+    (SELECT id FROM worker WHERE status IN ('stopped', 'dead') AND last_heartbeat_at < :before LIMIT :most $skip_locked) RETURNING id
 
 -- name: count_gone
 -- How many workers are long gone.
-SELECT count(*) FROM worker WHERE status IN ('stopped', 'dead') AND last_beat_at < :before
+SELECT count(*) FROM worker WHERE status IN ('stopped', 'dead') AND last_heartbeat_at < :before
 
 -- name: prune_certificates
 -- Forget certificates of forgotten workers.

@@ -17,7 +17,7 @@ from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_job, to_queue, to_run
 from rota.store.jobs import unknown_kinds
 from rota.store.maintenance import tick
-from rota.store.workers.crews import Directive, Home, Live, Outlook, Process, here
+from rota.store.workers.crews import Directive, Home, Live, Poll, Process, here
 from rota.store.workers.slots import come_up, move, stop
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ class Orchestrators:
             ownership.refuse_more(self._store, "orchestrator.count_of_token", 1, most, "orchestrators at a time")
             id = tx.draw("orchestrator")
             place = {name: getattr(home, name) for name in Home._fields}
-            _beat_pulse(tx)
+            _write_pulse(tx)
             tx.execute("orchestrator.join", id=id, crew=crew, now=tx.now, lease_expires_at=tx.now + LEASE, **place)
             tx.tell("orchestrator", "start", str(id), crew=crew)
         return id
@@ -132,7 +132,7 @@ class Orchestrators:
             row = tx.one("orchestrator.renew", id=id, **renewed)
             if row is None:
                 raise Stale(f"orchestrator {id} was given up: its workers count as lost")
-            _beat_pulse(tx)
+            _write_pulse(tx)
             if heard:
                 tx.many("worker.heard", [(tx.now - ago, worker, id) for worker, ago in heard])
             until: Instant = row[0]
@@ -304,7 +304,7 @@ class Orchestrators:
         row = self._store.database.execute("orchestrator.get", {"id": id})
         return int(row[0][3]) if row else 0
 
-    def look(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> Outlook:
+    def poll(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> Poll:
         """Look after what is due, or make the store true, and see what there is to do; nothing due writes nothing."""
         ownership.orchestrator(self._store, id)
         if reconciles:
@@ -314,25 +314,25 @@ class Orchestrators:
             unknown_kinds.free(self._store)
         due, found = self._see(id, known_directive, polls)
         if due:
-            self._store.tend()
+            self._store.tick()
             found = self._see(id, known_directive, polls)[1]
         return found
 
-    def _see(self, id: int, known_directive: int, polls: bool) -> tuple[bool, Outlook]:
+    def _see(self, id: int, known_directive: int, polls: bool) -> tuple[bool, Poll]:
         """Whether anything is due, and what there is to do: questions that go to a server in one message."""
         database = self._store.database
         with database.read():
             clock = database.clock()
             for name, words in (
-                ("tend.due", clock),
+                ("tick.due", clock),
                 ("orchestrator.home", {"id": id}),
                 ("number.get", {"name": "directive"}),
-                ("tend.next", clock),
+                ("tick.next", clock),
             ):
                 database.prefetch(name, words)
             due = tick.anything_due(self._store)
             home, crew = self.home(id)
-            found = Outlook(self.directive(id, crew, known_directive, home.host), tick.next_due(self._store))
+            found = Poll(self.directive(id, crew, known_directive, home.host), tick.next_due(self._store))
             if polls:
                 found = found.replace(processes=self.processes(home.host), orphans=self.orphans(crew, home.host))
         return due, found
@@ -440,7 +440,7 @@ def _keep_ids(tx: Transaction, id: int, ids: list[str]) -> None:
     tx.execute("orchestrator.keep_worker_ids", id=id, ids=" ".join(ids))
 
 
-def _beat_pulse(tx: Transaction) -> None:
+def _write_pulse(tx: Transaction) -> None:
     """Somebody reaches the store again; where nobody did for long, everyone has their grace first."""
     tick.grace(tx, END_AFTER)  # for less, whoever was kept waiting beside a cut link has the time to renew too
     tx.execute("orchestrator.beat_pulse", now=tx.now)

@@ -65,7 +65,7 @@ class Orphans:
         """A beat and a renewal in one, of claims as `(job, token)`; the tokens that still hold."""
         with self._store.write(worker) as tx:
             ownership.worker(self._store, worker)
-            if not tx.execute("worker.beat", id=worker, now=tx.now, counted=1, metadata=None):
+            if not tx.execute("worker.heartbeat", id=worker, now=tx.now, counted=1, metadata=None):
                 return frozenset()
             more = {"worker": worker, "lease_expires_at": tx.now + LEASE}
             held = {token for job, token in claims if tx.execute("orphan.renew", id=job, token=token, **more)}

@@ -77,7 +77,7 @@ class Workers:
         from rota.process.host import host_id
 
         with self._store.begin() as tx:
-            tick.tend(self._store, tx)
+            tick.run(self._store, tx)
             if tx.one("orchestrator.stopping", host=host_id()):
                 raise Refused("the orchestrator here is stopping: register once it has, or when it runs again")
             ownership.refuse_more(self._store, "worker.count_of_token", 1, ownership.MOST_WORKERS, "living workers")
@@ -94,12 +94,12 @@ class Workers:
             ownership.worker(self._store, id)
             _revive(tx, id, workers.DEAD)
             row = tx.one(
-                "worker.beat", id=id, now=tx.now, counted=1, metadata=encode(dict(metrics)) if metrics else None
+                "worker.heartbeat", id=id, now=tx.now, counted=1, metadata=encode(dict(metrics)) if metrics else None
             )
             if row is None:
                 raise UnknownWorker(f"worker {id} is not registered (any more): register again")
             desired, queue = row
-            tick.tend(self._store, tx)
+            tick.run(self._store, tx)
         if desired == workers.STOP:
             return workers.STOP
         return workers.CONTINUE if self._store.queues.is_open(queue) else workers.PAUSE
@@ -183,7 +183,7 @@ def present(store: Store, tx: Transaction, id: str | None, person: str | None = 
     row = tx.one("worker.lock", id=id)
     if row is not None and to_worker(row).orchestrator is not None:
         raise Conflict(f"worker {id} is watched by an orchestrator, which claims for it")
-    if not tx.execute("worker.beat", id=id, now=tx.now, counted=0, metadata=None):
+    if not tx.execute("worker.heartbeat", id=id, now=tx.now, counted=0, metadata=None):
         raise UnknownWorker(f"worker {id} is not registered (any more): register again")
     return id
 
@@ -194,9 +194,9 @@ def _revive(tx: Transaction, id: str, old: str) -> None:
     if row is None or row[4] != old:
         return
     interval = to_worker(row).heartbeat_interval
-    check_at = None if interval is None else tx.now + workers.MISSED_BEATS * interval
+    check_at = None if interval is None else tx.now + workers.MISSED_HEARTBEATS * interval
     if tx.execute("worker.revive", id=id, old=old, now=tx.now, check_at=check_at):
-        tx.tell("worker", workers.BEAT, id, status=workers.IDLE)
+        tx.tell("worker", workers.HEARTBEAT, id, status=workers.IDLE)
 
 
 def _insert(
@@ -227,7 +227,7 @@ def _insert(
         queue=queue,
         version=__version__,
         now=tx.now,
-        check_at=None if interval is None else tx.now + workers.MISSED_BEATS * interval,
+        check_at=None if interval is None else tx.now + workers.MISSED_HEARTBEATS * interval,
         heartbeat_interval=interval,
         metadata=None,
     )

@@ -13,7 +13,7 @@ CREATE TABLE token (
 );
 ALTER TABLE worker ADD COLUMN access TEXT;
 
-CREATE TABLE meter (
+CREATE TABLE metric (
     name TEXT NOT NULL,
     queue TEXT NOT NULL,
     label TEXT NOT NULL,
@@ -23,10 +23,10 @@ CREATE TABLE meter (
     PRIMARY KEY (name, queue, label, bucket)
 );
 
-CREATE TABLE meter_mark (
+CREATE TABLE metric_mark (
     id $int64 PRIMARY KEY CHECK (id = 1),
     token $int64 NOT NULL,
     open_tokens TEXT NOT NULL,
     died_until $int64 NOT NULL
 );
-INSERT INTO meter_mark (id, token, open_tokens, died_until) VALUES (1, 0, '[]', 0);
+INSERT INTO metric_mark (id, token, open_tokens, died_until) VALUES (1, 0, '[]', 0);

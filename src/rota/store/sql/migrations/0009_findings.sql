@@ -23,7 +23,7 @@ $postgres     CHECK (blocked_on IS NULL OR blocked_on = 'dependency' OR blocked_
 
 -- Runs are counted when they end, in counters that are split as those of queues are; those not counted yet are counted here
 -- for the last time. Of the mark only `died_until` is used any more.
-CREATE TABLE meter_split (
+CREATE TABLE metric_split (
     name TEXT NOT NULL,
     queue TEXT NOT NULL,
     label TEXT NOT NULL,
@@ -33,22 +33,22 @@ CREATE TABLE meter_split (
     total $int64 NOT NULL,
     PRIMARY KEY (name, queue, label, bucket, shard)
 );
-INSERT INTO meter_split (name, queue, label, bucket, n, total) SELECT name, queue, label, bucket, n, total FROM meter;
-INSERT INTO meter_split (name, queue, label, bucket, n, total)
+INSERT INTO metric_split (name, queue, label, bucket, n, total) SELECT name, queue, label, bucket, n, total FROM metric;
+INSERT INTO metric_split (name, queue, label, bucket, n, total)
 SELECT 'run', job.queue, run.verb, $run_bucket AS place, count(*), sum(run.ended_at - run.claimed_at)
-FROM run JOIN job ON job.id = run.job JOIN meter_mark ON run.token > meter_mark.token
+FROM run JOIN job ON job.id = run.job JOIN metric_mark ON run.token > metric_mark.token
     OR replace(replace(replace(open_tokens, '[', ','), ']', ','), ' ', '') LIKE '%,' || run.token || ',%'
-WHERE meter_mark.id = 1 GROUP BY job.queue, run.verb, place
-ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = meter_split.n + excluded.n, total = meter_split.total + excluded.total;
-INSERT INTO meter_split (name, queue, label, bucket, n, total)
+WHERE metric_mark.id = 1 GROUP BY job.queue, run.verb, place
+ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = metric_split.n + excluded.n, total = metric_split.total + excluded.total;
+INSERT INTO metric_split (name, queue, label, bucket, n, total)
 SELECT 'pickup', job.queue, '', $pickup_bucket AS place, count(*), sum(run.claimed_at - job.created_at)
-FROM run JOIN job ON job.id = run.job JOIN meter_mark ON run.token > meter_mark.token
+FROM run JOIN job ON job.id = run.job JOIN metric_mark ON run.token > metric_mark.token
     OR replace(replace(replace(open_tokens, '[', ','), ']', ','), ' ', '') LIKE '%,' || run.token || ',%'
-WHERE meter_mark.id = 1 AND run.attempt = 1 AND run.generation = 1 AND (job.due_at IS NULL OR job.due_at > run.claimed_at)
+WHERE metric_mark.id = 1 AND run.attempt = 1 AND run.generation = 1 AND (job.due_at IS NULL OR job.due_at > run.claimed_at)
 GROUP BY job.queue, place
-ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = meter_split.n + excluded.n, total = meter_split.total + excluded.total;
-DROP TABLE meter;
-ALTER TABLE meter_split RENAME TO meter;
+ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = metric_split.n + excluded.n, total = metric_split.total + excluded.total;
+DROP TABLE metric;
+ALTER TABLE metric_split RENAME TO metric;
 -- The ids of workers that were made for an orchestrator over HTTP and that it has not used.
 ALTER TABLE orchestrator ADD COLUMN worker_ids TEXT;
 

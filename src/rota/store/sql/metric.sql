@@ -1,24 +1,24 @@
 -- name: mark
 -- Up to when deaths were counted.
-SELECT died_until FROM meter_mark WHERE id = 1
+SELECT died_until FROM metric_mark WHERE id = 1
 
 -- name: advance
 -- Move the mark; no row means that somebody else has counted meanwhile.
-UPDATE meter_mark SET died_until = :died_until WHERE id = 1 AND died_until = :old_died RETURNING id
+UPDATE metric_mark SET died_until = :died_until WHERE id = 1 AND died_until = :old_died RETURNING id
 
 -- name: add
 -- Count further ones.
-INSERT INTO meter (name, queue, label, bucket, n, total) VALUES (:name, :queue, :label, :bucket, :n, :total)
-ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = meter.n + excluded.n, total = meter.total + excluded.total
+INSERT INTO metric (name, queue, label, bucket, n, total) VALUES (:name, :queue, :label, :bucket, :n, :total)
+ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = metric.n + excluded.n, total = metric.total + excluded.total
 
 -- name: all
 -- Everything counted so far.
-SELECT name, queue, label, bucket, CAST(sum(n) AS $int64), CAST(sum(total) AS $int64) FROM meter
+SELECT name, queue, label, bucket, CAST(sum(n) AS $int64), CAST(sum(total) AS $int64) FROM metric
 GROUP BY name, queue, label, bucket ORDER BY name, queue, label, bucket
 
 -- name: gather
 -- Bring together what those who only passed by have counted; where nobody counts beside others, there is nothing.
-DELETE FROM meter WHERE shard >= :from_shard AND n = 0
+DELETE FROM metric WHERE shard >= :from_shard AND n = 0
 
 -- name: deaths
 -- The deaths of a stretch of time, by reason.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.claim import Done, Failed, Snoozed
-from rota.core.meter import BEYOND, BOUNDS, PICKUP, RUN, bucket, bucket_sql
+from rota.core.metric import BEYOND, BOUNDS, PICKUP, RUN, bucket, bucket_sql
 from rota.core.source import Declared
 from rota.core.times import HOUR, MILLISECOND, SECOND
 from rota.core.worker import Dead
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def counted(store: Store, name: str) -> dict[tuple[str, str, int], tuple[int, int]]:
-    found = [meter for meter in store.meters.counted() if meter.name == name]
+    found = [meter for meter in store.metrics.counted() if meter.name == name]
     return {(meter.queue, meter.label, meter.bucket): (meter.n, meter.total) for meter in found}
 
 
@@ -101,11 +101,11 @@ def test_deaths_that_somebody_else_counts_meanwhile_are_counted_once(store: Stor
     store.orchestrators.mark_dead(crew.workers[0], Dead("signaled", "x"))
     clock.advance(2 * SECOND)
     with again(store) as other:
-        meters = store.meters
+        meters = store.metrics
         write = meters._write
 
         def late(old: int, new: int, found: list[tuple[Any, ...]]) -> None:
-            other.meters.counted()
+            other.metrics.counted()
             write(old, new, found)
 
         meters._write = late  # type: ignore[method-assign]
@@ -147,7 +147,7 @@ def test_the_last_runs_are_averaged_by_queue(store: Store, clock: FakeClock) -> 
         held = claim(store, add(store, queue=queue))
         clock.advance(took * SECOND)
         store.claims.settle(held, Done())
-    assert store.meters.took() == {"tag": (2, 6 * SECOND), "scan": (1, 9 * SECOND)}
+    assert store.metrics.took() == {"tag": (2, 6 * SECOND), "scan": (1, 9 * SECOND)}
 
 
 @given(st.integers(0, 3 * HOUR))
