@@ -15,6 +15,8 @@ from rota.core.claim import Done
 from rota.core.errors import BadInput, NotFound, QueueFull, RotaError, SchemaMismatch, StoreAway, StoreError
 from rota.core.job import NewJob
 from rota.settings import Settings
+from rota.store.migrate import LATEST
+from rota.store.postgres import caller_transaction
 from rota.testing import work_off
 from tests.support.eventually import eventually
 from tests.support.inflight import in_flight
@@ -339,9 +341,18 @@ def test_a_database_without_rota_is_named(app: App, tmp_path: Path) -> None:
         elsewhere.enqueue(NewJob("a"), connection=mine)
 
 
-def test_a_database_with_an_older_schema_is_refused_and_nothing_is_added(app: App, mine: Connection) -> None:
-    rows(app.store, "DELETE FROM migration WHERE number = (SELECT max(number) FROM migration)")
+def test_a_database_with_an_older_schema_is_refused_and_nothing_is_added(
+    app: App, mine: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caller_transaction, "LATEST", LATEST + 1)
     with pytest.raises(SchemaMismatch, match="`rota migrate` brings it there"):
+        app.enqueue(NewJob("a", "tag"), connection=mine)
+    assert rows(app.store, "SELECT count(*) FROM job") == [(0,)]
+
+
+def test_a_database_from_before_0_1_is_refused_and_nothing_is_added(app: App, mine: Connection) -> None:
+    rows(app.store, "UPDATE migration SET number = 9")
+    with pytest.raises(SchemaMismatch, match=r"development version of rota from before 0\.1 \(schema 9\)"):
         app.enqueue(NewJob("a", "tag"), connection=mine)
     assert rows(app.store, "SELECT count(*) FROM job") == [(0,)]
 

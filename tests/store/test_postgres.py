@@ -19,7 +19,7 @@ from rota.core.times import MINUTE, SECOND
 from rota.settings import Settings
 from rota.store.engine import listening as lines
 from rota.store.engine.statements import FOLDER, read_statements
-from rota.store.migrate import LATEST
+from rota.store.migrate import FIRST, LATEST
 from rota.store.open import open_store
 from rota.store.postgres import listener as listeners
 from rota.store.postgres.connection import address
@@ -385,9 +385,9 @@ def test_eight_programs_that_make_a_schema_at_once_make_it_once_and_migrate_it_o
             say(program)
         answers = [json.loads(output(program)) for program in programs]
     assert sum(told for told, _ in answers) == 1
-    assert sorted(number for _, applied in answers for number in applied) == list(range(1, LATEST + 1))
+    assert sorted(number for _, applied in answers for number in applied) == list(range(FIRST, LATEST + 1))
     with open_store(url, Settings()) as store:
-        assert rows(store, "SELECT number FROM migration ORDER BY 1") == [(n,) for n in range(1, LATEST + 1)]
+        assert rows(store, "SELECT number FROM migration ORDER BY 1") == [(n,) for n in range(FIRST, LATEST + 1)]
         assert add(store) == 1
 
 
@@ -409,7 +409,7 @@ def test_a_newer_schema_is_finished_beside_or_refused(store: Store, url: str, ol
 def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "rota.store.migrate.migrations",
-        lambda: {1: ("bad", 1, "CREATE TABLE migration (number int); SELECT nonsense()")},
+        lambda: {FIRST: ("bad", FIRST, "CREATE TABLE migration (number int); SELECT nonsense()")},
     )
     with pytest.raises(StoreError):
         open_store(url, Settings(), make=True)

@@ -8,10 +8,17 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 import rota
+from rota.store import migrate
 from rota.store.migrate import LATEST
 from tests.support.stores import TABLES
+
+if TYPE_CHECKING:
+    from rota.store.engine.database import Database
 
 NEXT = "99.0"
 # All that a migration may do beside code that goes on: every table gets a column that it does not know, one that must
@@ -27,14 +34,27 @@ INSERT INTO next (job, n) SELECT id, next_n FROM job;
 """
 
 
+def next_migration(oldest: int = LATEST) -> tuple[str, int, str]:
+    """That migration, as `migrations` has it by its number. `oldest`: the schema whose code may finish beside it."""
+    return "next", oldest, "".join(_EACH.format(table=table) for table in (*TABLES, "slot")) + _MORE
+
+
+def upgrade(database: Database) -> list[int]:
+    """Bring a database to the schema of that release; the numbers of the migrations that were applied."""
+    following = {**migrate.migrations(), LATEST + 1: next_migration()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrate, "migrations", lambda: following)
+        return migrate.migrate(database)
+
+
 def next_release(folder: Path, oldest: int = LATEST) -> str:
     """The `PYTHONPATH` of a process that is of that release. `oldest`: the schema whose code may finish beside it."""
     shutil.copytree(Path(rota.__file__).parent, folder / "rota", copy_function=os.symlink)
     _write(folder / "rota/core/version.py", f'__version__ = "{NEXT}"\n')
-    migrate = folder / "rota/store/migrate.py"
-    _write(migrate, migrate.read_text().replace(f"LATEST = {LATEST}", f"LATEST = {LATEST + 1}"))
-    text = f"-- oldest: {oldest}\n" + "".join(_EACH.format(table=table) for table in (*TABLES, "slot")) + _MORE
-    _write(folder / f"rota/store/sql/migrations/{LATEST + 1:04}_next.sql", text)
+    known = folder / "rota/store/migrate.py"
+    _write(known, known.read_text().replace(f"LATEST = {LATEST}", f"LATEST = {LATEST + 1}"))
+    name, oldest, text = next_migration(oldest)
+    _write(folder / f"rota/store/sql/migrations/{LATEST + 1:04}_{name}.sql", f"-- oldest: {oldest}\n{text}")
     return str(folder)
 
 

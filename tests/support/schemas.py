@@ -1,20 +1,16 @@
-"""Databases of every released schema, as the code of its time left them: each table with rows, each column filled."""
+"""A database with rows in every table and a value in every column, and what a database truly holds."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from rota.settings import Settings
-from rota.store import migrate as migrations
-from rota.store.open import open_database
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.store import Store
 from tests.support.clock import FakeClock
-from tests.support.stores import reader, rows
+from tests.support.stores import reader, rows, store_at
 
-KNOWN = migrations.migrations()
+if TYPE_CHECKING:
+    from rota.store.store import Store
+
 WORKER = "worker-00000001"
 STATES = ("ready", "active", "done", "failed", "cancelled", "blocked", "scheduled")
 _SQLITE_COLUMNS = "SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c WHERE t.type = 'table'"
@@ -293,27 +289,19 @@ ROWS: dict[str, list[Values]] = {
 }
 
 
-def made_by(number: int, url: str) -> Store:
-    """The store there as the release with this schema made and left it."""
-    with pytest.MonkeyPatch.context() as before:
-        before.setattr(migrations, "migrations", lambda: {n: KNOWN[n] for n in range(1, number + 1)})
-        database = open_database(url, Settings(), make=True, clock=FakeClock())
-        migrations.migrate(database)
-    assert database.version == number
-    store = Store(database, Settings(), "old@here")
-    with Inside(store) as inside:
-        known = inside.columns()
-    rows(store, ";".join(_insert(table, values, known[table]) for table in known for values in ROWS.get(table, [])))
+def filled(url: str) -> Store:
+    """The store there, made, with these rows and its counters beyond their ids and tokens."""
+    store = store_at(url, FakeClock())
+    rows(store, ";".join(_insert(table, values) for table in ROWS for values in ROWS[table]))
     for name in ("job", "token"):
-        database.execute("number.draw_many", {"name": name, "count": 10})
+        store.database.execute("number.draw_many", {"name": name, "count": 10})
     return store
 
 
-def _insert(table: str, values: Values, known: list[str]) -> str:
-    """The row, as far as the table had its columns then, in place of the one that the schema came with."""
-    there = {name: _literal(value) for name, value in values.items() if name in known}
+def _insert(table: str, values: Values) -> str:
+    """The row, in place of the one that the schema comes with."""
     first = f"DELETE FROM {table};" if table in ("pulse", "metric_mark") else ""
-    return f"{first}INSERT INTO {table} ({', '.join(there)}) VALUES ({', '.join(there.values())})"
+    return f"{first}INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join(map(_literal, values.values()))})"
 
 
 def _literal(value: int | str | None) -> str:

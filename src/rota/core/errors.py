@@ -42,7 +42,7 @@ class NotAllowed(StoreError):
 
 
 class SchemaMismatch(StoreError):
-    """The database was made by a newer rota than this one."""
+    """The database was made by a newer rota than this one, or by a development version from before 0.1."""
 
 
 class BadInput(RotaError):

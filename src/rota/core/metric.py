@@ -17,15 +17,8 @@ BOUNDS = (
     *(n * SECOND for n in (1, 5, 10, 30)),
     *(n * MINUTE for n in (1, 5, 15, 60)),
 )
-BEYOND = len(BOUNDS)
 
 
 def bucket(duration: Duration) -> int:
     """In which bucket a duration falls: the first bound that it does not exceed, or one beyond."""
     return bisect_left(BOUNDS, duration)
-
-
-def bucket_sql(duration: str) -> str:
-    """The same in SQL, for the migration that counts the runs there were."""
-    cases = " ".join(f"WHEN {duration} <= {bound} THEN {place}" for place, bound in enumerate(BOUNDS))
-    return f"CASE {cases} ELSE {BEYOND} END"

@@ -12,7 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.store.engine.database import Database
 
-LATEST = 9
+FIRST = 10  # 1 to 9 were the schemas of development; their numbers are not used again
+LATEST = 10
 _MIGRATIONS = os.path.join(FOLDER, "migrations")
 
 
@@ -28,22 +29,31 @@ def migrations() -> dict[int, tuple[str, int, str]]:
 
 
 def tables() -> set[str]:
-    """The tables that all migrations together leave."""
+    """The tables that all migrations together make."""
     import re
 
-    found: set[str] = set()
-    for _, _, text in migrations().values():
-        found |= set(re.findall(r"^CREATE TABLE (\w+)", text, re.MULTILINE))
-        found -= set(re.findall(r"^DROP TABLE (\w+)", text, re.MULTILINE))
-        for old, new in re.findall(r"^ALTER TABLE (\w+) RENAME TO (\w+)", text, re.MULTILINE):
-            found = found - {old} | {new}
-    return found
+    return {
+        name for _, _, text in migrations().values() for name in re.findall(r"^CREATE TABLE (\w+)", text, re.MULTILINE)
+    }
 
 
 def missing(there: set[str]) -> str | None:
     """The tables that another program has removed, as people read it."""
     gone = sorted(tables() - there)
     return f"without the table{'s' * (len(gone) > 1)} {', '.join(gone)}" if gone else None
+
+
+def refuse_development(version: int, path: str) -> None:
+    """Refuse a database of a development version, by the schema number that it has.
+
+    Raises:
+        SchemaMismatch: The number is one of those from before 0.1, which no migration leads away from.
+    """
+    if 0 < version < FIRST:
+        raise SchemaMismatch(
+            f"{path} was made by a development version of rota from before 0.1 (schema {version}), and this version"
+            " cannot read it: work it off with that version, then start with a new database"
+        )
 
 
 def migrate(database: Database) -> list[int]:

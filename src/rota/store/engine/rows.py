@@ -6,7 +6,6 @@ from rota.core import claim, job, orchestrator, slot, worker
 from rota.core.claim import Claim, Run
 from rota.core.job import Job
 from rota.core.jsontext import compact
-from rota.core.metric import bucket_sql
 from rota.core.queue import Queue
 from rota.core.schedule import Schedule
 from rota.core.source import Source
@@ -54,10 +53,8 @@ GAPS = {
     "source_columns": _SOURCE,
     "schedule_columns": _SCHEDULE,
     "token_columns": _TOKEN,
-    "run_bucket": bucket_sql("run.ended_at - run.claimed_at"),
-    "pickup_bucket": bucket_sql("run.claimed_at - job.created_at"),
     "job_state": _one_of("status", job.STATES),
-    "job_blocker": _one_of("blocked_on", (job.DEPENDENCY, job.LIMIT)),  # as released; a later migration widens it
+    "job_blocker": _one_of("blocked_on", job.BLOCKERS),
     "worker_state": _one_of("status", worker.STATES),
     "orchestrator_state": _one_of("status", orchestrator.STATES),
     "slot_state": _one_of("status", slot.STATES),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rota.core.errors import BadInput, SchemaMismatch, StoreAway
 from rota.store.actor import implicit_name
 from rota.store.engine.transaction import SHARDS
-from rota.store.migrate import LATEST
+from rota.store.migrate import LATEST, refuse_development
 from rota.store.postgres import connection as connections
 from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.dialect import as_statement
@@ -165,6 +165,7 @@ class BorrowedSession(Session):
     def _check(self, number: int) -> None:
         if number < LATEST or (number > LATEST and self._begins):
             self.roll_back()
+            refuse_development(number, self._where.shown)
             what = "upgrade this program" if number > LATEST else "`rota migrate` brings it there"
             raise SchemaMismatch(f"{self._where.shown} has schema {number}, and this rota knows {LATEST}: {what}")
 

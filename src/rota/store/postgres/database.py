@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rota.process.host import files_of
 from rota.store.engine.transaction import SHARDS
+from rota.store.migrate import missing
 from rota.store.postgres.dialect import GAPS, Texts, statements_of
 from rota.store.postgres.event_log import PostgresLog
 from rota.store.postgres.listener import Listener
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from rota.store.postgres.session import How
     from rota.store.sqlite.clock import Clock
 
-_GATED = 9  # the schema that has a gate
 _connections = count(os.getpid())
 _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 
@@ -149,7 +149,7 @@ class PostgresDatabase:
 
     def write(self, exclusive: bool = False) -> _Transaction:
         """A transaction that changes things: whole when the block ends, undone when it raises."""
-        if self.version < _GATED:
+        if self.version == 0:  # no gate yet
             return _Transaction(self.session, self.session.making)
         return _Transaction(self.session, self.session.exclusive if exclusive else self.session.shared)
 
@@ -187,8 +187,6 @@ class PostgresDatabase:
 
     def integrity(self) -> str:
         """`ok`, or what is wrong, as far as the server can tell by itself."""
-        from rota.store.migrate import missing
-
         gone = missing({name for (name,) in self.execute("schema.tables", {"schema": self.schema})})
         if gone:
             return gone

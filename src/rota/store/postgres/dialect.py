@@ -24,8 +24,6 @@ GAPS = {
     "greatest": "greatest",
     "now": f"coalesce(CAST(:now AS bigint), {_CLOCK})",
     "wall": f"coalesce(CAST(:wall AS bigint), {_CLOCK})",
-    "sqlite": "--",  # before a line of a migration that is for one of the two
-    "postgres": "",
 }
 # A look at an index for each row, or an insert, whatever the values and however many rows there are: to plan them anew
 # took a third of an exchange's time. What has a limit, or joins, is planned anew: a plan made early would be wrong.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.errors import NotFound, StoreError
+from rota.store.migrate import refuse_development
 from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
 
@@ -21,6 +22,7 @@ def open_database(
     """The database that `url` names; `make` makes the schema in it where there is none, for `migrate` to fill."""
     database = PostgresDatabase(address(url, settings.schema), clock)
     try:
+        refuse_development(database.version, database.path)
         if database.version == 0:
             _prepare(database, make, told)
     except BaseException:

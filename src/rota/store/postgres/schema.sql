@@ -6,9 +6,11 @@ SELECT 1 FROM pg_namespace WHERE nspname = :schema
 -- Where all of it is kept.
 CREATE SCHEMA $schema
 
--- name: after_1
+-- name: after_10
 -- What only PostgreSQL has: numbers drawn without waiting, the transaction of each event, and room in rows that change
--- often, so that a change stays on its page and touches no index.
+-- often, so that a change stays on its page and touches no index. The gate is a table for its locks alone, which nobody can
+-- take without a right to it. It never has a row. And a job that is over has ended at some time: so who may not set that
+-- adds none.
 CREATE SEQUENCE number_job CACHE 1;
 CREATE SEQUENCE number_token CACHE 1;
 DELETE FROM number WHERE name IN ('job', 'token');
@@ -16,19 +18,15 @@ ALTER TABLE event ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
 CREATE INDEX event_xid ON event (xid);
 ALTER TABLE job SET (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE job ADD CHECK (finished_at IS NOT NULL OR (status <> 'done' AND status <> 'failed' AND status <> 'cancelled'));
 ALTER TABLE worker SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 ALTER TABLE orchestrator SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 ALTER TABLE tally SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 ALTER TABLE queue SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 ALTER TABLE number SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 ALTER TABLE pulse SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
-
--- name: after_9
--- The gate: a table for its locks alone, which nobody can take without a right to it. It never has a row. And a job that is
--- over has ended at some time: so who may not set that adds none.
 ALTER TABLE metric SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 CREATE TABLE gate (nothing BIGINT CHECK (FALSE));
-ALTER TABLE job ADD CHECK (finished_at IS NOT NULL OR (status <> 'done' AND status <> 'failed' AND status <> 'cancelled'));
 
 -- name: version
 -- The schema's number, 0 where there is no schema yet; and how many tables of others stand in its place.

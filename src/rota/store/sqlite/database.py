@@ -13,6 +13,7 @@ import apsw
 from rota.core.errors import BadInput, InDoubt, NotFound, Replaced, StoreError, StoreFull, TakesLong
 from rota.process.boot_clock import boot_id, since_boot
 from rota.store.engine.statements import Statements
+from rota.store.migrate import missing, refuse_development
 from rota.store.own_files import refuse_planted
 from rota.store.sqlite.clock import BootClock, wall
 from rota.store.sqlite.event_log import SqliteLog
@@ -39,8 +40,6 @@ GAPS = {
     "greatest": "max",
     "now": ":now",
     "wall": ":wall",
-    "sqlite": "",  # before a line of a migration that is for one of the two
-    "postgres": "--",
 }
 CHECKPOINT_PAGES = 1000
 BUSY_MS = 30_000
@@ -190,6 +189,8 @@ class SqliteDatabase:
         hold(self.path, BUSY_MS / 1000)  # before the first read opens the log, so that nobody removes it in between
         refuse_second_name(self.path)
         self._refuse_foreign()
+        self.version: int = self._handle.pragma("user_version")
+        refuse_development(self.version, self.path)  # before anything is written, even the clock of this boot
         refuse_planted(self.path)  # again: what was put there meanwhile has been read, but nothing was made of it
         self._keep_log()
         self._handle.execute(
@@ -200,8 +201,6 @@ class SqliteDatabase:
         self._checkpoint_at = CHECKPOINT_PAGES
         if self._may_write:
             self._lock.open()
-        self.version: int = self._handle.pragma("user_version")
-        if self._may_write:
             self._files = OpenFiles(self.path)
 
     def _refuse_foreign(self) -> None:
@@ -370,8 +369,6 @@ class SqliteDatabase:
 
     def integrity(self) -> str:
         """SQLite's own check of the file: `ok`, or what is wrong."""
-        from rota.store.migrate import missing
-
         try:
             with self._in_use:
                 found = str(self._connection.pragma("quick_check"))
