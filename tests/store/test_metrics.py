@@ -98,7 +98,7 @@ def test_two_who_count_at_once_count_once(store: Store) -> None:
 
 def test_deaths_that_somebody_else_counts_meanwhile_are_counted_once(store: Store, clock: FakeClock) -> None:
     crew = Crew(store, 1)
-    store.orchestrators.bury(crew.workers[0], Dead("signaled", "x"))
+    store.orchestrators.mark_dead(crew.workers[0], Dead("signaled", "x"))
     clock.advance(2 * SECOND)
     with again(store) as other:
         metrics = store.metrics
@@ -124,9 +124,9 @@ def test_pruning_takes_no_count_away_and_a_run_before_the_first_look_counts(stor
 
 def test_deaths_are_counted_by_reason_once_they_are_settled(store: Store, clock: FakeClock) -> None:
     crew = Crew(store, 3)
-    store.orchestrators.bury(crew.workers[0], Dead("signaled", "x"))
+    store.orchestrators.mark_dead(crew.workers[0], Dead("signaled", "x"))
     clock.advance(2 * SECOND)
-    store.orchestrators.bury(crew.workers[1], Dead("exited", "x"))
+    store.orchestrators.mark_dead(crew.workers[1], Dead("exited", "x"))
     assert counted(store, DEATH) == {("", "signaled", 0): (1, 0)}
     clock.advance(2 * SECOND)
     for _ in range(2):
@@ -158,6 +158,6 @@ def test_a_bucket_is_the_first_bound_that_is_not_exceeded(duration: int) -> None
 
 def test_a_death_is_counted_as_soon_as_it_is_settled(store: Store, clock: FakeClock) -> None:
     crew = Crew(store, 1)
-    store.orchestrators.bury(crew.workers[0], Dead("signaled", "x"))
+    store.orchestrators.mark_dead(crew.workers[0], Dead("signaled", "x"))
     clock.advance(SECOND)
     assert counted(store, DEATH) == {("", "signaled", 0): (1, 0)}

@@ -189,8 +189,7 @@ class SqliteDatabase:
         hold(self.path, BUSY_MS / 1000)  # before the first read opens the log, so that nobody removes it in between
         refuse_second_name(self.path)
         self._refuse_foreign()
-        self.version: int = self._handle.pragma("user_version")
-        refuse_development(self.version, self.path)  # before anything is written, even the clock of this boot
+        refuse_development(self._handle.pragma("user_version"), self.path)  # before anything is written
         refuse_planted(self.path)  # again: what was put there meanwhile has been read, but nothing was made of it
         self._keep_log()
         self._handle.execute(
@@ -201,6 +200,8 @@ class SqliteDatabase:
         self._checkpoint_at = CHECKPOINT_PAGES
         if self._may_write:
             self._lock.open()
+        self.version: int = self._handle.pragma("user_version")  # this read opens the log, whose identity is kept next
+        if self._may_write:
             self._files = OpenFiles(self.path)
 
     def _refuse_foreign(self) -> None:
