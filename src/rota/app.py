@@ -13,12 +13,12 @@ from rota.core.job import UNTIL_DONE, NewJob
 from rota.core.schedule import ONCE, UTC, NewSchedule
 from rota.core.schedule import checked as checked_schedule
 from rota.core.source import KIND, Declared, checked, filler_kind, is_vectorizer
-from rota.core.template import Command, parse
 from rota.core.times import SECOND, parse_duration
 from rota.settings import OFF, load
 from rota.worker.context import check_names
 from rota.worker.handler import CONTEXT
 from rota.worker.sources.filling import Source
+from rota.worker.template import Command, parse
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ import json
 import os
 
 from rota.app import App
-from rota.core.template import Command, parse
+from rota.worker.template import Command, parse
 
 APP = "rota.exec_app:app"
 TOLD = "ROTA_EXEC"

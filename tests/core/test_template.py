@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.errors import BadInput
-from rota.core.template import fill, parse
+from rota.worker.template import fill, parse
 
 JOB: dict[str, Any] = {
     "id": 7,

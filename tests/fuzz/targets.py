@@ -18,7 +18,7 @@ from rota import settings
 from rota.api.app import ROUTES
 from rota.cli import parser
 from rota.cli.table import COMMANDS
-from rota.core import ids, jsontext, queue, schedule, source, template, times, topic
+from rota.core import ids, jsontext, queue, schedule, source, times, topic
 from rota.core.errors import RotaError
 from rota.core.frames import codec as frames
 from rota.core.frames import messages
@@ -29,6 +29,7 @@ from rota.store.postgres import event_log as postgres_log
 from rota.store.remote import carried, client, http_connection, records
 from rota.store.remote.client import Link
 from rota.store.sqlite import event_log as sqlite_log
+from rota.worker import template
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from rota.core import ready_scan
 from rota.core.claim import Done, Released
 from rota.core.job import READY
-from rota.core.ready_scan import Floor
 from rota.core.times import HOUR, MILLISECOND, SECOND
-from rota.store.claims.ready_scan import ReadyScans
+from rota.store.claims import ready_scan
+from rota.store.claims.ready_scan import Floor, ReadyScans
 from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
 from tests.support.postgres import shared

@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+OUT, ERR = ".out", ".err"  # the endings of the files that keep what the command of a run writes
 WHOLE, PREFIX = "ROTA_RUN_ID", "run-"
 PIECES = tuple(f"ROTA_RUN_{number}" for number in range(1, 7))  # of two digits each
 _AT = tuple(zip(PIECES, range(len(PREFIX), len(PREFIX) + 2 * len(PIECES), 2), strict=True))

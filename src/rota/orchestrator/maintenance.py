@@ -1,4 +1,4 @@
-"""What an orchestrator does again and again beside its work: tend, reconcile, read wishes, show how its workers are."""
+"""Periodic work of an orchestrator: poll for directives, run ticks and reconcile, show its workers' health, prune."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rota.core import stride
 from rota.core.errors import NotAllowed, RotaError
 from rota.core.times import HOUR, MILLISECOND, MINUTE, SECOND
 from rota.orchestrator import store_thread as urgency
@@ -44,8 +43,15 @@ def now() -> Instant:
     return time.monotonic_ns() // 1000
 
 
+# How much to prune in one go, so that nobody who waits for the store waits for long.
+FIRST, MOST = 8, 500
+SHORT, LONG = 8 * MILLISECOND, 20 * MILLISECOND
+SHARE = 4  # of the time that the steps leave to others, to that of a step
+SHORTEST_PAUSE = 5 * MILLISECOND
+
+
 class Maintenance:
-    """Asks when it is due or when the bell rang, and one question at a time."""
+    """Polls the store when a poll is due or a notification came, one request at a time."""
 
     def __init__(
         self,
@@ -72,7 +78,7 @@ class Maintenance:
         self._facts: list[tuple[str, str, str, dict[str, object]]] = []
         self._blocked_by: tuple[int, bool] | None = None
         self._pruning: Iterator[Pruned] | None = None
-        self._stride = Stride(stride.FIRST)
+        self._stride = Stride(FIRST)
         self._prune_at: Instant | None = None
 
     @property
@@ -224,8 +230,8 @@ class Maintenance:
         if took is None or isinstance(took, RotaError):
             self._prune_at = now() + PRUNE_EVERY
             return
-        self._stride.size = stride.stride_after(self._stride.size, took)
-        self._prune_at = now() + stride.pause_after(took)
+        self._stride.size = stride_after(self._stride.size, took)
+        self._prune_at = now() + pause_after(took)
 
     def _declared(self, what: str, answer: RotaError | None) -> None:
         if isinstance(answer, RotaError):
@@ -251,3 +257,15 @@ class Maintenance:
         self._mirroring = False
         if isinstance(answer, RotaError):
             self._say(str(answer))
+
+
+def stride_after(size: int, took: Duration) -> int:
+    """The size of the next step, when one of this size took so long."""
+    if took > LONG:
+        return max(1, size // 2)
+    return min(MOST, size * 2) if took < SHORT else size
+
+
+def pause_after(took: Duration) -> Duration:
+    """How long others have the store to themselves after a step."""
+    return max(SHORTEST_PAUSE, SHARE * took)

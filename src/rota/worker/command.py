@@ -10,27 +10,27 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rota.core import run_environment
-from rota.core.capture import ERR, OUT
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.errors import BadInput
 from rota.core.frames.messages import LARGEST_RESULT
 from rota.core.ids import printable, run_id
 from rota.core.jsontext import Raw, encode, sound
-from rota.core.template import fill
+from rota.core.run_environment import ERR, OUT
 from rota.core.times import MINUTE, SECOND
 from rota.process import group
 from rota.worker.capture import PIECE, Folder, Sink
 from rota.worker.handler import DEADLINE, after_cancel
 from rota.worker.poll import readable
+from rota.worker.template import fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Protocol
 
     from rota.core.claim import Outcome
-    from rota.core.template import Command
     from rota.core.times import Duration
     from rota.worker.job_state import Handed
+    from rota.worker.template import Command
 
     class Holder(Protocol):
         """What running a command asks of whoever holds the job."""

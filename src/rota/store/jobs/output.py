@@ -6,8 +6,8 @@ import errno
 import os
 import stat
 
-from rota.core.capture import ERR, OUT
 from rota.core.errors import Denied, NotFound, RotaError
+from rota.core.run_environment import ERR, OUT
 from rota.process.host import host_id
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.core.ready_scan import SLOW, WORTH, Floor, floor_after_whole
+from rota.store.claims.ready_scan import SLOW, WORTH, Floor, floor_after_whole
 
 AT = 1_000_000
 TAKEN = [(4, 90), (3, 70)]

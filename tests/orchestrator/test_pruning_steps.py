@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rota.core.stride import FIRST, LONG, MOST, SHORTEST_PAUSE, pause_after, stride_after
 from rota.core.times import MILLISECOND
+from rota.orchestrator.maintenance import FIRST, LONG, MOST, SHORTEST_PAUSE, pause_after, stride_after
 
 
 def test_steps_grow_to_what_the_store_does_in_a_short_time_and_never_past_their_limit() -> None:
