@@ -46,7 +46,7 @@ class Floor(Record):
 
 
 def floor_after_whole(old: Floor | None, taken: Sequence[tuple[int, int]], took: Duration, at: Instant) -> Floor | None:
-    """Return the floor after a scan from the best job. One that found nothing has no duration and halves the old cost."""
+    """Return the floor after a scan from the best job; one that found nothing halves the old cost."""
     if taken:
         return Floor(*taken[-1], max(id for _, id in taken), took, at + WORTH * took) if took >= SLOW else None
     if old is None or old.cost // 2 < SLOW:
