@@ -1,14 +1,15 @@
-"""The command line's page, made from the table that its parsers are made from."""
+"""The page of the command line, generated from the entries of its verbs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from docs.pages.markdown import code, join, sentence, table
-from rota.cli.table import GLOBAL, SECTIONS
+from rota.cli.verb import GLOBAL
+from rota.cli.verbs import sections
 
 if TYPE_CHECKING:
-    from rota.cli.verb import Argument, Command, Option
+    from rota.cli.verb import Argument, Option, Verb
 
 INTRODUCTION = """\
 # Command line
@@ -26,32 +27,32 @@ other command exits 3."""
 
 def page() -> str:
     parts = [INTRODUCTION, "## Options of every command", _options(GLOBAL)]
-    for title, commands in SECTIONS:
+    for title, verbs in sections().items():
         parts.append(f"## {title}")
-        parts.append(table(("command", "what it does"), [(_link(each), sentence(each.help)) for each in commands]))
-        for command in commands:
-            parts += _command(command)
+        parts.append(table(("command", "what it does"), [(_link(verb), sentence(verb.help)) for verb in verbs]))
+        for verb in verbs:
+            parts += _verb(verb)
     return join(*parts)
 
 
-def _link(command: Command) -> str:
-    return f"[`{command.name}`](#rota-{_anchor(command.name)})"
+def _link(verb: Verb) -> str:
+    return f"[`{verb.name}`](#rota-{_anchor(verb.name)})"
 
 
 def _anchor(name: str) -> str:
     return name.replace(" ", "-").replace(":", "")
 
 
-def _command(command: Command) -> list[str]:
-    parts = [f"### rota {command.name}", sentence(command.help), f"```text\n{command.usage}\n```"]
-    if command.aliases:
-        parts.append("Also: " + ", ".join(code(f"rota {alias}") for alias in command.aliases) + ".")
-    if command.arguments:
-        rows = [_argument(each) for each in command.arguments]
+def _verb(verb: Verb) -> list[str]:
+    parts = [f"### rota {verb.name}", sentence(verb.help), f"```text\n{verb.usage}\n```"]
+    if verb.aliases:
+        parts.append("Also: " + ", ".join(code(f"rota {alias}") for alias in verb.aliases) + ".")
+    if verb.arguments:
+        rows = [_argument(each) for each in verb.arguments]
         parts.append(table(("argument", "meaning", "or from"), rows))
-    if command.options:
-        parts.append(_options(command.options))
-    parts.append(f"```console\n$ {command.example}\n```")
+    if verb.options:
+        parts.append(_options(verb.options))
+    parts.append(f"```console\n$ {verb.example}\n```")
     return parts
 
 

@@ -1,5 +1,5 @@
-"""`python -m rota` is the command line."""
+"""`python -m rota` runs the command line."""
 
-from rota.cli import main
+from rota.cli.main import main
 
 main()

@@ -207,7 +207,7 @@ def test_a_name_that_is_none_is_said_in_one_line(pytester: pytest.Pytester) -> N
     [
         ("rota.pytest_plugin", {"rota.app", "rota.testing", "rota.store.store"}),
         (
-            "rota.app, rota.cli.table, rota.orchestrator.main, rota.worker.runtime, rota.api.app",
+            "rota.app, rota.cli.main, rota.orchestrator.main, rota.worker.runtime, rota.api.app",
             {"rota.testing", "pytest"},
         ),
     ],

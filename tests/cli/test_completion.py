@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.cli.table import COMMANDS
+from rota.cli.verbs import all_verbs
 from tests.support.shell import ROTA, environment
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_bash_completes(shell: Shell, line: str, found: list[str]) -> None:
 
 def test_bash_offers_every_command(shell: Shell) -> None:
     offered = set(complete(shell, "rota "))
-    assert {command.name.split()[0] for command in COMMANDS} <= offered
+    assert {verb.name.split()[0] for verb in all_verbs()} <= offered
 
 
 def test_bash_completes_the_file_of_a_database(shell: Shell) -> None:
@@ -72,6 +72,6 @@ def test_bash_completes_the_file_of_a_database(shell: Shell) -> None:
 def test_the_script_for_zsh_has_every_command_and_option(shell: Shell) -> None:
     script = shell.say("completion", "zsh")
     assert script.startswith("#compdef rota\n") and script.endswith("compdef _rota rota")
-    for command in COMMANDS:
-        (line,) = [line for line in script.splitlines() if line.strip().startswith(f'"{command.name}")')]
-        assert all(option.flag in line for option in command.options)
+    for verb in all_verbs():
+        (line,) = [line for line in script.splitlines() if line.strip().startswith(f'"{verb.name}")')]
+        assert all(option.flag in line for option in verb.options)

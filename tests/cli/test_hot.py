@@ -6,9 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from rota.cli import _find
-from rota.cli.table import COMMANDS
-from rota.cli.verb import join
+from rota.cli.verbs import all_verbs, by_name, find
 from tests.support.shell import ROTA, environment
 
 if TYPE_CHECKING:
@@ -26,16 +24,16 @@ FORBIDDEN = {
         "tomllib",
         "traceback",
         "importlib.metadata",
-        "rota.cli.table",
+        "rota.cli.verbs.jobs",
     ),
 }
 
 STORES = ["sqlite", "remote"]
 
 
-def test_every_command_is_found_by_all_its_names_whichever_table_has_it() -> None:
-    for name, command in join(tuple(COMMANDS)).items():
-        assert _find([*name.split(), "more"]) == (command, ["more"])
+def test_every_verb_is_found_by_all_its_names() -> None:
+    for name, verb in by_name().items():
+        assert find([*name.split(), "more"]) == (verb, ["more"])
 
 
 def imported(shell: Shell, *words: str | int) -> set[str]:
@@ -65,7 +63,7 @@ def test_the_hot_verbs_import_next_to_nothing(shell: Shell) -> None:
         "done": ["done", second],
         "worker deregister": ["worker", "deregister", worker],
     }
-    assert set(calls) == {command.name for command in COMMANDS if command.hot}
+    assert set(calls) == {verb.name for verb in all_verbs() if verb.hot}
     for name, words in calls.items():
         for form in ([], ["--json"]):
             if name in ("claim", "done"):

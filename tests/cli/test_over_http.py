@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.cli.table import COMMANDS
+from rota.cli.verbs import all_verbs
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def name_of(words: str) -> str:
 
 
 def names() -> set[str]:
-    return {command.name for command in COMMANDS}
+    return {verb.name for verb in all_verbs()}
 
 
 def test_no_command_is_left_out_here() -> None:

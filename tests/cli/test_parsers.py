@@ -1,8 +1,8 @@
-"""One table, two parsers: they read the same words alike, and every command is whole."""
+"""Both parsers read the same words alike, and every verb is complete."""
 
 from __future__ import annotations
 
-from importlib import import_module
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,23 +12,22 @@ from hypothesis import strategies as st
 from rota.cli.argparse_parser import build, parse
 from rota.cli.help import OTHER_WORDS
 from rota.cli.parser import split, values
-from rota.cli.table import COMMANDS
 from rota.cli.types import KINDS
-from rota.cli.verb import join
+from rota.cli.verb import Verb
+from rota.cli.verbs import all_verbs, by_name, names
 from rota.core.errors import BadInput
 
 if TYPE_CHECKING:
     from rota.cli.parser import Texts
-    from rota.cli.verb import Command
     from tests.support.shell import Shell
 
-NAMED = {command.name: command for command in COMMANDS}
+VERBS = {verb.name: verb for verb in all_verbs()}
 
 
-def read(parser: str, command: Command, words: list[str]) -> Texts | str:
+def read(parser: str, verb: Verb, words: list[str]) -> Texts | str:
     """What one parser makes of some words; a refusal is a refusal, whatever its text."""
     try:
-        found = split(command, words) if parser == "hand" else parse(command, words)
+        found = split(verb, words) if parser == "hand" else parse(verb, words)
     except BadInput:
         return "refused"
     assert found is not None
@@ -36,49 +35,47 @@ def read(parser: str, command: Command, words: list[str]) -> Texts | str:
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> tuple[Command, list[str]]:
-    command = draw(st.sampled_from(COMMANDS))
-    flags = [option.flag for option in command.options] + ["--json", "--db"]
+def lines(draw: st.DrawFn) -> tuple[Verb, list[str]]:
+    verb = draw(st.sampled_from(list(VERBS.values())))
+    flags = [option.flag for option in verb.options] + ["--json", "--db"]
     word = st.sampled_from([*flags, "5", "-5", "x", "", "null", "--nonsense", "a b", "--", "-"])
-    return command, draw(st.lists(word, max_size=6))
+    return verb, draw(st.lists(word, max_size=6))
 
 
 @given(lines())
-def test_both_parsers_read_the_same_words_alike(line: tuple[Command, list[str]]) -> None:
-    command, words = line
-    assert read("hand", command, words) == read("argparse", command, words)
+def test_both_parsers_read_the_same_words_alike(line: tuple[Verb, list[str]]) -> None:
+    verb, words = line
+    assert read("hand", verb, words) == read("argparse", verb, words)
 
 
-@pytest.mark.parametrize("name", NAMED)
-def test_every_command_has_a_function_a_help_with_an_example_and_known_kinds(name: str) -> None:
-    command = NAMED[name]
-    module, _, function = command.run.partition(":")
-    assert callable(getattr(import_module(f"rota.cli.{module}"), function))
-    assert command.example.startswith(("rota ", "eval ")) and f"rota {name}" in command.example
-    assert command.help[0].islower() and not command.help.endswith(".")
-    assert {each.kind for each in command.arguments} | {each.kind for each in command.options} <= set(KINDS)
-    shown = build(command).format_help()
-    assert f"example: {command.example}" in shown
-    for option in command.options:
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_has_a_help_with_an_example_and_known_kinds(name: str) -> None:
+    verb = VERBS[name]
+    assert verb.example.startswith(("rota ", "eval ")) and f"rota {name}" in verb.example
+    assert verb.help[0].islower() and not verb.help.endswith(".")
+    assert {each.kind for each in verb.arguments} | {each.kind for each in verb.options} <= set(KINDS)
+    shown = build(verb).format_help()
+    assert f"example: {verb.example}" in shown
+    for option in verb.options:
         assert option.flag in shown and option.help.split()[0] in shown
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", VERBS)
 def test_the_example_of_every_command_parses(name: str) -> None:
     import shlex
 
-    words = shlex.split(NAMED[name].example.partition("|")[0].removeprefix('eval "$(').removesuffix(')"'))
+    words = shlex.split(VERBS[name].example.partition("|")[0].removeprefix('eval "$(').removesuffix(')"'))
     rest = words[1 + len(name.split()) :]
-    command = NAMED[name]
-    texts = split(command, rest)
-    assert texts == parse(command, rest)
-    keys = {argument.key for argument in command.arguments} | {option.key for option in command.options}
-    assert set(values(command, texts, {})) == keys
+    verb = VERBS[name]
+    texts = split(verb, rest)
+    assert texts == parse(verb, rest)
+    keys = {argument.key for argument in verb.arguments} | {option.key for option in verb.options}
+    assert set(values(verb, texts, {})) == keys
 
 
 def test_help_is_shown_for_every_way_to_ask(shell: Shell) -> None:
     overview = shell.say("--help")
-    assert all(command.name in overview and command.help in overview for command in COMMANDS)
+    assert all(verb.name in overview and verb.help in overview for verb in VERBS.values())
     assert shell.say("help") == shell.say("-h") == overview
     page = shell.say("claim", "--help")
     assert page == shell.say("claim", "5", "-h") == shell.say("help", "claim")
@@ -99,8 +96,14 @@ def test_version(shell: Shell) -> None:
     assert shell.say("--version") == f"rota {__version__}"
 
 
-def test_names_are_unique() -> None:
-    assert len(join(tuple(COMMANDS))) == sum(1 + len(command.aliases) for command in COMMANDS)
+def test_the_index_has_every_name_and_alias_once() -> None:
+    assert names() == list(by_name()) == [name for verb in VERBS.values() for name in (verb.name, *verb.aliases)]
+
+
+def test_every_verb_that_a_module_declares_is_in_the_index() -> None:
+    modules = {sys.modules[verb.run.__module__] for verb in VERBS.values()}
+    declared = [value for module in modules for value in vars(module).values() if isinstance(value, Verb)]
+    assert sorted(verb.name for verb in declared) == sorted(VERBS)
 
 
 def test_every_word_from_another_program_leads_to_a_command_that_exists(shell: Shell) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from rota.cli import run
 from rota.cli.doctor import postgres
+from rota.cli.main import run
 from rota.core.claim import Done, Snoozed
 from rota.core.errors import NotAllowed, RotaError
 from rota.core.job import NewJob
@@ -179,7 +179,7 @@ def _file(rota: Terminal) -> str:
 
 
 def test_without_psycopg_it_says_what_to_install(tmp_path: Path) -> None:
-    script = "import sys; sys.modules['psycopg'] = None; from rota.cli import run; sys.exit(run(sys.argv[1:]))"
+    script = "import sys; sys.modules['psycopg'] = None; from rota.cli.main import run; sys.exit(run(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "list", "--db", "postgresql://h/d"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
@@ -189,9 +189,7 @@ def test_without_psycopg_it_says_what_to_install(tmp_path: Path) -> None:
 def test_a_file_needs_no_psycopg(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     shell.say("init")
-    script = (
-        "import sys; from rota.cli import run; code = run(sys.argv[1:]); sys.exit(code or 'psycopg' in sys.modules)"
-    )
+    script = "import sys; from rota.cli.main import run; sys.exit(run(sys.argv[1:]) or 'psycopg' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", script, "list"], cwd=tmp_path, capture_output=True, check=False)
     assert ran.returncode == 0
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota.api.metrics import COUNTER, HISTOGRAM, TOLD
 from rota.cli.parser import split, values
-from rota.cli.table import COMMANDS
-from rota.cli.verb import join
+from rota.cli.verbs import by_name
 from rota.settings import MEANINGS
 from tests.docs.pages import ROOT, blocks
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 DEPLOY = ROOT / "deploy"
 LAST_STEPS = 5.5  # what a stop takes once the time to finish is over: SIGTERM, then SIGKILL
 VARIABLES = {f"ROTA_{name.upper()}" for name in MEANINGS}
-_KNOWN = join(tuple(COMMANDS))
+_KNOWN = by_name()
 _ENDS = re.compile(r"[|;<>&()]+")
 
 

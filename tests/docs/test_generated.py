@@ -14,7 +14,8 @@ from benchmarks.peers.compare import RAW
 from docs.generate import PAGES, outdated
 from docs.pages import errors as error_page
 from docs.pages import events, performance, schema, states
-from rota.cli.table import COMMANDS, GLOBAL
+from rota.cli.verb import GLOBAL, Verb
+from rota.cli.verbs import all_verbs
 from rota.core import claim, job, orchestrator, worker
 from rota.live import feed
 from rota.settings import MEANINGS, Settings
@@ -44,15 +45,14 @@ def test_the_check_fails_when_a_page_is_out_of_date_and_names_it(tmp_path: Path)
     assert page.read_text(encoding="utf-8") == "stale\n"
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_a_command_is_documented_with_its_arguments_options_and_example(command: object) -> None:
-    known = next(each for each in COMMANDS if each is command)
-    section = read("cli.md").split(f"### rota {known.name}\n", 1)[1].split("\n### ")[0]
+@pytest.mark.parametrize("verb", all_verbs(), ids=lambda verb: verb.name)
+def test_a_verb_is_documented_with_its_arguments_options_and_example(verb: Verb) -> None:
+    section = read("cli.md").split(f"### rota {verb.name}\n", 1)[1].split("\n### ")[0]
 
-    assert known.example in section
-    for argument in known.arguments:
+    assert verb.example in section
+    for argument in verb.arguments:
         assert f"| `{argument.name}" in section
-    for option in known.options:
+    for option in verb.options:
         assert f"| `{option.flag}" in section
         assert len(option.help) > 5, f"{option.flag} says nothing about itself"
 

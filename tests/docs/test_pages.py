@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.cli.table import COMMANDS
+from rota.cli.verbs import all_verbs
 from rota.settings import MEANINGS
 from tests.docs.pages import ROOT, anchors, blocks, links, name, pages, rows, texts, write_files
 
@@ -149,7 +149,7 @@ def test_a_documented_shape_has_exactly_the_fields_that_rota_prints(heading: str
 
 @pytest.mark.parametrize("page", [*sorted((ROOT / "docs").glob("[eht]*/*.md")), ROOT / "README.md"], ids=name)
 def test_every_command_that_a_page_names_exists(page: Path) -> None:
-    known = {each for command in COMMANDS for each in (command.name, *command.aliases)}
+    known = {each for verb in all_verbs() for each in (verb.name, *verb.aliases)}
     for said in re.findall(r"`rota ([a-z][^`]*)`", page.read_text(encoding="utf-8")):
         first, second, *_ = [*str(said).split(), "", ""]
         assert first in known or f"{first} {second}" in known or second == "…", said

@@ -17,7 +17,7 @@ import msgspec
 from rota import settings
 from rota.api.app import ROUTES
 from rota.cli import parser
-from rota.cli.table import COMMANDS
+from rota.cli.verbs import all_verbs
 from rota.core import ids, jsontext, queue, schedule, source, times, topic
 from rota.core.errors import RotaError
 from rota.core.frames import codec as frames
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NOW = 1_800_000_000_000_000
+VERBS = all_verbs()
 REQUESTS = sorted(
     {each for route in ROUTES for each in (route.body, route.query) if each}, key=lambda each: each.__name__
 )
@@ -74,8 +75,8 @@ def settings_file(text: str) -> None:
 def command_line(text: str) -> None:
     """The words of every command."""
     words = [word for word in text.split("\n") if word != "-" and "\0" not in word and not word.startswith("@")]
-    for command in COMMANDS:
-        refuses(lambda command=command: parser.values(command, parser.split(command, words), {}))  # type: ignore[misc]
+    for verb in VERBS:
+        refuses(lambda verb=verb: parser.values(verb, parser.split(verb, words), {}))  # type: ignore[misc]
 
 
 def problem_document(text: str) -> None:

@@ -360,7 +360,7 @@ def resident(server: Server) -> int:
 def test_no_other_command_imports_the_server(tmp_path: Path) -> None:
     code = """
 import json, sys
-from rota.cli import run
+from rota.cli.main import run
 calls = ["init", "add A", "list", "ready", "events", "token list", "queue list", "doctor"]
 for words in map(str.split, calls):
     assert run(words) == 0, words

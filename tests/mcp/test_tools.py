@@ -151,7 +151,7 @@ def test_what_a_model_reads_of_the_tools(tmp_path: Path) -> None:
 
 
 def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
-    script = "import sys; sys.modules['mcp'] = None; from rota.cli import run; sys.exit(run(sys.argv[1:]))"
+    script = "import sys; sys.modules['mcp'] = None; from rota.cli.main import run; sys.exit(run(sys.argv[1:]))"
     ran = subprocess.run(
         [sys.executable, "-c", script, "mcp"], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -13,7 +13,7 @@ import apsw
 import pyte
 import pytest
 
-from rota.cli.table import COMMANDS
+from rota.cli.verbs import all_verbs
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.job import NewJob
 from rota.core.restart import RestartPolicy
@@ -304,7 +304,7 @@ def test_the_watched_terminal_sees_what_steers_it() -> None:
 
 
 def test_every_command_is_here_or_elsewhere() -> None:
-    names = {command.name for command in COMMANDS}
+    names = {verb.name for verb in all_verbs()}
     shown = {
         next(name for name in sorted(names, reverse=True) if f"{call} ".startswith(f"{name} ")) for call in SHOWING
     }

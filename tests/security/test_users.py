@@ -121,7 +121,7 @@ for package in ("rota.cli", "rota.core", "rota.store", "rota.orchestrator", "rot
         if not each.name.endswith("__main__"):
             importlib.import_module(each.name)
 os.setgroups([]); os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))
-sys.exit(rota.cli.run(sys.argv[2:]))
+sys.exit(rota.cli.main.run(sys.argv[2:]))
 """
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from rota.cli import run
+from rota.cli.main import run
 from rota.store.refusals import STALE
 from tests.support import made
 

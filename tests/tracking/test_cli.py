@@ -179,7 +179,7 @@ def test_a_missing_right_is_one_clear_line(shell: Shell, empty: str, role: str, 
 
 
 def test_without_psycopg_it_says_what_to_install(shell: Shell) -> None:
-    script = "import sys; sys.modules['psycopg'] = None; from rota.cli import run; sys.exit(run(sys.argv[1:]))"
+    script = "import sys; sys.modules['psycopg'] = None; from rota.cli.main import run; sys.exit(run(sys.argv[1:]))"
     ran = subprocess.run(
         [sys.executable, "-c", script, "tracking", "status"],
         env=environment(**shell.env),

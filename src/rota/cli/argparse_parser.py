@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from rota.cli.parser import Texts
-    from rota.cli.verb import Command, Option
+    from rota.cli.verb import Option, Verb
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,41 +26,41 @@ class _Parser(argparse.ArgumentParser):
         raise BadInput(f"{message}: {self.usage}")
 
 
-def parse(command: Command, words: Sequence[str]) -> Texts | None:
+def parse(verb: Verb, words: Sequence[str]) -> Texts | None:
     """What was written for each argument and option, unread; None after showing the help that was asked for."""
-    parser = build(command)
+    parser = build(verb)
     if asks_for_help(words):
         write(parser.format_help())
         return None
-    options, places = _separated(command, words)
+    options, places = _separated(verb, words)
     found, left = parser.parse_known_args(options)
     if left:
-        raise unknown_option(command, left[0].partition("=")[0])
+        raise unknown_option(verb, left[0].partition("=")[0])
     given = vars(found)
-    texts: Texts = {option.key: given[option.key] for option in (*GLOBAL, *command.options) if given[option.key]}
-    place(command, places, texts)
+    texts: Texts = {option.key: given[option.key] for option in (*GLOBAL, *verb.options) if given[option.key]}
+    place(verb, places, texts)
     return texts
 
 
-def build(command: Command) -> argparse.ArgumentParser:
+def build(verb: Verb) -> argparse.ArgumentParser:
     """The parser of one command; nothing is required here, because the environment may stand in."""
     parser = _Parser(
-        prog=f"rota {command.name}",
-        usage=command.usage,
-        description=command.help[0].upper() + command.help[1:] + ".",
-        epilog=_epilog(command),
+        prog=f"rota {verb.name}",
+        usage=verb.usage,
+        description=verb.help[0].upper() + verb.help[1:] + ".",
+        epilog=_epilog(verb),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
         allow_abbrev=False,
     )
-    for argument in command.arguments:
+    for argument in verb.arguments:
         parser.add_argument(
             argument.key,
             nargs="*" if argument.many else "?",
             metavar=argument.name,
             help=_explained(argument.help, None, argument.env),
         )
-    for option in (*command.options, *GLOBAL):
+    for option in (*verb.options, *GLOBAL):
         _add(parser, option)
     return parser
 
@@ -81,14 +81,14 @@ def _explained(help: str, default: str | None, env: str | None) -> str:
     return (f"{help} ({'; '.join(notes)})" if notes else help).replace("%", "%%")
 
 
-def _epilog(command: Command) -> str:
-    also = f"\nalso: {', '.join(f'rota {name}' for name in command.aliases)}" if command.aliases else ""
-    return f"example: {command.example}{also}"
+def _epilog(verb: Verb) -> str:
+    also = f"\nalso: {', '.join(f'rota {name}' for name in verb.aliases)}" if verb.aliases else ""
+    return f"example: {verb.example}{also}"
 
 
-def _separated(command: Command, words: Sequence[str]) -> tuple[list[str], list[str]]:
+def _separated(verb: Verb, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The options, each in one word with its value so that one may start with a dash, and the words without a flag."""
-    flags = {option.flag: option for option in (*GLOBAL, *command.options)}
+    flags = {option.flag: option for option in (*GLOBAL, *verb.options)}
     options: list[str] = []
     places: list[str] = []
     rest = list(words)

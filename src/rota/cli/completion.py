@@ -1,9 +1,9 @@
-"""Completion for bash and zsh, written out from the command table so that a TAB starts no interpreter."""
+"""Completion scripts for bash and zsh. They hold every verb and option, so that a TAB starts no interpreter."""
 
 from __future__ import annotations
 
-from rota.cli.table import COMMANDS, GLOBAL
-from rota.cli.verb import join
+from rota.cli.verb import GLOBAL, Argument, Verb, verb
+from rota.cli.verbs import by_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,30 +64,31 @@ compdef _rota rota
 """
 
 
+@verb(
+    "completion",
+    "print the completion script of a shell",
+    'eval "$(rota completion bash)"',
+    (Argument("SHELL", "bash or zsh", choices=("bash", "zsh")),),
+)
 def completion(call: Call) -> int:
-    """The script of one shell."""
     script = {"bash": _BASH, "zsh": _ZSH}[call["shell"]]
-    call.lines(fill(script).splitlines())
+    verbs = by_name()
+    filled = script.replace("NAMES", _names(verbs)).replace("CHOICES", _choices(verbs)).replace("WORDS", _words(verbs))
+    call.lines(filled.splitlines())
     return 0
 
 
-def fill(script: str) -> str:
-    """A script with the table's words in its gaps."""
-    return script.replace("NAMES", _names()).replace("CHOICES", _choices()).replace("WORDS", _words())
-
-
-def _names() -> str:
-    """Every step that leads from no command to a whole one."""
-    steps = {f" {word}" for name in join(tuple(COMMANDS)) for word in name.split()[:1]}
-    steps |= {name for name in join(tuple(COMMANDS)) if " " in name}
+def _names(verbs: dict[str, Verb]) -> str:
+    """Return a pattern of every step from an empty command to a whole one."""
+    steps = {f" {word}" for name in verbs for word in name.split()[:1]} | {name for name in verbs if " " in name}
     return "      " + "|".join(f'"{step}"' for step in sorted(steps))
 
 
-def _choices() -> str:
-    """What may follow an option that takes one of a few words."""
+def _choices(verbs: dict[str, Verb]) -> str:
+    """Return the cases for what may follow an option that takes a value."""
     lines = []
-    for name, command in join(tuple(COMMANDS)).items():
-        for option in command.options:
+    for name, entry in verbs.items():
+        for option in entry.options:
             if option.choices:
                 lines.append(f'    "{name} {option.flag}") found="{" ".join(option.choices)}" ;;')
             elif option.metavar is not None and not option.bare:
@@ -95,15 +96,14 @@ def _choices() -> str:
     return "\n".join(lines)
 
 
-def _words() -> str:
-    """What may follow each command: the rest of its name, its options."""
-    known = join(tuple(COMMANDS))
-    globals_ = [option.flag for option in GLOBAL]
-    after: dict[str, list[str]] = {"": [*sorted({name.split()[0] for name in known}), *globals_, "--version"]}
-    for name in known:
+def _words(verbs: dict[str, Verb]) -> str:
+    """Return the cases for what may follow each verb: the rest of its name, its options."""
+    global_flags = [option.flag for option in GLOBAL]
+    after: dict[str, list[str]] = {"": [*sorted({name.split()[0] for name in verbs}), *global_flags, "--version"]}
+    for name in verbs:
         if " " in name:
             after.setdefault(name.split()[0], []).append(name.split()[1])
-    for name, command in known.items():
-        words = [choice for argument in command.arguments for choice in argument.choices]
-        after.setdefault(name, []).extend([*words, *(option.flag for option in command.options), *globals_])
+    for name, entry in verbs.items():
+        choices = [choice for argument in entry.arguments for choice in argument.choices]
+        after.setdefault(name, []).extend([*choices, *(option.flag for option in entry.options), *global_flags])
     return "\n".join(f'      "{name}") found="{" ".join(words)}" ;;' for name, words in after.items())

@@ -1,12 +1,12 @@
-"""`rota help`, `rota --help`, `rota --version`, and what to say of a command that is not there."""
+"""`rota help`, `rota --help`, `rota --version`, and the error for an unknown command."""
 
 from __future__ import annotations
 
 import sys
 
 from rota.cli.invocation import write
-from rota.cli.table import COMMANDS, SECTIONS
-from rota.cli.verb import join
+from rota.cli.verb import Argument, verb
+from rota.cli.verbs import find, names, sections
 from rota.core.errors import BadInput
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ usage: rota [--db URL] [--json] COMMAND …
 
 
 def version_or_overview(words: Sequence[str]) -> int:
-    """What `rota`, `rota --help` and `rota --version` print."""
+    """Print what `rota`, `rota --help` and `rota --version` show."""
     if words and words[0] == "--version":
         from rota import __version__
 
@@ -46,39 +46,45 @@ def version_or_overview(words: Sequence[str]) -> int:
     return BadInput.exit_code
 
 
+@verb(
+    "help",
+    "show all commands, or one",
+    "rota help claim",
+    (Argument("COMMAND", "the command", required=False, many=True),),
+)
 def help_command(call: Call) -> int:
-    """All commands, or one."""
     if not call["command"]:
         write(overview())
         return 0
     from rota.cli.argparse_parser import build
 
     words = call["command"]
-    known = join(tuple(COMMANDS))
-    if " ".join(words) not in known:
-        raise unknown(words, list(known))
-    write(build(known[" ".join(words)]).format_help())
+    match = find(words)
+    if match is None or match[1]:
+        raise unknown(words)
+    write(build(match[0]).format_help())
     return 0
 
 
 def overview() -> str:
-    """Every command with its line, and the exit codes."""
-    widest = max(len(command.name) for command in COMMANDS)
+    """Return every verb with its line of help, and the exit codes."""
+    verbs_by_title = sections()
+    widest = max(len(entry.name) for verbs in verbs_by_title.values() for entry in verbs)
     lines = [_OVERVIEW]
-    for title, commands in SECTIONS:
-        lines += [f"{title}:", *(f"  {command.name:<{widest}}  {command.help}" for command in commands), ""]
+    for title, verbs in verbs_by_title.items():
+        lines += [f"{title}:", *(f"  {entry.name:<{widest}}  {entry.help}" for entry in verbs), ""]
     lines += ["Exit codes:", *(f"  {code}  {meaning}" for code, meaning in EXIT_CODES), ""]
     lines += ["`rota COMMAND --help` shows its options and an example."]
     return "\n".join(lines) + "\n"
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
-    """Whether `--help` or `-h` is among the options."""
+    """Return whether `--help` or `-h` is among the options."""
     options = words[: list(words).index("--")] if "--" in words else words
     return "--help" in options or "-h" in options
 
 
-# Words that people bring from other programs, and the command that does it here.
+# Words from other programs, and the verb that does it here.
 OTHER_WORDS = {
     **dict.fromkeys(("create", "enqueue", "new", "push", "submit"), "add"),
     **dict.fromkeys(("jobs", "ls"), "list"),
@@ -93,8 +99,9 @@ OTHER_WORDS = {
 }
 
 
-def unknown(words: Sequence[str], known: Sequence[str]) -> BadInput:
-    """A command that is not there: what its group has, or the nearest by name."""
+def unknown(words: Sequence[str]) -> BadInput:
+    """Return the error for an unknown command, which names the verbs of its group or the nearest name."""
+    known = names()
     group = sorted(name.partition(" ")[2] for name in known if name.startswith(f"{words[0]} "))
     if group and words[0] not in known:
         if len(words) > 1 and not words[1].startswith("-"):
@@ -102,13 +109,13 @@ def unknown(words: Sequence[str], known: Sequence[str]) -> BadInput:
         return BadInput(f"{words[0]} needs one of: {', '.join(group)}")
     if words[0] in OTHER_WORDS:
         return BadInput(f"there is no command `{words[0]}`: did you mean `rota {OTHER_WORDS[words[0]]}`?")
-    names = sorted({*known, *(name.partition(" ")[0] for name in known)}, key=len)
-    return BadInput(f"there is no command `{words[0]}`{_nearest(words[0], names)}")
+    candidates = sorted({*known, *(name.partition(" ")[0] for name in known)}, key=len)
+    return BadInput(f"there is no command `{words[0]}`{_nearest(words[0], candidates)}")
 
 
-def _nearest(word: str, known: Sequence[str], group: str = "") -> str:
+def _nearest(word: str, candidates: Sequence[str], group: str = "") -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, 1)
+    near = get_close_matches(word, candidates, 1)
     name = f"{group} {near[0]}".strip() if near else ""
     return f": did you mean `rota {name}`?" if name else ": `rota help` shows those that are"

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rota.cli.verb import Argument, Command
+    from rota.cli.verb import Argument, Verb
 
     Texts = dict[str, list[str]]
 
 BARE = ""  # the text of an option that stands without its value
 
 
-def split(command: Command, words: Sequence[str]) -> Texts:
+def split(verb: Verb, words: Sequence[str]) -> Texts:
     """What was written for each argument and option, unread."""
-    flags = {option.flag: option for option in (*GLOBAL, *command.options)}
+    flags = {option.flag: option for option in (*GLOBAL, *verb.options)}
     texts: Texts = {}
     places: list[str] = []
     rest = list(words)
@@ -35,11 +35,11 @@ def split(command: Command, words: Sequence[str]) -> Texts:
         flag, given, text = word.partition("=")
         option = flags.get(flag)
         if option is None:
-            raise unknown_option(command, flag)
+            raise unknown_option(verb, flag)
         texts.setdefault(option.key, []).append(text if given else value(option, rest))
         if given and option.metavar is None:
             raise BadInput(f"{flag} takes no value")
-    place(command, places, texts)
+    place(verb, places, texts)
     return texts
 
 
@@ -48,10 +48,10 @@ def looks_like_option(word: str) -> bool:
     return len(word) > 1 and word[0] == "-" and not word[1].isdigit()
 
 
-def values(command: Command, texts: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> dict[str, Any]:
+def values(verb: Verb, texts: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> dict[str, Any]:
     """What the command is called with: every argument and option read, from the environment where it was left out."""
     found: dict[str, Any] = {}
-    wanted: tuple[Argument | Option, ...] = (*command.arguments, *command.options)
+    wanted: tuple[Argument | Option, ...] = (*verb.arguments, *verb.options)
     for each in wanted:
         given = texts.get(each.key)
         if not given and each.env and environment.get(each.env) and not _is_bare(each):
@@ -60,7 +60,7 @@ def values(command: Command, texts: Mapping[str, Sequence[str]], environment: Ma
             found[each.key] = _read(each, given, environment)
         elif each.required:
             or_env = f", or set {each.env}" if each.env else ""
-            raise BadInput(f"{command.name} needs {each.label}{or_env}: {command.usage}")
+            raise BadInput(f"{verb.name} needs {each.label}{or_env}: {verb.usage}")
         else:
             found[each.key] = None
     return found
@@ -108,14 +108,14 @@ def value(option: Option, rest: list[str]) -> str:
     raise BadInput(f"{option.flag} needs a value: {option.flag} {option.metavar}")
 
 
-def place(command: Command, places: list[str], texts: Texts) -> None:
+def place(verb: Verb, places: list[str], texts: Texts) -> None:
     """Deal the words without a flag to the arguments; the last may take many."""
-    for argument in command.arguments:
+    for argument in verb.arguments:
         if places:
             texts[argument.key] = places if argument.many else [places.pop(0)]
             places = [] if argument.many else places
     if places:
-        raise BadInput(f"{command.name} has no place for {places[0]!r}: {command.usage}")
+        raise BadInput(f"{verb.name} has no place for {places[0]!r}: {verb.usage}")
 
 
 def _is_switch(each: Argument | Option) -> bool:
@@ -126,11 +126,11 @@ def _is_bare(each: Argument | Option) -> bool:
     return isinstance(each, Option) and each.bare
 
 
-def unknown_option(command: Command, flag: str) -> BadInput:
+def unknown_option(verb: Verb, flag: str) -> BadInput:
     """What to say of an option that a command does not have: the nearest by name."""
     from difflib import get_close_matches
 
-    near = get_close_matches(flag, [option.flag for option in (*GLOBAL, *command.options)], 1)
-    hint = f"did you mean {near[0]}?" if near else f"`rota {command.name} --help` shows those it has"
+    near = get_close_matches(flag, [option.flag for option in (*GLOBAL, *verb.options)], 1)
+    hint = f"did you mean {near[0]}?" if near else f"`rota {verb.name} --help` shows those it has"
     dashed = "" if flag.startswith("--") else "; put -- before a word that starts with a dash"
-    return BadInput(f"{command.name} has no option {flag}: {hint}{dashed}")
+    return BadInput(f"{verb.name} has no option {flag}: {hint}{dashed}")

@@ -1,8 +1,14 @@
-"""What a command is: one value from which its parser, its help, its completion and its page in the docs are made."""
+"""The shape of a verb, from which its parser, its help, its completion and its page in the docs are made."""
 
 from __future__ import annotations
 
 from rota.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.cli.invocation import Call
 
 
 class Argument(Record):
@@ -52,13 +58,13 @@ class Option(Record):
         return self.flag[2:].replace("-", "_")
 
 
-class Command(Record):
-    """A verb of the command line. `run` is `module:function` in this package, imported when the command is called."""
+class Verb(Record):
+    """A verb of the command line. A call of a `hot` one is parsed by hand, because loops make it (decision 5)."""
 
     name: str
     help: str
-    run: str
     example: str
+    run: Callable[[Call], int]
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
     aliases: tuple[str, ...] = ()
@@ -78,9 +84,17 @@ class Command(Record):
         return " ".join(words)
 
 
-def join(commands: tuple[Command, ...]) -> dict[str, Command]:
-    """Commands by every name that they answer to."""
-    return {name: command for command in commands for name in (command.name, *command.aliases)}
+def verb(
+    name: str,
+    help: str,
+    example: str,
+    arguments: tuple[Argument, ...] = (),
+    options: tuple[Option, ...] = (),
+    aliases: tuple[str, ...] = (),
+    hot: bool = False,
+) -> Callable[[Callable[[Call], int]], Verb]:
+    """Make a verb of the decorated function, which answers one call with an exit code."""
+    return lambda run: Verb(name, help, example, run, arguments, options, aliases, hot)
 
 
 DB = Option("--db", "the database: a path, sqlite:///path or postgresql://user@host/database", "URL", env="ROTA_DB")

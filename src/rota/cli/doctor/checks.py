@@ -7,6 +7,7 @@ import os
 import time
 
 from rota.cli.output import columns
+from rota.cli.verb import verb
 from rota.core import worker as workers
 from rota.core.errors import BadSetting, NotFound, RotaError
 from rota.core.queue import BREAKER
@@ -35,6 +36,11 @@ class Finding(Record):
     mend: str | None = None
 
 
+@verb(
+    "doctor",
+    "check the database and all in it; exit code 1 when something is bad",
+    "rota doctor",
+)
 def doctor(call: Call) -> int:
     """Look at everything; bad findings make the exit code 1."""
     from rota.cli.doctor.environment import find_app, look_around, look_at_crew, look_at_notices

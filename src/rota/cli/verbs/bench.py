@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rota.cli.invocation import aside
 from rota.cli.output import columns
+from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput
 from rota.store.open import POSTGRES, REMOTE, find, path_of
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from rota.cli.invocation import Call
 
 
+@verb(
+    "bench",
+    "time rota on this machine against the raw limits beside it, in about two minutes;"
+    " in a temporary folder beside the database, or a schema of its own on the server that --db or ROTA_DB names",
+    "rota bench --db .rota/rota.db",
+    options=(
+        Option("--rounds", "how often everything is measured, in turn", "N", "count", default="3"),
+        Option("--jobs", "how many jobs are worked off in each round", "J", "count", default="20000"),
+    ),
+)
 def bench(call: Call) -> int:
     """Measure, and tell what came of it."""
     from rota.lab.bench.run import Bench, Much

@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from rota.cli.invocation import aside
+from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput
 from rota.store.open import POSTGRES, REMOTE
 
@@ -30,6 +31,34 @@ def _server(call: Call) -> str | None:
     return url if url.startswith(POSTGRES) else None
 
 
+@verb(
+    "chaos",
+    "break a crew of its own on purpose, and check that no job was lost or done twice; exit code 1 when one was",
+    "rota chaos --seed 7 --jobs 2000 --minutes 1",
+    options=(
+        Option("--seed", "the same seed and options draw the same plan; without one it is drawn", "N", "whole"),
+        Option(
+            "--store",
+            "the kind of database; postgres is a schema of its own on the server that --db or ROTA_DB names,"
+            " or else a server that is started for it, and crashed too",
+            "KIND",
+            default="sqlite",
+            choices=("sqlite", "postgres"),
+        ),
+        Option(
+            "--over",
+            "what the crew reaches: the database, or only an HTTP API in front of it, which is killed too",
+            "WAY",
+            default="database",
+            choices=("database", "http"),
+        ),
+        Option("--jobs", "how many jobs are offered", "J", "count", default="2000"),
+        Option("--minutes", "how long the storm lasts", "M", "number", default="1"),
+        Option("--workers", "how many workers the crew has", "W", "count", default="4"),
+        Option("--compare", "blow the same without a fault first, and tell how much of its pace was kept"),
+        Option("--kills", "how many faults in all; without it one in every 1.5 s", "K", "whole"),
+    ),
+)
 def chaos(call: Call) -> int:
     """Blow a storm and tell what it came to; 1 when anything was lost, committed twice or violated."""
     from rota.lab.chaos import report

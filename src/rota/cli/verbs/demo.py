@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rota.cli.invocation import write
 from rota.cli.output import columns
+from rota.cli.verb import Argument, Option, verb
 from rota.core.errors import BadInput, StoreError
 from rota.store.open import POSTGRES
 
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from rota.cli.invocation import Call
 
 
+@verb(
+    "demo",
+    "show what rota does: a crew tags a library of music, one of its workers is killed, in a few seconds;"
+    " with --db postgresql://… its jobs are in a schema of their own there, which is dropped when all is well",
+    "rota demo --postgres",
+    arguments=(Argument("FOLDER", "where to play, a new folder; a temporary one without it", required=False),),
+    options=(Option("--postgres", "on a PostgreSQL server that is started for it, and is gone afterwards"),),
+)
 def demo(call: Call) -> int:
     """Play it and tell what came of it; 1 when anything was not as promised."""
     if call["postgres"]:

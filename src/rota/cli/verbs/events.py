@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.cli.output import columns, moment
+from rota.cli.verb import Option, verb
 from rota.core.queue import ALL
 from rota.live import event_log
 
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
 _SHOWN_IDS = 5
 
 
+@verb(
+    "events",
+    "what happened, oldest first; or, followed, how things stand and then what changes",
+    "rota events --follow --topic 'queue:tag:*'",
+    options=(
+        Option("--follow", "the live feed: a snapshot, then changes; with --json one document per line"),
+        Option("--topic", "only these; * spans segments; may be repeated", "T", many=True),
+        Option("--after", "read on from the id of an event", "CURSOR"),
+        Option("--limit", "at most so many transactions, the newest", "N", "count", default="50"),
+    ),
+)
 def events(call: Call) -> int:
     """The newest facts, those after a cursor, or all that follow."""
     patterns: list[str] = call["topic"] or []

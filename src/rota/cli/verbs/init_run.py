@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from rota.cli.invocation import aside
+from rota.cli.verb import Argument, Option, verb
 from rota.core.errors import BadInput, NotFound, RotaError, StoreError
 from rota.core.ids import printable
 from rota.core.queue import DEFAULT
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
     from rota.settings import Settings
     from rota.store.engine.database import Database
 
+APP = Option("--app", "the application whose tasks they run", "MODULE:APP", env="ROTA_APP")
+POOL = Option("--pool", "so many workers for a queue; may be repeated", "Q=N", "pool", many=True)
+WORKERS = Option("--workers", "so many for all queues that have no pool", "N", "count")
 LINK_WITHIN = 10.0
 LOOK_AGAIN = 0.05
 
-TOML = """\
+ROTA_TOML = """\
 # Settings of rota in this folder and all below. What is commented out is the default; every setting may also be a
 # variable, such as ROTA_LEASE=10m.
 
@@ -43,7 +47,7 @@ app = "app:app"
 [pools]
 default = 2
 """
-APP = '''\
+APP_PY = '''\
 """The tasks that `rota run` runs. After a change: Ctrl-C, and `rota run` again."""
 
 from rota import App
@@ -56,11 +60,17 @@ def greet(name: str = "world") -> str:
     return f"Hello, {name}!"  # your code goes here; what it returns is the job's result
 '''
 FILES = {
-    "rota.toml": (TOML, "settings, with the name of your app", 'see that it says app = "module:name"'),
-    "app.py": (APP, "one task, for you to edit", 'name the App in it in rota.toml: app = "app:NAME"'),
+    "rota.toml": (ROTA_TOML, "settings, with the name of your app", 'see that it says app = "module:name"'),
+    "app.py": (APP_PY, "one task, for you to edit", 'name the App in it in rota.toml: app = "app:NAME"'),
 }
 
 
+@verb(
+    "init",
+    "make a database in .rota, rota.toml and app.py here or in DIR; or only the database that --db names",
+    "rota init shop",
+    (Argument("DIR", "the folder; made where there is none", required=False),),
+)
 def init(call: Call) -> int:
     """Make a database here, or where `--db` says, and the files to begin with; what is there stays as it is."""
     from rota.store.open import FOLDER, open_store
@@ -176,6 +186,17 @@ def pools_of(call: Call, settings: Settings) -> dict[str, int]:
     return pools or dict(settings.pools) or {DEFAULT: 1}
 
 
+@verb(
+    "run",
+    "run the app's workers, the API and the dashboard in this terminal, until Ctrl-C",
+    "rota run --app shop:app --pool tag=2",
+    options=(
+        APP,
+        POOL,
+        WORKERS,
+        Option("--port", "the port of API and dashboard; without one the first free from 8356 on", "N", "whole"),
+    ),
+)
 def run(call: Call) -> int:
     """Keep the crew alive in this terminal, with API and dashboard, and show what happens, until Ctrl-C."""
     from rota.api.port import choose

@@ -5,10 +5,11 @@ from __future__ import annotations
 from rota import documents
 from rota.cli.invocation import aside
 from rota.cli.output import columns, job_table, moment, page
-from rota.cli.verbs.claims import token
+from rota.cli.verb import Argument, Option, verb
+from rota.cli.verbs.claims import JOB, QUEUE, TOKEN, token
 from rota.core.errors import Conflict, NotFound, Refused
 from rota.core.ids import job_id, run_id
-from rota.core.job import ACTIVE, FINAL
+from rota.core.job import ACTIVE, FINAL, STATES, UNIQUE, UNTIL
 from rota.core.times import format_duration, parse_instant
 
 TYPE_CHECKING = False
@@ -19,7 +20,35 @@ if TYPE_CHECKING:
     from rota.core.claim import Run
     from rota.core.job import Job
 
+_JOBS = Argument("ID", "the jobs", "jobs", env="ROTA_JOB_ID", many=True)
+_CONDITIONS = ("done", "final", "active", "ready")
+_PAIR = (Argument("ID", "the job that waits", "job"), Argument("ON_ID", "the job it waits for", "job"))
 
+
+@verb(
+    "add",
+    "add a job; a key met again answers with the job that has it",
+    "rota add 'Tag a.wav' --queue tag --payload '{\"path\": \"a.wav\"}'",
+    arguments=(Argument("TITLE", "what is to be done, in a few words"),),
+    options=(
+        Option("--queue", "the queue it goes to", "Q", "queue", default="default"),
+        Option("--kind", "the task that runs it", "K"),
+        Option("--payload", "JSON, or @file, or - for standard input; at most 256 KiB", "JSON", "json"),
+        Option("--priority", "higher runs first", "N", "integer", default="0"),
+        Option("--after", "wait for these jobs; may be repeated", "ID…", "jobs", many=True),
+        Option("--until", "wait for those until they are done, or only final", "U", default="done", choices=UNTIL),
+        Option("--parent", "the job it is part of", "ID", "job"),
+        Option("--at", "not before this time: 2026-12-01T09:00Z or +30m", "TIME"),
+        Option("--key", "at most one job per queue has this key", "K"),
+        Option("--unique", "with --key: only while that job is waiting, or active too", "S", choices=UNIQUE),
+        Option("--debounce", "with --key: added again while it waits, put it off by so long", "D", "duration"),
+        Option("--at-most", "with --debounce: so long in all", "D", "duration"),
+        Option("--limit-key", "the key that the queue's --per-key limit counts", "K"),
+        Option("--max-attempts", "how often it is tried", "N", "count", default="3"),
+        Option("--timeout", "end an attempt that takes longer", "D", "duration"),
+        Option("--wait", "wait this long for room in a full queue", "D", "duration"),
+    ),
+)
 def add(call: Call) -> int:
     """Add a job."""
     from rota.store.jobs.enqueue import NewJob
@@ -46,6 +75,18 @@ def add(call: Call) -> int:
         return _answer(call, store.jobs.add(new, call["wait"] or 0))
 
 
+@verb(
+    "list",
+    "jobs, newest first",
+    "rota list --status failed",
+    options=(
+        Option("--status", "only these", "STATE", choices=STATES),
+        QUEUE,
+        Option("--limit", "how many", "N", "count", default="50"),
+        Option("--before", "only older ones than this job", "ID", "job"),
+        Option("--internal", "rota's own too: those that fill queues from sources"),
+    ),
+)
 def list_jobs(call: Call) -> int:
     """Jobs, newest first."""
     with call.store() as store:
@@ -62,6 +103,7 @@ def list_jobs(call: Call) -> int:
     return 0
 
 
+@verb("show", "everything about a job, with its runs", "rota show 5", (JOB,))
 def show(call: Call) -> int:
     """A job's page."""
     with call.store() as store:
@@ -75,6 +117,7 @@ def show(call: Call) -> int:
     return 0
 
 
+@verb("runs", "what each claim on a job did", "rota runs 5 --json", (JOB,))
 def runs(call: Call) -> int:
     """What each claim on a job did."""
     with call.store() as store:
@@ -89,6 +132,13 @@ def runs(call: Call) -> int:
     return 0
 
 
+@verb(
+    "results",
+    "what the jobs said that a job waited for",
+    "rota results 5 --json | jq '.[].result'",
+    (JOB,),
+    (TOKEN,),
+)
 def results(call: Call) -> int:
     """What the jobs said that a job waited for."""
     with call.store() as store:
@@ -103,6 +153,12 @@ def results(call: Call) -> int:
     return 0
 
 
+@verb(
+    "why",
+    "why a job is not running, or a slot is empty, in one sentence",
+    "rota why 5",
+    (Argument("ID", "the job, or a slot such as worker:tag:0", env="ROTA_JOB_ID"),),
+)
 def why(call: Call) -> int:
     """One sentence about a job, or about a slot."""
     what = call["id"]
@@ -115,18 +171,21 @@ def why(call: Call) -> int:
     return 0
 
 
+@verb("block", "let a job wait for another", "rota block 5 4", _PAIR)
 def block(call: Call) -> int:
     """Let a job wait for another."""
     with call.store() as store:
         return _answer(call, store.jobs.block(call["id"], call["on_id"]))
 
 
+@verb("unblock", "let a job no longer wait for another", "rota unblock 5 4", _PAIR)
 def unblock(call: Call) -> int:
     """Let it wait no longer."""
     with call.store() as store:
         return _answer(call, store.jobs.unblock(call["id"], call["on_id"]))
 
 
+@verb("cancel", "call jobs off, whatever they are doing", "rota cancel 5 6", (_JOBS,))
 def cancel(call: Call) -> int:
     """Call jobs off, and wait until nobody runs them any more."""
     from rota.store.directives import until_acknowledged
@@ -149,12 +208,29 @@ def cancel(call: Call) -> int:
         return code
 
 
+@verb("retry", "run jobs that are over once more, with all attempts", "rota retry 5 6", (_JOBS,))
 def retry(call: Call) -> int:
     """Run jobs once more."""
     with call.store() as store:
         return _each(call, store.jobs.retry)
 
 
+@verb(
+    "wait",
+    "wait until jobs are where you want them",
+    "rota wait 5 6 --for done --timeout 10m",
+    (_JOBS,),
+    (
+        Option(
+            "--for",
+            "final is done, failed or cancelled",
+            "STATE",
+            default="final",
+            choices=_CONDITIONS,
+        ),
+        Option("--timeout", "give up after this long, with exit code 6", "D", "duration"),
+    ),
+)
 def wait(call: Call) -> int:
     """Wait for jobs."""
     with call.store() as store:

@@ -7,6 +7,8 @@ import sys
 import time
 
 from rota.cli.invocation import write
+from rota.cli.verb import Option, verb
+from rota.cli.verbs.claims import JOB
 from rota.core.errors import BadInput
 from rota.core.ids import printable
 from rota.store.jobs.output import LARGEST_TEXT, Output, missing, path_of, path_so_far, refuse_elsewhere
@@ -25,6 +27,17 @@ LOOK_AGAIN = 0.2
 WAIT = 20
 
 
+@verb(
+    "logs",
+    "what the code of a job's newest run wrote, where its capture_io said that it would",
+    "rota logs 5 --follow",
+    (JOB,),
+    (
+        Option("--run", "this run instead, such as run-0000002s", "RUN"),
+        Option("--stderr", "its errors instead of its transcript"),
+        Option("--follow", "go on as more is written, until the run is over"),
+    ),
+)
 def logs(call: Call) -> int:
     """The captured output of a job's newest run, or of the one named."""
     if call.json and call["follow"]:

@@ -6,6 +6,7 @@ import sys
 
 from rota import documents
 from rota.cli.invocation import aside
+from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput
 
 TYPE_CHECKING = False
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from rota.store.engine.database import Database
 
 
+@verb(
+    "reconcile",
+    "make the store true: dead workers, lapsed leases, orphans, stale states",
+    "rota reconcile --plan",
+    options=(Option("--plan", "say what it would do, and change nothing"),),
+    aliases=("orchestrator reconcile",),
+)
 def reconcile(call: Call) -> int:
     """Make the store true, or say what that would take."""
     with call.store() as store:
@@ -32,6 +40,16 @@ def reconcile(call: Call) -> int:
     return 0
 
 
+@verb(
+    "prune",
+    "forget old final jobs, runs, events and workers that are gone",
+    "rota prune --older 7d",
+    options=(
+        Option("--older", "what ended longer ago; else as `keep_for` and `keep_failed` say", "D", "duration"),
+        Option("--keep", "final jobs per queue to keep at most; else as `keep_jobs` says", "N", "whole"),
+        Option("--dry-run", "only say how much would be forgotten"),
+    ),
+)
 def prune(call: Call) -> int:
     """Forget what is old."""
     with call.store() as store:
@@ -47,6 +65,15 @@ def prune(call: Call) -> int:
     return 0
 
 
+@verb(
+    "migrate",
+    "bring the database to this rota's schema",
+    "rota migrate",
+    options=(
+        Option("--roles", "on PostgreSQL, make roles to own, enqueue, work and read, and give their rights"),
+        Option("--after-restore", "leave out every number that may have been given out since the backup was made"),
+    ),
+)
 def migrate(call: Call) -> int:
     """Bring the database to this rota's schema."""
     from rota.store.migrate import is_outdated, migrate

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rota import documents
 from rota.cli.output import columns
-from rota.cli.verbs.init_run import app_of, crew_of, home, programs_of
+from rota.cli.verb import Argument, Option, verb
+from rota.cli.verbs.init_run import APP, POOL, WORKERS, app_of, crew_of, home, programs_of
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.ids import printable
 from rota.core.queue import DEFAULT
@@ -23,7 +24,35 @@ if TYPE_CHECKING:
 
 STOP_WITHIN = 40.0
 
+_LOG_FORMAT = Option("--log-format", "how its log lines are written", "FORM", default="text", choices=("text", "json"))
+_URL = Option("--url", "the HTTP API of a host that has the database, in the place of --db", "URL")
+_HOST = Option("--host", "the host, as `orchestrator status` shows it; without it this one", "NAME")
+_CREW = Option("--crew", "the crew; main is that of `orchestrator start`", "NAME", default="main")
+_QUEUE = Option("--queue", "their queue; default serves all that have no pool", "Q", "queue", default="default")
+_COUNT = Option("--workers", "how many", "N", "count", default="1")
+_NAME = Option("--name", "the crew's name; without one, the first free of beside, beside-2 …", "NAME", "queue")
 
+
+@verb(
+    "orchestrator start",
+    "keep a crew of workers alive until a signal says stop",
+    "rota orchestrator start --app shop:app --pool tag=2",
+    options=(
+        APP,
+        POOL,
+        WORKERS,
+        Option(
+            "--program",
+            "what runs as the workers of a pool: any that speaks frames; may be repeated",
+            "Q=CMD",
+            "program",
+            many=True,
+        ),
+        Option("--daemon", "in the background; returns when the first worker is up"),
+        Option("--no-http", "without the HTTP API, which otherwise has a slot of its own"),
+        _LOG_FORMAT,
+    ),
+)
 def start(call: Call) -> int:
     """Keep a crew alive until a signal says stop: here, or in the background."""
     from rota.orchestrator.main import Start, run
@@ -37,6 +66,19 @@ def start(call: Call) -> int:
     return run(settings, wanted)
 
 
+@verb(
+    "worker start",
+    "keep workers alive in a crew of their own, beside any orchestrator, until a signal says stop",
+    "rota worker start --app shop:app --queue tag",
+    options=(
+        APP,
+        _QUEUE,
+        _COUNT,
+        _NAME,
+        _URL,
+        _LOG_FORMAT,
+    ),
+)
 def start_beside(call: Call) -> int:
     """Keep workers of a crew of their own alive, beside any orchestrator."""
     from rota.orchestrator.main import Start, run
@@ -48,6 +90,24 @@ def start_beside(call: Call) -> int:
     return run(settings, Start(app, pools, call["name"], form, folder=folder, programs=programs))
 
 
+@verb(
+    "worker exec",
+    "keep workers alive that run a command for each job of a queue, beside any orchestrator",
+    "rota worker exec --queue convert -- ./convert.sh {payload.path}",
+    (
+        Argument(
+            "CMD", "the program and its arguments, after --; {id}, {title}, {payload.NAME} are filled in", many=True
+        ),
+    ),
+    (
+        _QUEUE,
+        _COUNT,
+        _NAME,
+        Option("--timeout", "how long a command may take at most", "D", "duration"),
+        _URL,
+        _LOG_FORMAT,
+    ),
+)
 def exec_beside(call: Call) -> int:
     """Keep workers alive that run a command for each job of a queue."""
     from rota import exec_app as executing
@@ -90,6 +150,15 @@ def _start_daemon(call: Call, wanted: Start) -> int:
     return 0
 
 
+@verb(
+    "orchestrator stop",
+    "let it finish what is in hand, and wait until it has stopped",
+    "rota orchestrator stop",
+    options=(
+        Option("--graceful", "wait without end"),
+        Option("--now", "end the jobs in hand; they run again"),
+    ),
+)
 def stop(call: Call) -> int:
     """Ask the running orchestrator to finish, and wait until it has."""
     import select
@@ -132,6 +201,12 @@ def _running(path: str) -> tuple[int, int]:
     raise Refused(f"process {pid} is not the orchestrator that runs: that is in another container, or just begins")
 
 
+@verb(
+    "drain",
+    "let the crew finish what it holds, however long that takes, and end",
+    "rota drain",
+    options=(_CREW, _HOST),
+)
 def drain(call: Call) -> int:
     """Ask the crew to finish what it holds, however long that takes, and to end."""
     crew = call["crew"] or "main"
@@ -146,6 +221,11 @@ def drain(call: Call) -> int:
     return 0
 
 
+@verb(
+    "orchestrator status",
+    "how it and its slots are, and those of other hosts; exit code 6 when it is not running here",
+    "rota orchestrator status --json",
+)
 def status(call: Call) -> int:
     """How the orchestrator and its slots are; exit code 6 when it is not running."""
     from rota.orchestrator.main import lock_path
@@ -173,6 +253,13 @@ def _with_own(document: dict[str, Any], pid: int | None) -> dict[str, Any]:
     return document
 
 
+@verb(
+    "scale",
+    "how many workers of a queue the crew on a host should have",
+    "rota scale tag=4",
+    (Argument("Q=N", "the queue and the number; 0 is none", "scale", many=True),),
+    (_CREW, _HOST),
+)
 def scale(call: Call) -> int:
     """How many workers a queue should have; the running orchestrator follows at once."""
     with call.store() as store:
@@ -191,6 +278,13 @@ def _host(call: Call, store: Store) -> str:
     return store.orchestrators.host_named(call["host"]) if call["host"] else host_id()
 
 
+@verb(
+    "reset",
+    "clear the restarts of a slot that failed, so that it is filled again",
+    "rota reset worker:tag:0",
+    (Argument("SLOT", "the slot"),),
+    (Option("--forget", "remove the slot with its history"),),
+)
 def reset(call: Call) -> int:
     """Clear a slot's restarts, so that it is filled again."""
     with call.store() as store:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rota import documents
 from rota.cli.output import age, columns
 from rota.cli.types import NO_LIMIT
+from rota.cli.verb import Argument, Option, verb
 from rota.core.errors import BadInput, NotFound
 from rota.core.queue import ALL, Queue
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 
+@verb("queue list", "queues with their counts and limits", "rota queue list")
 def list_queues(call: Call) -> int:
     """Queues with their counts and limits."""
     with call.store() as store:
@@ -29,6 +31,20 @@ def list_queues(call: Call) -> int:
     return 0
 
 
+@verb(
+    "queue set",
+    "set limits of a queue; none removes one",
+    "rota queue set tag --max-depth 1000 --rate 10/m --concurrency none",
+    (Argument("Q", "the queue", "queue"),),
+    (
+        Option("--max-depth", "how many jobs may wait", "N", "limit"),
+        Option("--rate", "how many may start per s, m, h or d: 10/m", "R"),
+        Option("--concurrency", "how many may run at once", "N", "limit"),
+        Option("--per-key", "how many of one --limit-key may run at once", "N", "limit"),
+        Option("--breaker", "pause after so many failures in a row", "N", "limit"),
+        Option("--fence", "tell or end a handler whose host lost its lease", "F", choices=("tell", "end", "none")),
+    ),
+)
 def set_limits(call: Call) -> int:
     """Set the limits that were given; the others stay."""
     from rota.store.queues import LIMITS
@@ -45,6 +61,13 @@ def set_limits(call: Call) -> int:
     return 0
 
 
+@verb(
+    "pause",
+    "let nothing new be claimed, from one queue or from all; it persists",
+    "rota pause tag --reason 'model is being replaced'",
+    (Argument("Q", "the queue; without one, all", "queue", required=False),),
+    (Option("--reason", "for those who ask why", "TEXT"),),
+)
 def pause(call: Call) -> int:
     """Let nothing new be claimed."""
     from rota.store.directives import until_acknowledged
@@ -56,6 +79,12 @@ def pause(call: Call) -> int:
         return code
 
 
+@verb(
+    "resume",
+    "the opposite of pause; resuming all resumes each queue too",
+    "rota resume tag",
+    (Argument("Q", "the queue; without one, all", "queue", required=False),),
+)
 def resume(call: Call) -> int:
     """Let jobs be claimed again."""
     with call.store() as store:

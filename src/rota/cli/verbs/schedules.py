@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rota import documents
 from rota.cli.output import age, columns, moment, page
+from rota.cli.verb import Argument, Option, verb
+from rota.core.schedule import MISSED, ONCE, UTC, NewSchedule
 from rota.core.times import format_duration
 
 TYPE_CHECKING = False
@@ -12,10 +14,31 @@ if TYPE_CHECKING:
     from rota.core.schedule import Schedule
     from rota.core.times import Instant
 
+_NAME = Argument("NAME", "the schedule")
 
+
+@verb(
+    "schedule add",
+    "let a job be added whenever a cron expression says so, or change a schedule that was added so",
+    "rota schedule add nightly --cron '0 2 * * *' --timezone Europe/Berlin --kind report",
+    (Argument("NAME", "what it is called; its jobs have it as their title"),),
+    (
+        Option("--cron", "minute, hour, day, month and weekday, such as '*/5 * * * *'", "CRON", required=True),
+        Option("--kind", "the task that runs its jobs", "K"),
+        Option("--queue", "the queue they go to", "Q", "queue", default="default"),
+        Option("--payload", "JSON, or @file, or - for standard input; at most 256 KiB", "JSON", "json"),
+        Option("--timezone", "whose clock it goes by, such as Europe/Berlin", "ZONE", default=UTC),
+        Option(
+            "--missed",
+            "of times that nobody was there for: none, one run, or all",
+            "P",
+            default=ONCE,
+            choices=MISSED,
+        ),
+    ),
+)
 def add(call: Call) -> int:
     """Make a schedule, or say one in another way."""
-    from rota.core.schedule import ONCE, UTC, NewSchedule
     from rota.store.jobs.payload import encode
 
     new = NewSchedule(
@@ -31,6 +54,11 @@ def add(call: Call) -> int:
         return _answer(call, store.schedules.add(new))
 
 
+@verb(
+    "schedule list",
+    "schedules with their next and last times, and the job that each added last",
+    "rota schedule list --json",
+)
 def list_schedules(call: Call) -> int:
     """Schedules with their next and last times."""
     with call.store() as store:
@@ -47,6 +75,7 @@ def list_schedules(call: Call) -> int:
     return 0
 
 
+@verb("schedule show", "everything about a schedule", "rota schedule show nightly", (_NAME,))
 def show(call: Call) -> int:
     """A schedule's page."""
     with call.store() as store:
@@ -58,18 +87,37 @@ def show(call: Call) -> int:
     return 0
 
 
+@verb(
+    "schedule pause",
+    "let a schedule add nothing until it is resumed",
+    "rota schedule pause nightly --reason 'the archive is being moved'",
+    (_NAME,),
+    (Option("--reason", "for those who ask why", "TEXT"),),
+)
 def pause(call: Call) -> int:
     """Let it add nothing."""
     with call.store() as store:
         return _answer(call, store.schedules.pause(call["name"], call["reason"]))
 
 
+@verb(
+    "schedule resume",
+    "let it go on with its next time; what it missed meanwhile is not made up for",
+    "rota schedule resume nightly",
+    (_NAME,),
+)
 def resume(call: Call) -> int:
     """Let it go on."""
     with call.store() as store:
         return _answer(call, store.schedules.resume(call["name"]))
 
 
+@verb(
+    "schedule run",
+    "add the job of a schedule now, besides those that it adds when it is due",
+    "rota schedule run nightly",
+    (_NAME,),
+)
 def run(call: Call) -> int:
     """Add its job now."""
     with call.store() as store:
@@ -81,6 +129,12 @@ def run(call: Call) -> int:
     return 0
 
 
+@verb(
+    "schedule remove",
+    "remove a schedule; its jobs stay. One that an app declares comes back with the app's next worker",
+    "rota schedule remove nightly",
+    (_NAME,),
+)
 def remove(call: Call) -> int:
     """Remove it."""
     with call.store() as store:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rota import documents
 from rota.cli.invocation import aside
 from rota.cli.output import columns, moment
-from rota.core.access import own_name
+from rota.cli.verb import Argument, Option, verb
+from rota.core.access import SCOPES, own_name
 from rota.core.errors import NotFound, Refused, RotaError
 from rota.settings import check
 
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
 API_WITHIN = 5.0
 
 
+@verb(
+    "serve",
+    "answer the HTTP API until a signal says stop",
+    "rota serve --port 8356",
+    options=(
+        Option("--host", "the address to listen on", "HOST", default="127.0.0.1"),
+        Option("--port", "the port; 0 takes a free one", "N", "whole", default="8356"),
+        Option("--cert", "a certificate file, to speak TLS", "FILE"),
+        Option("--key", "its key file", "FILE"),
+    ),
+)
 def serve(call: Call) -> int:
     """Answer until a signal says stop."""
     from rota.api.server import serve
@@ -26,6 +38,12 @@ def serve(call: Call) -> int:
     return serve(check(call.settings().replace(**told)), call.say)
 
 
+@verb(
+    "open",
+    "print a link with a one-time code that opens the running API in a browser",
+    "rota open --browser",
+    options=(Option("--browser", "open it there too"),),
+)
 def open_link(call: Call) -> int:
     """A link with a one-time code."""
     from rota.api.credentials import local_secret
@@ -93,6 +111,13 @@ def ask_for_link(address: str, secret: str) -> str:
     return f"{address}/open?code={code}"
 
 
+@verb(
+    "token create",
+    "make an access token for the HTTP API; its secret is printed once",
+    "rota token create night-shift --scope work",
+    (Argument("NAME", "who the event log says it was"),),
+    (Option("--scope", "what it may do; may be repeated", "SCOPE", many=True, required=True, choices=SCOPES),),
+)
 def create_token(call: Call) -> int:
     """A new token; its secret is the answer."""
     with call.store() as store:
@@ -105,6 +130,7 @@ def create_token(call: Call) -> int:
     return 0
 
 
+@verb("token list", "access tokens, oldest first", "rota token list")
 def list_tokens(call: Call) -> int:
     """Access tokens."""
     with call.store() as store:
@@ -130,6 +156,12 @@ def list_tokens(call: Call) -> int:
     return 0
 
 
+@verb(
+    "token revoke",
+    "let a token open nothing any more; streams that it opened end",
+    "rota token revoke token-1a2b3c4d",
+    (Argument("ID", "the token"),),
+)
 def revoke_token(call: Call) -> int:
     """A token opens nothing any more."""
     with call.store() as store:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota import documents
 from rota.cli.output import age, columns
+from rota.cli.verb import Argument, Option, verb
 from rota.cli.verbs.init_run import app_of
 from rota.core.errors import NotFound, RotaError
 from rota.core.ids import printable
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 NEW, KNOWN = "new", "known"
 
 
+@verb(
+    "source list",
+    "sources with their progress, and when each is looked at next",
+    "rota source list --json",
+)
 def list_sources(call: Call) -> int:
     """Sources with their progress."""
     with call.store() as store:
@@ -42,6 +48,12 @@ def list_sources(call: Call) -> int:
     return 0
 
 
+@verb(
+    "source forget",
+    "remove a source that no app declares any more, with its counters and the jobs that wait",
+    "rota source forget files",
+    (Argument("NAME", "the source"),),
+)
 def forget(call: Call) -> int:
     """Remove a source."""
     with call.store() as store:
@@ -53,6 +65,16 @@ def forget(call: Call) -> int:
     return 0
 
 
+@verb(
+    "source check",
+    "run a source once and show what it would add, and how its query is run; adds nothing",
+    "rota source check files --app shop:app",
+    (Argument("NAME", "the source"),),
+    (
+        Option("--app", "the application that declares it", "MODULE:APP", env="ROTA_APP"),
+        Option("--limit", "how many keys to show", "N", "count", default="10"),
+    ),
+)
 def check(call: Call) -> int:
     """Run a source once, explain its query, and say what it would add."""
     from rota.worker.app_loader import load_app

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota import documents
 from rota.cli.output import columns
+from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput, RotaError
 from rota.core.throughput import Pace
 from rota.core.times import format_instant
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 NEEDED = "rota top needs the package textual to draw: install it with `python -m pip install textual`"
 
 
+@verb(
+    "top",
+    "watch it live on the whole terminal: queues, slots, jobs, deaths; ? shows the keys",
+    "rota top --url http://host:8356",
+    options=(Option("--url", "through an HTTP API, with the token in ROTA_TOKEN; the same as --db URL", "URL"),),
+)
 def top(call: Call) -> int:
     """Show it until somebody leaves; or once, where nobody could."""
     opening = _opening(call)

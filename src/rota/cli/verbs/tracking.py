@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from rota.cli.output import age, columns, paint
+from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput, NotFound, Refused
 from rota.core.times import SECOND, instant_of
 from rota.store.open import POSTGRES, REMOTE, open_store
@@ -24,6 +25,12 @@ _GOOD, _FAIR = 0.99, 0.9
 _NO_VECTORIZER = "no vectorizers yet"
 
 
+@verb(
+    "tracking install",
+    "make worker tracking in a PostgreSQL database, where it is absent",
+    "rota tracking install --db postgresql://owner@localhost/app --grant embedder",
+    options=(Option("--grant", "give this role what a worker needs", "ROLE"),),
+)
 def install(call: Call) -> int:
     """Make the tables and functions where they are absent."""
     with _connection(call) as connection:
@@ -41,6 +48,12 @@ def install(call: Call) -> int:
     return 0
 
 
+@verb(
+    "tracking uninstall",
+    "drop what `tracking install` made, and nothing else",
+    "rota tracking uninstall --yes",
+    options=(Option("--yes", "do not ask; needed where there is no terminal"),),
+)
 def uninstall(call: Call) -> int:
     """Drop what install made, after a yes."""
     with _connection(call) as connection:
@@ -62,6 +75,14 @@ def uninstall(call: Call) -> int:
     return 0
 
 
+@verb(
+    "tracking status",
+    "living and dead workers, and how each vectorizer is doing",
+    "rota tracking status --json",
+    options=(
+        Option("--limit", "how many of the living and of the dead, the latest first", "N", "count", default="20"),
+    ),
+)
 def status(call: Call) -> int:
     """Living and dead workers, and how each vectorizer is doing."""
     found, now = _over_http(call) if _url(call).startswith(REMOTE) else _in_the_database(call)
@@ -90,6 +111,12 @@ def _over_http(call: Call) -> tuple[Document, Instant]:
         return found, store.now()
 
 
+@verb(
+    "tracking prune",
+    "forget workers that have been dead for long",
+    "rota tracking prune --older 7d",
+    options=(Option("--older", "whose last beat was longer ago", "D", "duration", default="7d"),),
+)
 def prune(call: Call) -> int:
     """Forget workers that have been dead for long."""
     with _connection(call) as connection:
