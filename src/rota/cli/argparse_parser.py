@@ -1,4 +1,4 @@
-"""The same table through `argparse`: for the commands that nobody calls in a loop, and for every `--help`."""
+"""The `argparse` parser of a verb: for verbs that no loop calls, and for every `--help`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises what is wrong instead of leaving the program."""
+    """A parser that raises instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{message}: {self.usage}")
 
 
 def parse(verb: Verb, words: Sequence[str]) -> Texts | None:
-    """What was written for each argument and option, unread; None after showing the help that was asked for."""
+    """Return the texts of each argument and option, or None after showing help."""
     parser = build(verb)
     if asks_for_help(words):
         write(parser.format_help())
@@ -43,7 +43,7 @@ def parse(verb: Verb, words: Sequence[str]) -> Texts | None:
 
 
 def build(verb: Verb) -> argparse.ArgumentParser:
-    """The parser of one command; nothing is required here, because the environment may stand in."""
+    """Return the parser of one verb. Nothing is required here, because the environment may supply it."""
     parser = _Parser(
         prog=f"rota {verb.name}",
         usage=verb.usage,

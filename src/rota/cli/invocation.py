@@ -1,4 +1,4 @@
-"""One call of a command: what was asked for, and how it is answered."""
+"""One call of a verb: its values, its store and its output."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ class Call:
 
     @property
     def db(self) -> str | None:
-        """The database that this very call names, by `--db`."""
+        """The database that `--db` names in this call."""
         return self._db
 
     def settings(self) -> Settings:
         return load({"db": self._db} if self._db is not None else {})
 
     def store(self, make: bool = False) -> Store:
-        """The database that was asked for; with `make` one is made where there is none."""
+        """Open the database of this call. With `make`, create it where there is none."""
         from rota.store.open import open_store
 
         settings = self.settings()
         return open_store(settings.db, settings, make=make, told=aside)
 
     def document(self, value: object) -> None:
-        """Answer with one JSON document; on a terminal over several lines."""
+        """Answer with one JSON document, indented on a terminal."""
         self._put_json(encode(value, indent=2 if self.on_terminal else None))
 
     def record(self, value: object) -> None:
-        """Answer with one JSON document of many, on a line of its own."""
+        """Answer with one JSON document of many, on one line."""
         self._put_json(encode(value))
 
     def _put_json(self, text: str) -> None:
-        """As it is in UTF-8; to a terminal as the same value in letters that cannot steer it, whatever it reads."""
+        """Write JSON as UTF-8; on a terminal, with an escape for every character that could control it."""
         is_utf8 = sys.stdout.encoding.lower() == "utf-8"
         if self.on_terminal:
             text = shown(text, ascii_only=not is_utf8)
@@ -62,11 +62,11 @@ class Call:
         write(f"{text}\n")
 
     def say(self, text: str) -> None:
-        """Answer with a line for people."""
+        """Answer with a line of text, without its control characters."""
         write(printable(text) + "\n")
 
     def lines(self, lines: list[str]) -> None:
-        """Answer with lines that are clean already."""
+        """Answer with lines that hold no control characters."""
         write("".join(f"{line}\n" for line in lines))
 
     @property
@@ -80,7 +80,7 @@ class Call:
 
 
 def write(text: str) -> None:
-    """Put part of the answer on stdout, at once."""
+    """Write part of the answer to stdout and flush it."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -91,5 +91,5 @@ def write(text: str) -> None:
 
 
 def aside(text: str) -> None:
-    """Tell a person something that is not the answer."""
+    """Print a line on stderr, beside the answer."""
     sys.stderr.write(f"rota: {printable(text)}\n")

@@ -14,7 +14,7 @@ FAILURE, INTERRUPTED = 1, 130
 
 def main() -> None:
     """Run the command line of this process, and exit without tearing the interpreter down."""
-    _mend_streams()
+    _repair_streams()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -82,7 +82,7 @@ def _run(words: list[str]) -> int:
     return verb.run(call)
 
 
-def _mend_streams() -> None:
+def _repair_streams() -> None:
     """Replace closed output streams with /dev/null; escape what the encoding of stdout cannot express."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the end

@@ -1,4 +1,4 @@
-"""Text for people: aligned columns, a little colour on a terminal, and nothing in it that could steer one."""
+"""Text for people: aligned columns, colour on a terminal, and no control characters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLOURED_HEADS = ("STATUS", "CHECK")
 
 
 def columns(call: Call, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """A table, one line each; on a terminal its last column is cut to fit."""
+    """Return the lines of a table; on a terminal they are cut to its width."""
     cells = [[printable("" if cell is None else str(cell)) for cell in row] for row in rows]
     widths = [max(width(line[n]) for line in (heads, *cells)) for n in range(len(heads))]
     most = _terminal_width() if call.on_terminal else None
@@ -46,14 +46,14 @@ def columns(call: Call, heads: Sequence[str], rows: Iterable[Sequence[object]]) 
 
 
 def page(pairs: Iterable[tuple[str, object]]) -> list[str]:
-    """Names and values below each other; what has no value is left out."""
+    """Return names and values, one pair per line, without the empty ones."""
     shown = [(name, printable(str(value))) for name, value in pairs if value not in (None, "", ())]
     widest = max((len(name) for name, _ in shown), default=0)
     return [f"{name:<{widest}}  {value}" for name, value in shown]
 
 
-def job_table(call: Call, found: Sequence[Job], now: Instant) -> list[str]:
-    """Jobs as a list."""
+def job_table(call: Call, jobs: Sequence[Job], now: Instant) -> list[str]:
+    """Return a table of jobs."""
     heads = ("ID", "STATUS", "QUEUE", "PRIORITY", "ATTEMPTS", "AGE", "TITLE")
     rows = [
         (
@@ -65,13 +65,13 @@ def job_table(call: Call, found: Sequence[Job], now: Instant) -> list[str]:
             age(job.created_at, now),
             job.title,
         )
-        for job in found
+        for job in jobs
     ]
     return columns(call, heads, rows)
 
 
 def width(text: str) -> int:
-    """How many places a text takes on a terminal: wide letters take two, combining ones none."""
+    """Return how many columns a text takes on a terminal: wide characters take two, combining ones none."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -84,12 +84,12 @@ def paint(text: str, colour: str) -> str:
 
 
 def age(then: Instant | None, now: Instant) -> str:
-    """How long ago, roughly."""
+    """Return how long ago an instant was, to the second."""
     return "" if then is None else format_duration(max(0, now - then) // 1_000_000 * 1_000_000)
 
 
 def moment(instant: Instant | None) -> str | None:
-    """A time for people, to the second."""
+    """Format an instant for people, to the second."""
     return None if instant is None else format_instant(instant)[:19] + "Z"
 
 

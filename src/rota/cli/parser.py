@@ -1,4 +1,4 @@
-"""The hand parser: words in, the values of one command out. It imports nothing, because bash loops pay for imports."""
+"""The hand-written parser of the hot verbs. It imports next to nothing, because bash loops pay for imports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BARE = ""  # the text of an option that stands without its value
 
 
 def split(verb: Verb, words: Sequence[str]) -> Texts:
-    """What was written for each argument and option, unread."""
+    """Return the texts of each argument and option."""
     flags = {option.flag: option for option in (*GLOBAL, *verb.options)}
     texts: Texts = {}
     places: list[str] = []
@@ -44,12 +44,12 @@ def split(verb: Verb, words: Sequence[str]) -> Texts:
 
 
 def looks_like_option(word: str) -> bool:
-    """`-5` does not: it is an id that someone got wrong, and is told so."""
+    """Return whether a word is an option. `-5` is not: it is a mistyped id, and is reported as one."""
     return len(word) > 1 and word[0] == "-" and not word[1].isdigit()
 
 
 def values(verb: Verb, texts: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> dict[str, Any]:
-    """What the command is called with: every argument and option read, from the environment where it was left out."""
+    """Read every argument and option, from the environment where it is missing."""
     found: dict[str, Any] = {}
     wanted: tuple[Argument | Option, ...] = (*verb.arguments, *verb.options)
     for each in wanted:
@@ -91,7 +91,7 @@ def _refuse_two_sizes(queues: Sequence[str]) -> None:
 
 
 def once(label: str, given: Sequence[str]) -> str:
-    """The value of an option that takes one: of two, neither is silently the one that was meant."""
+    """Return the value of an option that takes one; refuse two."""
     if len(given) > 1:
         raise BadInput(f"{label} was given {len(given)} times, as {' and '.join(map(repr, given))}: give it once")
     return given[0]
@@ -109,7 +109,7 @@ def value(option: Option, rest: list[str]) -> str:
 
 
 def place(verb: Verb, places: list[str], texts: Texts) -> None:
-    """Deal the words without a flag to the arguments; the last may take many."""
+    """Assign the positional words to the arguments; the last may take many."""
     for argument in verb.arguments:
         if places:
             texts[argument.key] = places if argument.many else [places.pop(0)]
@@ -127,7 +127,7 @@ def _is_bare(each: Argument | Option) -> bool:
 
 
 def unknown_option(verb: Verb, flag: str) -> BadInput:
-    """What to say of an option that a command does not have: the nearest by name."""
+    """Return the error for an unknown option, with the nearest name."""
     from difflib import get_close_matches
 
     near = get_close_matches(flag, [option.flag for option in (*GLOBAL, *verb.options)], 1)

@@ -1,4 +1,4 @@
-"""What an app declares, found out in a process of its own: no command imports a user's code into itself."""
+"""The tasks of an app, read in a process of its own: no verb imports a user's code into itself."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def declared(app: str, folder: str | None, settings: Settings) -> dict[str, str]:
-    """The queue of each task of an app; `RotaError` says why it cannot be imported. `folder` is one more to look in."""
+    """Return the queue of each task of an app, looking in `folder` too; raise `RotaError` if it cannot be imported."""
     read, write = os.pipe()
     paths = [path for path in (folder, os.environ.get("PYTHONPATH")) if path]
     environment = {**os.environ, **({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})}
     words = [sys.executable, "-P", "-m", "rota.worker.app_loader", app, str(write)]
-    with open(read, encoding="utf-8") as told:
+    with open(read, encoding="utf-8") as answers:
         try:
             process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=2, pass_fds=(write,), start_new_session=True, env=environment
@@ -37,18 +37,18 @@ def declared(app: str, folder: str | None, settings: Settings) -> dict[str, str]
             raise RotaError(f"{text} and the rest in a function with @app.setup()") from None
         finally:
             _end(process)
-        text = told.read()
+        text = answers.read()
     if not text:
         raise RotaError(f"importing {app} ended the process {_how(code)}, before it was done")
     answer = json.loads(text)
     if answer["problem"] is not None:
         raise RotaError(answer["problem"])
-    found: dict[str, str] = answer["tasks"]
-    return found
+    tasks: dict[str, str] = answer["tasks"]
+    return tasks
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """What it started ends with it."""
+    """Kill the process and everything that it started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

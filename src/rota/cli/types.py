@@ -1,4 +1,4 @@
-"""How the words of a command line are read: one function per kind that the command table names."""
+"""How the words of a command line are read: one function per kind that an argument or option names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_LIMIT = "none"
 
 
 def read(kind: str, text: str, name: str) -> Any:
-    """The value of one word; `name` is the argument or option, for the message when it makes no sense."""
+    """Return the value of one word; `name` is the argument or option, for the error message."""
     try:
         return KINDS[kind](text)
     except BadInput as problem:
@@ -34,7 +34,7 @@ def _job_or_null(text: str) -> int:
 
 
 def _jobs(text: str) -> list[int]:
-    """Ids separated by commas or blanks."""
+    """Read ids separated by commas or blanks."""
     ids = [job_id(word) for word in text.replace(",", " ").split()]
     if not ids:
         raise BadInput(f"{text!r} names no job: write for example 4,5")
@@ -123,12 +123,12 @@ def _scale(text: str) -> tuple[str, int]:
 
 
 def _limit(text: str) -> int | str:
-    """A number, or the word that removes a limit."""
+    """Read a number, or the word that removes a limit."""
     return text if text == NO_LIMIT else _count(text)
 
 
 def _json(text: str) -> str:
-    """JSON text as it stands: given, from `@file`, or from standard input. Whether it is JSON is the store's to say."""
+    """Return JSON text as given, from `@file` or from standard input. The store validates it."""
     from rota.core.jsontext import Raw
     from rota.store.jobs.payload import LARGEST
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Argument(Record):
-    """A word by its place. `kind` names how it is read (see `rota.cli.types`); `env` stands in when it is left out."""
+    """A positional word. `kind` names how it is read (see `rota.cli.types`); `env` is used when it is missing."""
 
     name: str
     help: str
@@ -24,17 +24,17 @@ class Argument(Record):
 
     @property
     def label(self) -> str:
-        """What a message calls it."""
+        """The name in messages."""
         return self.name
 
     @property
     def key(self) -> str:
-        """The name under which the command finds its value."""
+        """The name under which the function finds its value."""
         return self.name.lower().replace("-", "_")
 
 
 class Option(Record):
-    """A word that starts with `--`. Without a `metavar` it is a switch; `bare` allows it to stand without its value."""
+    """A word that starts with `--`. Without a `metavar` it is a switch; `bare` makes its value optional."""
 
     flag: str
     help: str
@@ -49,12 +49,12 @@ class Option(Record):
 
     @property
     def label(self) -> str:
-        """What a message calls it."""
+        """The name in messages."""
         return self.flag
 
     @property
     def key(self) -> str:
-        """The name under which the command finds its value."""
+        """The name under which the function finds its value."""
         return self.flag[2:].replace("-", "_")
 
 
@@ -72,7 +72,7 @@ class Verb(Record):
 
     @property
     def usage(self) -> str:
-        """The line that shows how it is written."""
+        """The line that shows how the verb is written."""
         words = ["rota", self.name]
         for argument in self.arguments:
             word = argument.name + ("…" if argument.many else "")

@@ -1,4 +1,4 @@
-"""`doctor`: is the database sound, and is there anything in it that a person should look at?"""
+"""`rota doctor`: checks of the database and of what is in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PATIENCE = 1.0
 
 
 class Finding(Record):
-    """One thing looked at: how it is, and how to mend it."""
+    """The result of one check: its level, and what to do about it."""
 
     about: str
     level: str
@@ -42,37 +42,39 @@ class Finding(Record):
     "rota doctor",
 )
 def doctor(call: Call) -> int:
-    """Look at everything; bad findings make the exit code 1."""
     from rota.cli.doctor.environment import find_app, look_around, look_at_crew, look_at_notices
 
-    found: list[Finding] = []
+    findings: list[Finding] = []
     code, named = 0, ""
     try:
         settings = call.settings()
         named = settings.db or ""
         app = find_app(settings)
-        found += look_around(app)
+        findings += look_around(app)
         with call.store() as store:
-            found += _look(store)
+            findings += _look(store)
             if store.link is None:
-                found += look_at_crew(store, settings, app)
-            found += look_at_notices(store)
+                findings += look_at_crew(store, settings, app)
+            findings += look_at_notices(store)
     except BadSetting as problem:
-        found.append(Finding("settings", BAD, str(problem)))
+        findings.append(Finding("settings", BAD, str(problem)))
     except RotaError as problem:
         mend = (
             "see that its server runs, and what --db, ROTA_DB or `db` in rota.toml says"
             if named.startswith(POSTGRES)
             else None
         )
-        found.append(Finding("database", BAD, str(problem), mend))
+        findings.append(Finding("database", BAD, str(problem), mend))
         code = NotFound.exit_code if isinstance(problem, NotFound) else 0
     if call.json:
-        call.document([{name: getattr(each, name) for name in Finding._fields} for each in found])
+        call.document([{name: getattr(finding, name) for name in Finding._fields} for finding in findings])
     else:
-        rows = [(each.level, each.about, f"{each.text}; {each.mend}" if each.mend else each.text) for each in found]
+        rows = [
+            (finding.level, finding.about, f"{finding.text}; {finding.mend}" if finding.mend else finding.text)
+            for finding in findings
+        ]
         call.lines(columns(call, ("CHECK", "ABOUT", "FOUND"), rows))
-    return code or int(any(each.level == BAD for each in found))
+    return code or int(any(finding.level == BAD for finding in findings))
 
 
 def _look(store: Store) -> Iterator[Finding]:
@@ -108,7 +110,7 @@ def _look_at_file(path: str) -> Iterator[Finding]:
 
 
 def _permissions(path: str) -> Finding:
-    open_ones = [each for each in (path, os.path.dirname(path)) if os.stat(each).st_mode & 0o022]
+    open_ones = [name for name in (path, os.path.dirname(path)) if os.stat(name).st_mode & 0o022]
     if open_ones:
         return Finding("permissions", WARN, f"others may write to {open_ones[0]}", f"chmod go-w {open_ones[0]}")
     if os.stat(path).st_mode & 0o044:
@@ -135,7 +137,7 @@ def _schema(store: Store) -> Finding:
 
 
 def _lock(path: str) -> Finding:
-    """Whether the write lock comes free within a moment."""
+    """Check that the write lock is released within a moment."""
     from rota.store.own_files import open_own
     from rota.store.sqlite.lock import program, sqlite_writer
 
@@ -172,14 +174,14 @@ def _log(path: str) -> Finding:
 
 
 def _integrity(store: Store) -> Finding:
-    found = store.database.integrity()
-    if found != "ok":
-        return Finding("integrity", BAD, found, "stop all workers and restore the database from a backup")
+    verdict = store.database.integrity()
+    if verdict != "ok":
+        return Finding("integrity", BAD, verdict, "stop all workers and restore the database from a backup")
     return Finding("integrity", OK, "sound")
 
 
 def _counters(store: Store) -> Finding:
-    """The kept counts against the rows, in one view of both."""
+    """Compare the kept counts with the rows, in one snapshot."""
     database = store.database
     with database.read():
         kept = {(queue, status): n for queue, status, n in database.execute("tally.all", {}) if n}
@@ -215,14 +217,14 @@ def _workers(store: Store) -> Iterator[Finding]:
 
 
 def _queues(store: Store) -> Iterator[Finding]:
-    found = store.queues.list()
-    for status in found:
+    statuses = store.queues.list()
+    for status in statuses:
         name = status.queue.name
         if status.paused_by is not None:
             by = "its breaker" if status.paused_by == BREAKER else status.paused_by
             why = f" ({status.queue.pause_reason})" if status.queue.pause_reason else ""
             yield Finding("queues", WARN, f"{name} is paused by {by}{why}", f"`rota resume {name}`")
-    failed = sum(status.counts["failed"] for status in found)
+    failed = sum(status.counts["failed"] for status in statuses)
     if failed:
         yield Finding("jobs", WARN, f"{failed:,} failed", "`rota list --status failed`, then `rota retry ID`")
     else:

@@ -1,4 +1,4 @@
-"""`doctor` beyond the database: the folder, the app, the API, the orchestrator, and work that nobody will do."""
+"""Checks beyond the database: the folder, the app, the API, the orchestrator, and jobs that no worker will run."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 _LITTLE, _NEXT_TO_NOTHING = 500_000_000, 20_000_000
-_KINDS_TOLD = 10
+_MOST_KINDS = 10
 
 
 class App(Record):
-    """What could be found out of the app that the settings name."""
+    """The app that the settings name, and its tasks, or why it could not be imported."""
 
     name: str | None
     tasks: Mapping[str, str]
@@ -45,13 +45,13 @@ def find_app(settings: Settings) -> App:
 
 
 def look_around(app: App) -> Iterator[Finding]:
-    """What can be known without a database."""
+    """Run the checks that need no database."""
     yield _folder(os.getcwd())
     yield _app(app)
 
 
 def look_at_crew(store: Store, settings: Settings, app: App) -> Iterator[Finding]:
-    """What runs here, what should, and jobs that wait for what is not there."""
+    """Check the API, the orchestrator and its slots, and find jobs that no worker will run."""
     yield _api(store, settings)
     yield _orchestrator(store)
     yield from _slots(store)
@@ -60,7 +60,7 @@ def look_at_crew(store: Store, settings: Settings, app: App) -> Iterator[Finding
 
 
 def _folder(path: str) -> Finding:
-    """Whether anything can be written there."""
+    """Check that the folder can be written to."""
     if not os.access(path, os.W_OK | os.X_OK):
         return Finding(
             "folder", WARN, f"{path} is not yours to write", "go to a folder of yours, or name one with --db"
@@ -69,7 +69,7 @@ def _folder(path: str) -> Finding:
 
 
 def room(path: str) -> Finding:
-    """How much the disk still takes."""
+    """Check how much space the disk has left."""
     left = os.statvfs(path)
     free = left.f_bavail * left.f_frsize
     mend = "make room on the disk; `rota prune` forgets old history"
@@ -91,7 +91,7 @@ def _app(app: App) -> Finding:
 
 
 def look_at_notices(store: Store) -> Iterator[Finding]:
-    """What the dashboard says needs attention, beyond slots and queues."""
+    """Report the dashboard's notices, except those of slots and queues, which have checks of their own."""
     mends = {
         HOST: "`rota orchestrator status` shows it",
         FAILURES: "`rota list --status failed --queue {}`, then `rota retry ID`",
@@ -106,7 +106,7 @@ def look_at_notices(store: Store) -> Iterator[Finding]:
 
 
 def _api(store: Store, settings: Settings) -> Finding:
-    """Whether the API answers; if there is none, whether its port is free."""
+    """Check whether the API answers; without one, whether its port is free."""
     from rota.api.credentials import local_address
     from rota.api.port import holder
 
@@ -129,7 +129,7 @@ def _api(store: Store, settings: Settings) -> Finding:
 
 
 def _answers(url: str) -> bool:
-    """Whether anything does: a certificate that nobody here trusts is an answer."""
+    """Return whether anything answers. An untrusted certificate counts as an answer."""
     from ssl import SSLError
     from urllib.error import URLError
     from urllib.request import urlopen
@@ -171,7 +171,7 @@ def _slots(store: Store) -> Iterator[Finding]:
 
 
 def _unserved(store: Store) -> Iterator[Finding]:
-    """Queues with ready jobs that no living worker serves."""
+    """Find queues with ready jobs that no live worker serves."""
     for status in store.queues.list():
         name, ready = status.queue.name, status.counts["ready"]
         if not ready or status.paused_by is not None or is_internal(name):
@@ -183,10 +183,12 @@ def _unserved(store: Store) -> Iterator[Finding]:
 
 
 def _unknown(store: Store, app: App) -> Iterator[Finding]:
-    """Jobs whose kind the app does not have, and those that a worker has set aside for that."""
-    for each in waiting(store, _KINDS_TOLD):
-        mend = f"start workers of queue {each.queue} whose app has it; they fail after {format_instant(each.until)}"
-        yield Finding("jobs", WARN, f"{each.text} in queue {each.queue}", mend)
+    """Find jobs whose kind the app does not have, and those that a worker has set aside for that reason."""
+    for unknown in waiting(store, _MOST_KINDS):
+        mend = (
+            f"start workers of queue {unknown.queue} whose app has it; they fail after {format_instant(unknown.until)}"
+        )
+        yield Finding("jobs", WARN, f"{unknown.text} in queue {unknown.queue}", mend)
     for kind, count in store.database.execute("job.kinds_waiting", {}) if app.tasks else ():
         if kind not in app.tasks:
             named = f"of kind {kind}, which {app.name} does not have" if kind else "without a kind, which no task runs"

@@ -1,4 +1,4 @@
-"""`doctor` on PostgreSQL: what a person should know of the server."""
+"""Checks of a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def look(store: Store) -> Iterator[Finding]:
 
 
 def _link(database: PostgresDatabase) -> Finding:
-    """How long a question takes, and whether a pooler is in between."""
+    """Measure the round trip, and detect a pooler."""
     started = time.perf_counter()
     database.now()
     seconds = time.perf_counter() - started
@@ -47,7 +47,7 @@ def _link(database: PostgresDatabase) -> Finding:
 
 
 def _jit(database: PostgresDatabase) -> Finding:
-    """Whether rota's setting arrived: a pooler that seems to be the server itself may reset it between transactions."""
+    """Check that rota's jit setting is in force; a pooler may reset it between transactions."""
     ((is_on,),) = database.execute("server.jit", {})
     if is_on:
         text = "the server compiles rota's statements (jit is on), which takes longer than they run"

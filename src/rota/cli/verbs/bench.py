@@ -1,10 +1,9 @@
-"""`bench`: rota and the raw limits of this machine, in a folder or schema of its own; no other job is touched."""
+"""`bench`: rota against the raw limits of the machine, in a folder or schema of its own. No other job is touched."""
 
 from __future__ import annotations
 
 import os
 import signal
-import tempfile
 from typing import TYPE_CHECKING
 
 from rota.cli.invocation import aside
@@ -14,6 +13,7 @@ from rota.core.errors import BadInput
 from rota.store.open import POSTGRES, REMOTE, find, path_of
 
 if TYPE_CHECKING:
+    import tempfile
     from typing import Any
 
     from rota.cli.invocation import Call
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     ),
 )
 def bench(call: Call) -> int:
-    """Measure, and tell what came of it."""
     from rota.lab.bench.run import Bench, Much
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the crews are ended first
@@ -42,16 +41,18 @@ def bench(call: Call) -> int:
     with _folder(None if server else db) as folder:
         where = "in a schema of its own on the server" if server else f"in {os.path.dirname(folder)}"
         aside(f"measuring {where}; this takes about two minutes, and nothing is left of it")
-        told = Bench(folder, server, much, aside).run()
+        document = Bench(folder, server, much, aside).run()
     if call.json:
-        call.document(told)
+        call.document(document)
     else:
-        call.lines(_lines(call, told))
+        call.lines(_lines(call, document))
     return 0
 
 
 def _folder(db: str | None) -> tempfile.TemporaryDirectory[str]:
-    """A temporary folder on the disk of the database that is meant, else of the current folder; never in its files."""
+    """Make a temporary folder on the disk of the named database, else in the current folder."""
+    import tempfile
+
     path = path_of(db) if db else find(os.getcwd())
     beside = os.path.dirname(path) if path else os.getcwd()
     try:
@@ -63,15 +64,15 @@ def _folder(db: str | None) -> tempfile.TemporaryDirectory[str]:
         ) from problem
 
 
-def _lines(call: Call, told: dict[str, Any]) -> list[str]:
+def _lines(call: Call, document: dict[str, Any]) -> list[str]:
     heads = ("MEASURED", "UNIT", "ROTA", "SPREAD", "RAW LIMIT", "RATIO")
     rows = [
         [figure["what"], figure["unit"], *(_cell(figure[name]) for name in ("rota", "spread", "raw", "ratio"))]
-        for figure in told["figures"]
+        for figure in document["figures"]
     ]
-    about = f"rota {told['version']} on {told['store']}, Python {told['python']}, {told['cores']} cores"
+    about = f"rota {document['version']} on {document['store']}, Python {document['python']}, {document['cores']} cores"
     return [
-        f"{about}; every commit on the disk, medians of {told['rounds']} rounds",
+        f"{about}; every commit on the disk, medians of {document['rounds']} rounds",
         "",
         *columns(call, heads, rows),
         "",

@@ -1,8 +1,7 @@
-"""`chaos`: a storm over a crew of its own, in a temporary folder or schema; the user's jobs are not touched."""
+"""`chaos`: faults injected into a crew of its own, in a temporary folder or schema. The user's jobs are not touched."""
 
 from __future__ import annotations
 
-import random
 import signal
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ LONGEST = 24 * 60
 
 
 def _server(call: Call) -> str | None:
-    """The PostgreSQL server that the storm has a schema of its own on; None where none was named."""
+    """Return the PostgreSQL server that the run gets a schema on; None where none was named."""
     if (call.settings().db or "").startswith(REMOTE):
         raise BadInput(
             "chaos breaks a crew beside its database, and an HTTP API was named: run it where the database is"
@@ -60,7 +59,6 @@ def _server(call: Call) -> str | None:
     ),
 )
 def chaos(call: Call) -> int:
-    """Blow a storm and tell what it came to; 1 when anything was lost, committed twice or violated."""
     from rota.lab.chaos import report
 
     minutes = 1.0 if call["minutes"] is None else call["minutes"]
@@ -72,17 +70,19 @@ def chaos(call: Call) -> int:
         from rota.demo.server import own_server
 
         with own_server({}) as server:
-            told = _blow(call, minutes, server.url, server)
+            document = _run(call, minutes, server.url, server)
     else:
-        told = _blow(call, minutes, url, None)
+        document = _run(call, minutes, url, None)
     if call.json:
-        call.document(told)
+        call.document(document)
     else:
-        call.lines(list(report.lines(told)))
-    return 0 if report.is_good(told) else 1
+        call.lines(list(report.lines(document)))
+    return 0 if report.is_good(document) else 1
 
 
-def _blow(call: Call, minutes: float, url: str | None, server: OwnServer | None) -> dict[str, Any]:
+def _run(call: Call, minutes: float, url: str | None, server: OwnServer | None) -> dict[str, Any]:
+    import random
+
     from rota.lab.chaos.plan import DATABASE, Options
     from rota.lab.chaos.run import compare, run
 

@@ -1,11 +1,10 @@
-"""`demo`: the main job, played in a folder or schema of its own; the user's jobs are not touched."""
+"""`demo`: a short run of a crew, in a folder or schema of its own. The user's jobs are not touched."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     options=(Option("--postgres", "on a PostgreSQL server that is started for it, and is gone afterwards"),),
 )
 def demo(call: Call) -> int:
-    """Play it and tell what came of it; 1 when anything was not as promised."""
+    """The exit code is 1 when a promise was broken."""
     if call["postgres"]:
         if call.db is not None:
             raise BadInput("--postgres starts a server, and --db names one: say one of them")
@@ -42,6 +41,8 @@ def demo(call: Call) -> int:
 
 
 def _play(call: Call, server: str | None) -> int:
+    import tempfile
+
     from rota.demo.run import NotAsPromised, check_folder, new_schema, run
     from rota.demo.screen import Screen
 
@@ -54,22 +55,22 @@ def _play(call: Call, server: str | None) -> int:
     live = stream.isatty() and os.environ.get("TERM") != "dumb"
     screen = Screen(_aside if call.json else write, live)
     try:
-        told = run(folder, screen, db)
+        document = run(folder, screen, db)
     except NotAsPromised as problem:
         where = f"{folder} and {_schema(db)}" if db else folder
         screen.say(f"NOT as promised: {problem}; how far it came is in {where}, and why in .rota/crew.log there")
         return 1
     except BaseException:
-        with suppress(StoreError):  # where it is out of reach, that is what is told
+        with suppress(StoreError):  # report the first error, not that the server is out of reach
             _remove(db)
         raise
-    if told["is_good"]:
+    if document["is_good"]:
         _remove(db)
     if call.json:
-        call.document(told)
+        call.document(document)
     else:
-        call.lines([*_summary(call, told), _left(folder, db, told["is_good"])])
-    return 0 if told["is_good"] else 1
+        call.lines([*_summary(call, document), _left(folder, db, document["is_good"])])
+    return 0 if document["is_good"] else 1
 
 
 def _server(db: str) -> str:
@@ -79,12 +80,12 @@ def _server(db: str) -> str:
 
 
 def _schema(db: str) -> str:
-    """For people: without what else the URL holds, such as a password."""
+    """Return the name of the schema for people, without the rest of the URL, which may hold a password."""
     return f"schema {db.rpartition('schema=')[2]}"
 
 
 def _remove(db: str | None) -> None:
-    """The demo leaves nothing on a server, unless there is something to look at."""
+    """Drop the schema of the demo."""
     if db is not None:
         from rota.settings import Settings
         from rota.store.postgres.open import remove
@@ -92,8 +93,8 @@ def _remove(db: str | None) -> None:
         remove(db, Settings())
 
 
-def _summary(call: Call, told: dict[str, Any]) -> list[str]:
-    pools = [[pool[name] for name in ("pool", "workers", "done", "failed", "restarts")] for pool in told["pools"]]
+def _summary(call: Call, document: dict[str, Any]) -> list[str]:
+    pools = [[pool[name] for name in ("pool", "workers", "done", "failed", "restarts")] for pool in document["pools"]]
     names = ("album", "loudness", "tempo", "brightness", "gain")
     albums = [
         [
@@ -103,25 +104,26 @@ def _summary(call: Call, told: dict[str, Any]) -> list[str]:
             f"{album['brightness']} Hz",
             f"{album['gain']:+} dB",
         ]
-        for album in told["albums"]
+        for album in document["albums"]
     ]
-    killed = told["killed"]
-    if told["is_good"]:
-        verdict = f"All {told['pieces']} pieces are tagged, each committed once"
+    killed = document["killed"]
+    if document["is_good"]:
+        verdict = f"All {document['pieces']} pieces are tagged, each committed once"
     else:
-        verdict = f"NOT as promised: {told['tagged_once']} of {told['pieces']} pieces are tagged once"
+        verdict = f"NOT as promised: {document['tagged_once']} of {document['pieces']} pieces are tagged once"
     return [
         "",
         *columns(call, ("POOL", "WORKERS", "DONE", "FAILED", "RESTARTS"), pools),
         "",
         *columns(call, [name.upper() for name in names], albums),
         "",
-        f"{verdict}; the killed worker's ran again after {killed['again_after_ms']} ms. It took {told['seconds']} s.",
+        f"{verdict}; the killed worker's ran again after {killed['again_after_ms']} ms."
+        f" It took {document['seconds']} s.",
     ]
 
 
 def _left(folder: str, db: str | None, is_good: bool) -> str:
-    """What is there afterwards, and what to do with it."""
+    """Return a line about what is left behind, and what to do with it."""
     if db is None:
         return f"The library and its database are in {folder}: look at them with `rota list`, or remove the folder."
     jobs = "the jobs had a schema of their own, which is removed" if is_good else f"the jobs are in {_schema(db)}"

@@ -1,4 +1,4 @@
-"""`events`: what happened, and what happens."""
+"""`events`: the log of what happened, and the live feed."""
 
 from __future__ import annotations
 
@@ -28,19 +28,18 @@ _SHOWN_IDS = 5
     ),
 )
 def events(call: Call) -> int:
-    """The newest facts, those after a cursor, or all that follow."""
     patterns: list[str] = call["topic"] or []
     with call.store() as store:
         if call["follow"]:
             return _follow(call, store, patterns)
         if call["after"] is None:
-            found, _ = event_log.newest(store, patterns, call["limit"] or 50)
+            entries, _ = event_log.newest(store, patterns, call["limit"] or 50)
         else:
-            found, _ = event_log.after(store, patterns, call["after"], call["limit"])
+            entries, _ = event_log.after(store, patterns, call["after"], call["limit"])
     if call.json:
-        call.document(event_log.documents(found))
-    elif found:
-        rows = [(moment(event.at), event.actor, words(fact)) for event, fact, _ in found]
+        call.document(event_log.documents(entries))
+    elif entries:
+        rows = [(moment(event.at), event.actor, words(fact)) for event, fact, _ in entries]
         call.lines(columns(call, ("TIME", "ACTOR", "FACT"), rows))
     else:
         call.say("nothing happened on these topics" if patterns else "nothing happened yet")
@@ -48,7 +47,7 @@ def events(call: Call) -> int:
 
 
 def _follow(call: Call, store: Store, patterns: list[str]) -> int:
-    """The live feed until someone stops it; each change is out before the next is waited for."""
+    """Print the live feed until it is stopped; each change is printed before the next is awaited."""
     from rota.live.feed import follow
 
     for document in follow(store, patterns, call["after"]):
@@ -60,7 +59,7 @@ def _follow(call: Call, store: Store, patterns: list[str]) -> int:
 
 
 def change_words(document: Document) -> str:
-    """A change of the live feed for people."""
+    """Describe a change of the live feed in words."""
     if job := document.get("job"):
         move = " -> ".join(state for state in (job.get("was"), job["status"]) if state)
         holder = f", {job['worker']}" if job.get("worker") else ""
@@ -69,16 +68,16 @@ def change_words(document: Document) -> str:
         name = queue["queue_type"] or "all queues"
         return f"{name}: {queue['pending']} pending, {queue['running']} running, {queue['completed']} completed"
     if worker := document.get("worker"):
-        told = "".join(f", {text}" for text in (worker.get("verb"), worker.get("text")) if text)
+        detail = "".join(f", {text}" for text in (worker.get("verb"), worker.get("text")) if text)
         in_hand = f", job {worker['current_job']}" if worker["current_job"] else ""
-        return f"{worker['component']} ({worker['name']}): {worker['status']}{in_hand}{told}"
+        return f"{worker['component']} ({worker['name']}): {worker['status']}{in_hand}{detail}"
     if health := document.get("health"):
         return "; ".join([f"system {health['status']}", *health["errors"]])
     return "resync: some of what happened is no longer known"
 
 
 def words(fact: Fact) -> str:
-    """A fact for people."""
+    """Describe a fact in words."""
     noun, verb, which, *rest = fact
     if noun == "job" and len(rest) > 1:
         was, status, ids, *more = rest
@@ -92,5 +91,5 @@ def words(fact: Fact) -> str:
 
 
 def _facts(facts: Document) -> str:
-    told = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
-    return f" ({told})" if told else ""
+    text = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
+    return f" ({text})" if text else ""

@@ -1,4 +1,4 @@
-"""The first minutes: `init` puts a database and an app to edit in a folder, `run` runs it all in one terminal."""
+"""The first minutes: `init` makes a database and an app to edit, `run` runs everything in one terminal."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ FILES = {
     (Argument("DIR", "the folder; made where there is none", required=False),),
 )
 def init(call: Call) -> int:
-    """Make a database here, or where `--db` says, and the files to begin with; what is there stays as it is."""
+    """Existing files stay as they are."""
     from rota.store.open import FOLDER, open_store
     from rota.store.sqlite.create import create
 
@@ -81,23 +81,23 @@ def init(call: Call) -> int:
     if folder is not None:
         _enter(folder)
     settings = call.settings()
-    told: list[str] = []
+    notices: list[str] = []
     if settings.db is None and not os.path.lexists(FOLDER):
-        create(None, os.getcwd(), told.append)
-    with open_store(settings.db, settings, make=True, told=told.append) as store:
+        create(None, os.getcwd(), notices.append)
+    with open_store(settings.db, settings, make=True, told=notices.append) as store:
         path, version = store.database.path, store.database.version
-    made, kept = _files() if folder is not None or not named else ([], [])
+    created, kept = _files() if folder is not None or not named else ([], [])
     if call.json:
-        for text in told:
+        for text in notices:
             aside(text)
-        call.document({"path": path, "made": bool(told), "schema": version, "files": made})
+        call.document({"path": path, "made": bool(notices), "schema": version, "files": created})
         return 0
-    call.say(told[0] if told else f"there is a database at {path} already")
-    for file in made:
+    call.say(notices[0] if notices else f"there is a database at {path} already")
+    for file in created:
         call.say(f"made {file}: {FILES[file][1]}")
     for text in kept:
         call.say(text)
-    if made:
+    if created:
         call.lines(["", "next:", *([printable(f"  cd {folder}")] if folder not in (None, ".") else []), *_NEXT])
     return 0
 
@@ -117,8 +117,8 @@ def _enter(folder: str) -> None:
 
 
 def _files() -> tuple[list[str], list[str]]:
-    """Write the files that are missing; which were made, and what to say of those that were there."""
-    made, kept = [], []
+    """Write the missing files; return those created, and a line about each that existed."""
+    created, kept = [], []
     for file, (text, _, hint) in FILES.items():
         if file == "rota.toml" and not os.path.lexists(file) and folder_of() == os.getcwd():
             kept.append('pyproject.toml has the settings of rota: see that [tool.rota] says app = "module:name"')
@@ -126,16 +126,16 @@ def _files() -> tuple[list[str], list[str]]:
         try:
             with open(file, "x", encoding="utf-8") as written:
                 written.write(text)
-            made.append(file)
+            created.append(file)
         except FileExistsError:
             kept.append(f"{file} is there already, and stays as it is: {hint}")
         except OSError as problem:
             raise StoreError(f"{os.path.abspath(file)} cannot be written: {problem.strerror}") from None
-    return made, kept
+    return created, kept
 
 
 def app_of(call: Call, settings: Settings) -> str:
-    """The app that was named, on the command line or in the settings."""
+    """Return the app that the command line or the settings name."""
     app: str | None = call["app"] or settings.app
     if app is None:
         where = 'name yours with --app module:name, or in rota.toml: app = "module:name"'
@@ -144,21 +144,21 @@ def app_of(call: Call, settings: Settings) -> str:
 
 
 def programs_of(settings: Settings, more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
-    """The program of each pool that has one."""
+    """Return the program of each pool that has one."""
     import shutil
 
-    found = {**dict(settings.programs), **dict(more)}
-    for queue, text in found.items():
+    programs = {**dict(settings.programs), **dict(more)}
+    for queue, text in programs.items():
         program = words_of(f"program {queue}", text)[0]
         if shutil.which(program) is None:
             raise BadInput(f"the program of pool {queue} cannot be run: there is no executable {program} here")
-    return found
+    return programs
 
 
 def crew_of(call: Call, settings: Settings) -> tuple[str | None, dict[str, int], dict[str, str]]:
-    """The app, the pools and their programs; a program whose pool has no size has one worker.
+    """Return the app, the pools and their programs; a program whose pool has no size gets one worker.
 
-    Without an app only programs are started. A crew without any looks after workers that others start.
+    Without an app only programs are started. A crew without pools supervises workers that others start.
     """
     programs = programs_of(settings, call["program"] or ())
     pools = dict.fromkeys(programs, 1) | pools_of(call, settings)
@@ -171,13 +171,13 @@ def crew_of(call: Call, settings: Settings) -> tuple[str | None, dict[str, int],
 
 
 def home() -> str | None:
-    """Where else than in the current folder the app is looked for: beside the settings that name it."""
+    """Return the folder of the settings, where the app is looked for besides the current folder."""
     folder = folder_of()
     return None if folder == os.getcwd() else folder
 
 
 def pools_of(call: Call, settings: Settings) -> dict[str, int]:
-    """The pools that were asked for; without any, those of the settings; without those, one worker for all queues."""
+    """Return the pools of the command line, else those of the settings, else one worker for all queues."""
     pools: dict[str, int] = dict(call["pool"] or [])
     if call["workers"] is not None:
         if DEFAULT in pools:
@@ -198,7 +198,6 @@ def pools_of(call: Call, settings: Settings) -> dict[str, int]:
     ),
 )
 def run(call: Call) -> int:
-    """Keep the crew alive in this terminal, with API and dashboard, and show what happens, until Ctrl-C."""
     from rota.api.port import choose
     from rota.cli.preflight import declared
     from rota.orchestrator.console import Console
@@ -214,7 +213,7 @@ def run(call: Call) -> int:
     try:
         with call.store() as store:
             refuse_second(store.database)
-    except NotFound:  # made below, once there is something to run
+    except NotFound:  # created below, once the app has been imported
         pass
     tasks = declared(app, folder, settings)
     with call.store(make=True) as store:
@@ -233,8 +232,8 @@ def run(call: Call) -> int:
 
     screen = Console(lambda screen: _head(screen, database, tasks, pools))
     try:
-        told = {"ROTA_HTTP_PORT": str(port)}
-        wanted = Start(app, pools, MAIN, folder=folder, http=True, told=told, programs=programs)
+        env = {"ROTA_HTTP_PORT": str(port)}
+        wanted = Start(app, pools, MAIN, folder=folder, http=True, told=env, programs=programs)
         code = keep(settings.replace(http_port=port), wanted, news, screen)
     finally:
         screen.close()
@@ -252,9 +251,9 @@ def _say_first(call: Call, app: str, database: Database, pools: Mapping[str, int
 
 
 def _head(screen: Console, database: Database, tasks: Mapping[str, str], pools: Mapping[str, int]) -> list[str]:
-    """Where to look, what to try and how to stop; once the API answers, or does not."""
+    """Return the first lines once the API answers: the dashboard, what to try, how to stop."""
     rows = [("dashboard", _link(screen, database))]
-    if screen.is_over.is_set():  # there is nothing to look at any more
+    if screen.is_over.is_set():  # the crew has ended
         return []
     served = {kind: queue for kind, queue in tasks.items() if queue in pools or DEFAULT in pools}
     for kind, queue in list(served.items())[:1]:
@@ -268,7 +267,7 @@ def _head(screen: Console, database: Database, tasks: Mapping[str, str], pools: 
 
 
 def _link(screen: Console, database: Database) -> str:
-    """A link into the dashboard, as soon as the API has one."""
+    """Return a link to the dashboard as soon as the API gives one."""
     import time
 
     from rota.api.credentials import local_address, local_secret

@@ -1,4 +1,4 @@
-"""Jobs by hand: added, listed, looked at, made to wait, called off, tried again, waited for."""
+"""Jobs by hand: add, list, show, block, cancel, retry, wait."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ _PAIR = (Argument("ID", "the job that waits", "job"), Argument("ON_ID", "the job
     ),
 )
 def add(call: Call) -> int:
-    """Add a job."""
     from rota.store.jobs.enqueue import NewJob
 
     with call.store(make=True) as store:
@@ -88,15 +87,14 @@ def add(call: Call) -> int:
     ),
 )
 def list_jobs(call: Call) -> int:
-    """Jobs, newest first."""
     with call.store() as store:
-        found = store.jobs.list(
+        jobs = store.jobs.list(
             call["status"], call["queue"], call["limit"] or 50, call["before"], bool(call["internal"])
         )
         if call.json:
-            call.document([documents.job(job) for job in found])
-        elif found:
-            call.lines(job_table(call, found, store.now()))
+            call.document([documents.job(job) for job in jobs])
+        elif jobs:
+            call.lines(job_table(call, jobs, store.now()))
         else:
             filtered = call["status"] or call["queue"] or call["before"]
             call.say("no such jobs" if filtered else "no jobs; add one with: rota add 'Title'")
@@ -105,7 +103,6 @@ def list_jobs(call: Call) -> int:
 
 @verb("show", "everything about a job, with its runs", "rota show 5", (JOB,))
 def show(call: Call) -> int:
-    """A job's page."""
     with call.store() as store:
         job = store.jobs.get(call["id"])
         if call.json:
@@ -119,14 +116,13 @@ def show(call: Call) -> int:
 
 @verb("runs", "what each claim on a job did", "rota runs 5 --json", (JOB,))
 def runs(call: Call) -> int:
-    """What each claim on a job did."""
     with call.store() as store:
         job = store.jobs.get(call["id"])
-        found = store.claims.runs(job.id)
+        ended = store.claims.runs(job.id)
     if call.json:
-        call.document([documents.run(run) for run in found])
-    elif found:
-        call.lines(_runs(call, found))
+        call.document([documents.run(run) for run in ended])
+    elif ended:
+        call.lines(_runs(call, ended))
     else:
         call.say(f"no claim on job {job.id} has ended yet")
     return 0
@@ -140,13 +136,12 @@ def runs(call: Call) -> int:
     (TOKEN,),
 )
 def results(call: Call) -> int:
-    """What the jobs said that a job waited for."""
     with call.store() as store:
-        found = store.jobs.results(call["id"], token(call))
+        jobs = store.jobs.results(call["id"], token(call))
     if call.json:
-        call.document([documents.needed(job) for job in found])
-    elif found:
-        rows = [(job.id, job.status, job.title, job.result_json or job.error) for job in found]
+        call.document([documents.needed(job) for job in jobs])
+    elif jobs:
+        rows = [(job.id, job.status, job.title, job.result_json or job.error) for job in jobs]
         call.lines(columns(call, ("JOB", "STATUS", "TITLE", "RESULT"), rows))
     else:
         call.say(f"job {call['id']} waited for none")
@@ -160,7 +155,6 @@ def results(call: Call) -> int:
     (Argument("ID", "the job, or a slot such as worker:tag:0", env="ROTA_JOB_ID"),),
 )
 def why(call: Call) -> int:
-    """One sentence about a job, or about a slot."""
     what = call["id"]
     with call.store() as store:
         sentence = store.slots.why(what) if ":" in what else store.jobs.why(job_id(what))
@@ -173,21 +167,19 @@ def why(call: Call) -> int:
 
 @verb("block", "let a job wait for another", "rota block 5 4", _PAIR)
 def block(call: Call) -> int:
-    """Let a job wait for another."""
     with call.store() as store:
         return _answer(call, store.jobs.block(call["id"], call["on_id"]))
 
 
 @verb("unblock", "let a job no longer wait for another", "rota unblock 5 4", _PAIR)
 def unblock(call: Call) -> int:
-    """Let it wait no longer."""
     with call.store() as store:
         return _answer(call, store.jobs.unblock(call["id"], call["on_id"]))
 
 
 @verb("cancel", "call jobs off, whatever they are doing", "rota cancel 5 6", (_JOBS,))
 def cancel(call: Call) -> int:
-    """Call jobs off, and wait until nobody runs them any more."""
+    """Cancel jobs, and wait until no worker runs them any more."""
     from rota.store.directives import until_acknowledged
 
     with call.store() as store:
@@ -210,7 +202,6 @@ def cancel(call: Call) -> int:
 
 @verb("retry", "run jobs that are over once more, with all attempts", "rota retry 5 6", (_JOBS,))
 def retry(call: Call) -> int:
-    """Run jobs once more."""
     with call.store() as store:
         return _each(call, store.jobs.retry)
 
@@ -232,19 +223,18 @@ def retry(call: Call) -> int:
     ),
 )
 def wait(call: Call) -> int:
-    """Wait for jobs."""
     with call.store() as store:
-        found = store.jobs.wait(call["id"], call["for"] or "final", call["timeout"])
+        jobs = store.jobs.wait(call["id"], call["for"] or "final", call["timeout"])
     if call.json:
-        call.document([documents.job(job) for job in found])
+        call.document([documents.job(job) for job in jobs])
     else:
-        for job in found:
+        for job in jobs:
             call.say(f"job {job.id} {job.status}")
     return 0
 
 
 def _each(call: Call, change: Callable[[int], Job]) -> int:
-    """Change one job, or several: one that is refused does not stop the others, and the first refusal is the code."""
+    """Change each job. A refusal does not stop the others; the exit code is that of the first refusal."""
     ids = list(dict.fromkeys(call["id"]))
     if len(ids) == 1:
         return _answer(call, change(ids[0]))
@@ -260,7 +250,7 @@ def _each(call: Call, change: Callable[[int], Job]) -> int:
             else:
                 if not call.json:
                     _answer(call, changed[-1])
-    finally:  # also when the store is lost midway: what was changed is told
+    finally:  # if the store is lost midway, the jobs changed so far are still printed
         if call.json:
             call.document([documents.job(job) for job in changed])
     return code
@@ -310,11 +300,11 @@ def _page(job: Job) -> list[str]:
     )
 
 
-def _runs(call: Call, found: list[Run]) -> list[str]:
+def _runs(call: Call, ended: list[Run]) -> list[str]:
     heads = ("RUN", "ATTEMPT", "STATUS", "WORKER", "STARTED", "TOOK", "TOLD")
     rows = []
-    for run in found:
-        told = ": ".join(text for text in (run.reason, run.error or run.note) if text)
+    for run in ended:
+        outcome = ": ".join(text for text in (run.reason, run.error or run.note) if text)
         took = format_duration(max(0, run.ended_at - run.claimed_at))
-        rows.append((run.id, run.attempt, run.status, run.worker_id, moment(run.claimed_at), took, told))
+        rows.append((run.id, run.attempt, run.status, run.worker_id, moment(run.claimed_at), took, outcome))
     return columns(call, heads, rows)

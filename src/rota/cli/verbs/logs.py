@@ -1,4 +1,4 @@
-"""`logs`: what the code of a run wrote, from where it said that it would write."""
+"""`logs`: the captured output of a run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ WAIT = 20
     ),
 )
 def logs(call: Call) -> int:
-    """The captured output of a job's newest run, or of the one named."""
     if call.json and call["follow"]:
         raise BadInput("--follow prints the output as it comes, which is no JSON: leave one of them out")
     stream = "stderr" if call["stderr"] else "transcript"
@@ -65,25 +64,25 @@ def logs(call: Call) -> int:
 
 
 def _over_http(call: Call, link: Link, stream: str) -> int:
-    """The same of a run whose files the API's host has, a part at a time."""
-    asked = {"run": call["run"], "stream": stream, "limit": LARGEST_TEXT}
+    """Print the output of a run from the API of the host that has its files, one part at a time."""
+    query = {"run": call["run"], "stream": stream, "limit": LARGEST_TEXT}
     where = f"/jobs/{call['id']}/output"
     if call.json:
-        told = link.get(where, **asked)
-        call.document({name: told[name] for name in ("job_id", "run_id", "stream", "host", "size", "text")})
+        part = link.get(where, **query)
+        call.document({name: part[name] for name in ("job_id", "run_id", "stream", "host", "size", "text")})
         return 0
     put, offset = _put(call), 0
     while True:
-        told = link.get(where, **asked, offset=offset, wait=WAIT if call["follow"] else 0)
-        asked["run"] = told["run_id"]
-        put(told["text"].encode())
-        offset = told["next"]
-        if offset >= told["size"] and not (told["is_live"] and call["follow"]):
+        part = link.get(where, **query, offset=offset, wait=WAIT if call["follow"] else 0)
+        query["run"] = part["run_id"]
+        put(part["text"].encode())
+        offset = part["next"]
+        if offset >= part["size"] and not (part["is_live"] and call["follow"]):
             return 0
 
 
 def _follow(store: Store, id: int, run: str, stream: str, put: Put) -> None:
-    """Copy what is there and what is added, until the run is over. Its file may appear late."""
+    """Copy the output until the run is over. The file may appear late."""
     offset: int | None = None
     while True:
         store.tick()
@@ -101,7 +100,7 @@ def _follow(store: Store, id: int, run: str, stream: str, put: Put) -> None:
 
 
 def _put(call: Call) -> Put:
-    """As it is to a pipe; to a terminal as text that cannot steer it."""
+    """Return a writer: raw bytes to a pipe, text without control characters to a terminal."""
     if not call.on_terminal:
         return _put_raw
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode

@@ -1,4 +1,4 @@
-"""`reconcile`, `prune`, `migrate`: what keeps a store in order."""
+"""Maintenance of a store: `reconcile`, `prune`, `migrate`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     aliases=("orchestrator reconcile",),
 )
 def reconcile(call: Call) -> int:
-    """Make the store true, or say what that would take."""
     with call.store() as store:
-        found = store.reconcile(plan=bool(call["plan"]))
-    document = documents.reconciled(found)
+        result = store.reconcile(plan=bool(call["plan"]))
+    document = documents.reconciled(result)
     if call.json:
         call.document(document)
     elif not any(document.values()):
@@ -51,7 +50,6 @@ def reconcile(call: Call) -> int:
     ),
 )
 def prune(call: Call) -> int:
-    """Forget what is old."""
     with call.store() as store:
         plan = bool(call["dry_run"])
         gone = store.history.prune(call["older"], call["keep"], _progress(), plan=plan)
@@ -75,7 +73,6 @@ def prune(call: Call) -> int:
     ),
 )
 def migrate(call: Call) -> int:
-    """Bring the database to this rota's schema."""
     from rota.store.migrate import is_outdated, migrate
     from rota.store.open import open_database
 
@@ -84,16 +81,16 @@ def migrate(call: Call) -> int:
     try:
         before, applied = database.version, migrate(database)
         is_outdated(database)
-        roles = _tend_server(database, bool(call["roles"])) if database.dialect == "postgres" else None
+        roles = _finish_postgres(database, bool(call["roles"])) if database.dialect == "postgres" else None
         if roles is None and call["roles"]:
             raise BadInput("roles are PostgreSQL's: a file has an owner and a mode instead")
         left_out = _after_restore(database, settings) if call["after_restore"] else None
     finally:
         database.close()
     if call.json:
-        made: dict[str, object] = {} if roles is None else {"roles": roles}
-        made |= {} if left_out is None else {"left_out": left_out}
-        call.document({"schema": database.version, "before": before, "applied": applied, **made})
+        extra: dict[str, object] = {} if roles is None else {"roles": roles}
+        extra |= {} if left_out is None else {"left_out": left_out}
+        call.document({"schema": database.version, "before": before, "applied": applied, **extra})
         return 0
     done = f"applied {', '.join(map(str, applied))}" if applied else "nothing to apply"
     call.say(f"schema {database.version}: {done}")
@@ -112,8 +109,8 @@ def _after_restore(database: Database, settings: Settings) -> int:
     return raise_numbers(Store(database, settings, implicit_name(), False))
 
 
-def _tend_server(database: Database, roles: bool) -> list[str] | None:
-    """What only PostgreSQL needs: a restored log brought into this server's past, and roles where asked for."""
+def _finish_postgres(database: Database, roles: bool) -> list[str] | None:
+    """Rebase a restored event log, and create roles where asked for. PostgreSQL only."""
     from rota.store.postgres.database import PostgresDatabase
     from rota.store.postgres.roles import make_roles
 
@@ -123,7 +120,7 @@ def _tend_server(database: Database, roles: bool) -> list[str] | None:
 
 
 def _progress() -> Callable[[int], None] | None:
-    """How far it is, for someone who watches."""
+    """Return what shows the progress, if stderr is a terminal."""
     if not sys.stderr.isatty():
         return None
 

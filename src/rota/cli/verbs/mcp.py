@@ -1,4 +1,4 @@
-"""`mcp`: jobs for a program that speaks the Model Context Protocol, over stdin and stdout."""
+"""`mcp`: jobs as tools over the Model Context Protocol, on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     ),
 )
 def mcp(call: Call) -> int:
-    """Serve one session."""
     if find_spec("mcp") is None:
         raise RotaError("`rota mcp` needs the MCP SDK, which is not installed: pip install 'rota[mcp]'")
     from rota.mcp.serve import serve

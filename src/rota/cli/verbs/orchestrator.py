@@ -1,4 +1,4 @@
-"""The crew: `orchestrator start`, `stop` and `status`, `worker start`, `scale`, `drain` and `reset`."""
+"""Crews: `orchestrator start`, `stop` and `status`, `worker start` and `exec`, `scale`, `drain` and `reset`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ _NAME = Option("--name", "the crew's name; without one, the first free of beside
     ),
 )
 def start(call: Call) -> int:
-    """Keep a crew alive until a signal says stop: here, or in the background."""
     from rota.orchestrator.main import Start, run
 
     settings = call.settings()
@@ -80,7 +79,6 @@ def start(call: Call) -> int:
     ),
 )
 def start_beside(call: Call) -> int:
-    """Keep workers of a crew of their own alive, beside any orchestrator."""
     from rota.orchestrator.main import Start, run
 
     settings, pools = _beside(call), {call["queue"] or DEFAULT: call["workers"] or 1}
@@ -109,17 +107,16 @@ def start_beside(call: Call) -> int:
     ),
 )
 def exec_beside(call: Call) -> int:
-    """Keep workers alive that run a command for each job of a queue."""
     from rota import exec_app as executing
     from rota.orchestrator.main import Start, run
 
-    told = executing.told(call["cmd"], call["timeout"])
+    env = executing.told(call["cmd"], call["timeout"])
     pools = {call["queue"] or DEFAULT: call["workers"] or 1}
-    return run(_beside(call), Start(executing.APP, pools, call["name"], call["log_format"] or "text", told=told))
+    return run(_beside(call), Start(executing.APP, pools, call["name"], call["log_format"] or "text", told=env))
 
 
 def _beside(call: Call) -> Settings:
-    """The settings, with the API that `--url` names."""
+    """Return the settings, with the API of `--url` as the database."""
     from rota.store.open import REMOTE
 
     settings, url = call.settings(), call["url"]
@@ -160,7 +157,6 @@ def _start_daemon(call: Call, wanted: Start) -> int:
     ),
 )
 def stop(call: Call) -> int:
-    """Ask the running orchestrator to finish, and wait until it has."""
     import select
     import signal
 
@@ -184,7 +180,7 @@ def stop(call: Call) -> int:
 
 
 def _running(path: str) -> tuple[int, int]:
-    """The orchestrator that has this lock, with a descriptor of the very process that took it, and of no other."""
+    """Return the pid of the orchestrator that holds this lock, with a descriptor of exactly that process."""
     from rota.orchestrator.pidlock import holder, is_holder
     from rota.process.system import open_process
 
@@ -208,16 +204,15 @@ def _running(path: str) -> tuple[int, int]:
     options=(_CREW, _HOST),
 )
 def drain(call: Call) -> int:
-    """Ask the crew to finish what it holds, however long that takes, and to end."""
     crew = call["crew"] or "main"
     with call.store() as store:
-        asked = store.orchestrators.drain(crew, _host(call, store))
-    if not asked:
+        draining = store.orchestrators.drain(crew, _host(call, store))
+    if not draining:
         raise Refused(f"no orchestrator of crew {crew} is running {f'on {host}' if (host := call['host']) else 'here'}")
     if call.json:
-        call.document({"draining": [each.pid for each in asked]})
+        call.document({"draining": [orchestrator.pid for orchestrator in draining]})
     else:
-        call.say(f"orchestrator {asked[0].pid} finishes what it holds, then ends")
+        call.say(f"orchestrator {draining[0].pid} finishes what it holds, then ends")
     return 0
 
 
@@ -227,7 +222,6 @@ def drain(call: Call) -> int:
     "rota orchestrator status --json",
 )
 def status(call: Call) -> int:
-    """How the orchestrator and its slots are; exit code 6 when it is not running."""
     from rota.orchestrator.main import lock_path
     from rota.orchestrator.pidlock import holder
 
@@ -245,11 +239,11 @@ def status(call: Call) -> int:
 
 
 def _with_own(document: dict[str, Any], pid: int | None) -> dict[str, Any]:
-    """What the API tells of its host, with this host's own in its place where one runs here."""
-    for each in document["orchestrators"]:
-        if each["pid"] == pid and is_this(each["host_id"]):
-            known = {name: each[name] for name in ("status", "pid", "started_at", "last_reconcile_at")}
-            return {**document, **known, "host": each["hostname"]}
+    """Replace the status of the API's host by that of the orchestrator that runs on this host, if one does."""
+    for orchestrator in document["orchestrators"]:
+        if orchestrator["pid"] == pid and is_this(orchestrator["host_id"]):
+            own = {name: orchestrator[name] for name in ("status", "pid", "started_at", "last_reconcile_at")}
+            return {**document, **own, "host": orchestrator["hostname"]}
     return document
 
 
@@ -261,7 +255,6 @@ def _with_own(document: dict[str, Any], pid: int | None) -> dict[str, Any]:
     (_CREW, _HOST),
 )
 def scale(call: Call) -> int:
-    """How many workers a queue should have; the running orchestrator follows at once."""
     with call.store() as store:
         host = _host(call, store)
         for queue, count in call["q=n"]:
@@ -274,7 +267,7 @@ def scale(call: Call) -> int:
 
 
 def _host(call: Call, store: Store) -> str:
-    """The host that was named, or this one."""
+    """Return the host that was named, or this one."""
     return store.orchestrators.host_named(call["host"]) if call["host"] else host_id()
 
 
@@ -286,7 +279,6 @@ def _host(call: Call, store: Store) -> str:
     (Option("--forget", "remove the slot with its history"),),
 )
 def reset(call: Call) -> int:
-    """Clear a slot's restarts, so that it is filled again."""
     with call.store() as store:
         store.slots.reset(call["slot"], bool(call["forget"]))
     done = "forgotten" if call["forget"] else "reset"
@@ -300,10 +292,10 @@ def reset(call: Call) -> int:
 def _page(call: Call, document: dict[str, Any]) -> list[str]:
     head = f"orchestrator {document['status']}" + (f", pid {document['pid']}" if document["pid"] else "")
     others = [
-        f"{each['status']} on {each['hostname']}, pid {each['pid']}"
-        + (f", crew {each['crew']}" * (each["crew"] != "main"))
-        for each in document["orchestrators"]
-        if each["pid"] != document["pid"] or not is_this(each["host_id"])
+        f"{orchestrator['status']} on {orchestrator['hostname']}, pid {orchestrator['pid']}"
+        + (f", crew {orchestrator['crew']}" * (orchestrator["crew"] != "main"))
+        for orchestrator in document["orchestrators"]
+        if orchestrator["pid"] != document["pid"] or not is_this(orchestrator["host_id"])
     ]
     rows = []
     for slot in document["slots"]:
@@ -312,7 +304,7 @@ def _page(call: Call, document: dict[str, Any]) -> list[str]:
         wait = format_duration(round(slot["starts_in"] * 1e6)) if slot["starts_in"] else ""
         about = slot["failure_reason"] or (f"starts in {wait}" if wait else "" if slot["wanted"] else "scaled away")
         restarts = f"{slot['restarts']} now, {slot['lifetime_restarts']} in all"
-        known = (slot["name"], slot["host"] or "", slot["status"], slot["health"] or "", slot["worker_id"] or "")
-        rows.append((*known, restarts, about))
+        cells = (slot["name"], slot["host"] or "", slot["status"], slot["health"] or "", slot["worker_id"] or "")
+        rows.append((*cells, restarts, about))
     heads = ("SLOT", "HOST", "STATUS", "HEALTH", "WORKER", "RESTARTS", "ABOUT")
     return [head, *map(printable, others), *columns(call, heads, rows)]

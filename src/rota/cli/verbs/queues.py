@@ -1,4 +1,4 @@
-"""Queues: their limits and counts, pause and resume."""
+"""Queues: their counts and limits, pause and resume."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
 @verb("queue list", "queues with their counts and limits", "rota queue list")
 def list_queues(call: Call) -> int:
-    """Queues with their counts and limits."""
     with call.store() as store:
-        found = store.queues.list()
+        statuses = store.queues.list()
         if call.json:
-            call.document([documents.queue(status) for status in found])
-        elif found:
-            call.lines(_table(call, found, store.now()))
+            call.document([documents.queue(status) for status in statuses])
+        elif statuses:
+            call.lines(_table(call, statuses, store.now()))
         else:
             call.say("no queues; one comes to be with its first job: rota add 'Title' --queue NAME")
     return 0
@@ -46,7 +45,6 @@ def list_queues(call: Call) -> int:
     ),
 )
 def set_limits(call: Call) -> int:
-    """Set the limits that were given; the others stay."""
     from rota.store.queues import LIMITS
 
     given = {limit: None if call[limit] == NO_LIMIT else call[limit] for limit in LIMITS if call[limit] is not None}
@@ -69,7 +67,6 @@ def set_limits(call: Call) -> int:
     (Option("--reason", "for those who ask why", "TEXT"),),
 )
 def pause(call: Call) -> int:
-    """Let nothing new be claimed."""
     from rota.store.directives import until_acknowledged
 
     with call.store() as store:
@@ -86,7 +83,6 @@ def pause(call: Call) -> int:
     (Argument("Q", "the queue; without one, all", "queue", required=False),),
 )
 def resume(call: Call) -> int:
-    """Let jobs be claimed again."""
     with call.store() as store:
         changed = store.queues.resume(call["q"])
     return _answer(call, "resumed", changed)
@@ -115,15 +111,15 @@ def _limits(queue: Queue) -> str:
     return " ".join(f"{name}={value}" for name, value in set_ones if value is not None)
 
 
-def _table(call: Call, found: list[QueueStatus], now: Instant) -> list[str]:
+def _table(call: Call, statuses: list[QueueStatus], now: Instant) -> list[str]:
     heads = ("QUEUE", "STATUS", "READY", "ACTIVE", "BLOCKED", "SCHEDULED", "DONE", "FAILED", "OLDEST", "LIMITS")
     counted = ("ready", "active", "blocked", "scheduled", "done", "failed")
     rows = []
-    for status in found:
+    for status in statuses:
         paused = f" paused by {status.paused_by}" if status.paused_by else ""
         because = f" ({status.queue.pause_reason})" if status.queue.pause_reason else ""
         counts = [status.counts[state] for state in counted]
-        told = f"{_limits(status.queue)}{paused}{because}".strip()
+        remarks = f"{_limits(status.queue)}{paused}{because}".strip()
         state = "paused" if status.paused_by else "open"
-        rows.append((status.queue.name, state, *counts, age(status.oldest_ready_at, now), told))
+        rows.append((status.queue.name, state, *counts, age(status.oldest_ready_at, now), remarks))
     return columns(call, heads, rows)

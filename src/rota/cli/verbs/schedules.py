@@ -1,4 +1,4 @@
-"""Schedules: added, listed, paused, resumed, run by hand, removed."""
+"""Schedules: add, list, show, pause, resume, run by hand, remove."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ _NAME = Argument("NAME", "the schedule")
     ),
 )
 def add(call: Call) -> int:
-    """Make a schedule, or say one in another way."""
     from rota.store.jobs.payload import encode
 
     new = NewSchedule(
@@ -60,16 +59,15 @@ def add(call: Call) -> int:
     "rota schedule list --json",
 )
 def list_schedules(call: Call) -> int:
-    """Schedules with their next and last times."""
     with call.store() as store:
-        found, wall = store.schedules.list(), store.database.wall()
+        schedules, wall = store.schedules.list(), store.database.wall()
     if call.json:
-        call.document([documents.schedule(schedule) for schedule in found])
-    elif found:
-        call.lines(_table(call, found, wall))
-        for each in found:
-            if remark := each.error or each.pause_reason:
-                call.say(f"{each.name}: {remark}")
+        call.document([documents.schedule(schedule) for schedule in schedules])
+    elif schedules:
+        call.lines(_table(call, schedules, wall))
+        for schedule in schedules:
+            if remark := schedule.error or schedule.pause_reason:
+                call.say(f"{schedule.name}: {remark}")
     else:
         call.say("no schedules; add one with: rota schedule add NAME --cron '0 2 * * *' --kind KIND")
     return 0
@@ -77,13 +75,12 @@ def list_schedules(call: Call) -> int:
 
 @verb("schedule show", "everything about a schedule", "rota schedule show nightly", (_NAME,))
 def show(call: Call) -> int:
-    """A schedule's page."""
     with call.store() as store:
-        found = store.schedules.get(call["name"])
+        schedule = store.schedules.get(call["name"])
     if call.json:
-        call.document(documents.schedule(found))
+        call.document(documents.schedule(schedule))
     else:
-        call.lines(_page(found))
+        call.lines(_page(schedule))
     return 0
 
 
@@ -95,7 +92,6 @@ def show(call: Call) -> int:
     (Option("--reason", "for those who ask why", "TEXT"),),
 )
 def pause(call: Call) -> int:
-    """Let it add nothing."""
     with call.store() as store:
         return _answer(call, store.schedules.pause(call["name"], call["reason"]))
 
@@ -107,7 +103,6 @@ def pause(call: Call) -> int:
     (_NAME,),
 )
 def resume(call: Call) -> int:
-    """Let it go on."""
     with call.store() as store:
         return _answer(call, store.schedules.resume(call["name"]))
 
@@ -119,7 +114,6 @@ def resume(call: Call) -> int:
     (_NAME,),
 )
 def run(call: Call) -> int:
-    """Add its job now."""
     with call.store() as store:
         job = store.schedules.run(call["name"])
     if call.json:
@@ -136,7 +130,6 @@ def run(call: Call) -> int:
     (_NAME,),
 )
 def remove(call: Call) -> int:
-    """Remove it."""
     with call.store() as store:
         was = store.schedules.get(call["name"])
         store.schedules.remove(was.name)
@@ -158,40 +151,51 @@ def _answer(call: Call, schedule: Schedule) -> int:
     return 0
 
 
-def _table(call: Call, found: list[Schedule], wall: Instant) -> list[str]:
+def _table(call: Call, schedules: list[Schedule], wall: Instant) -> list[str]:
     heads = ("SCHEDULE", "STATUS", "CRON", "TIMEZONE", "QUEUE", "KIND", "NEXT", "IN", "LAST", "JOB", "ENDED")
     rows = []
-    for each in found:
-        is_open = each.paused_at is None
-        wait = max(0, (each.next_at or 0) - wall) // 1_000_000 * 1_000_000
-        ahead = (moment(each.next_at), format_duration(wait)) if is_open and each.next_at is not None else (None, None)
-        last = (age(each.last_at, wall), each.last_job, each.last_status)
-        about = (each.name, "open" if is_open else "paused", each.cron, each.timezone, each.queue, each.kind)
+    for schedule in schedules:
+        is_open = schedule.paused_at is None
+        wait = max(0, (schedule.next_at or 0) - wall) // 1_000_000 * 1_000_000
+        ahead = (
+            (moment(schedule.next_at), format_duration(wait))
+            if is_open and schedule.next_at is not None
+            else (None, None)
+        )
+        last = (age(schedule.last_at, wall), schedule.last_job, schedule.last_status)
+        about = (
+            schedule.name,
+            "open" if is_open else "paused",
+            schedule.cron,
+            schedule.timezone,
+            schedule.queue,
+            schedule.kind,
+        )
         rows.append((*about, *ahead, *last))
     return columns(call, heads, rows)
 
 
-def _page(found: Schedule) -> list[str]:
+def _page(schedule: Schedule) -> list[str]:
     return page(
         (
-            ("schedule", found.name),
-            ("status", "open" if found.paused_at is None else "paused"),
-            ("paused since", moment(found.paused_at)),
-            ("because", found.pause_reason),
-            ("cron", found.cron),
-            ("time zone", found.timezone),
-            ("missed", found.missed),
-            ("declared by", "an app" if found.declared else "hand"),
-            ("queue", found.queue),
-            ("kind", found.kind),
-            ("payload", found.payload_json),
-            ("priority", found.priority),
-            ("max attempts", found.max_attempts),
-            ("time-out", format_duration(found.timeout) if found.timeout else None),
-            ("next", moment(found.next_at) if found.paused_at is None else None),
-            ("last", moment(found.last_at)),
-            ("last job", found.last_job and f"{found.last_job} ({found.last_status or 'gone'})"),
-            ("jobs added", found.fired_count),
-            ("error", found.error),
+            ("schedule", schedule.name),
+            ("status", "open" if schedule.paused_at is None else "paused"),
+            ("paused since", moment(schedule.paused_at)),
+            ("because", schedule.pause_reason),
+            ("cron", schedule.cron),
+            ("time zone", schedule.timezone),
+            ("missed", schedule.missed),
+            ("declared by", "an app" if schedule.declared else "hand"),
+            ("queue", schedule.queue),
+            ("kind", schedule.kind),
+            ("payload", schedule.payload_json),
+            ("priority", schedule.priority),
+            ("max attempts", schedule.max_attempts),
+            ("time-out", format_duration(schedule.timeout) if schedule.timeout else None),
+            ("next", moment(schedule.next_at) if schedule.paused_at is None else None),
+            ("last", moment(schedule.last_at)),
+            ("last job", schedule.last_job and f"{schedule.last_job} ({schedule.last_status or 'gone'})"),
+            ("jobs added", schedule.fired_count),
+            ("error", schedule.error),
         )
     )

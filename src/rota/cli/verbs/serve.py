@@ -1,4 +1,4 @@
-"""`serve`, `open`, `token create`, `token list` and `token revoke`."""
+"""The HTTP API and its access tokens: `serve`, `open`, `token create`, `token list`, `token revoke`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ API_WITHIN = 5.0
     ),
 )
 def serve(call: Call) -> int:
-    """Answer until a signal says stop."""
     from rota.api.server import serve
 
     given = {"http_host": call["host"], "http_port": call["port"], "http_cert": call["cert"], "http_key": call["key"]}
-    told = {name: value for name, value in given.items() if value is not None}
-    return serve(check(call.settings().replace(**told)), call.say)
+    changes = {name: value for name, value in given.items() if value is not None}
+    return serve(check(call.settings().replace(**changes)), call.say)
 
 
 @verb(
@@ -45,7 +44,6 @@ def serve(call: Call) -> int:
     options=(Option("--browser", "open it there too"),),
 )
 def open_link(call: Call) -> int:
-    """A link with a one-time code."""
     from rota.api.credentials import local_secret
 
     with call.store() as store:
@@ -67,7 +65,7 @@ def open_link(call: Call) -> int:
 
 
 def _address(beside: str) -> str:
-    """Where the API answers. An orchestrator that has just begun takes a moment to start it."""
+    """Return where the API answers, waiting a moment for an orchestrator that has just started."""
     import time
 
     from rota.api.credentials import local_address
@@ -85,7 +83,7 @@ def _address(beside: str) -> str:
 
 
 def ask_for_link(address: str, secret: str) -> str:
-    """A link with a one-time code, from the API at this address."""
+    """Ask the API for a link with a one-time code."""
     import json
     from urllib.error import HTTPError, URLError
     from urllib.request import (
@@ -119,7 +117,6 @@ def ask_for_link(address: str, secret: str) -> str:
     (Option("--scope", "what it may do; may be repeated", "SCOPE", many=True, required=True, choices=SCOPES),),
 )
 def create_token(call: Call) -> int:
-    """A new token; its secret is the answer."""
     with call.store() as store:
         token, secret = store.tokens.create(own_name(call["name"]), call["scope"])
     if call.json:
@@ -132,12 +129,11 @@ def create_token(call: Call) -> int:
 
 @verb("token list", "access tokens, oldest first", "rota token list")
 def list_tokens(call: Call) -> int:
-    """Access tokens."""
     with call.store() as store:
-        found = store.tokens.list()
+        tokens = store.tokens.list()
     if call.json:
-        call.document([documents.token(token) for token in found])
-    elif found:
+        call.document([documents.token(token) for token in tokens])
+    elif tokens:
         heads = ("ID", "STATUS", "SCOPES", "CREATED", "LAST USED", "NAME")
         rows = [
             (
@@ -148,7 +144,7 @@ def list_tokens(call: Call) -> int:
                 moment(token.last_used_at) or "never",
                 token.name,
             )
-            for token in found
+            for token in tokens
         ]
         call.lines(columns(call, heads, rows))
     else:
@@ -163,7 +159,6 @@ def list_tokens(call: Call) -> int:
     (Argument("ID", "the token"),),
 )
 def revoke_token(call: Call) -> int:
-    """A token opens nothing any more."""
     with call.store() as store:
         token = store.tokens.revoke(call["id"])
     if call.json:

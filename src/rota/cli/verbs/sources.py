@@ -1,4 +1,4 @@
-"""Sources: their progress, and a look at what one would add."""
+"""Sources: their progress, and a dry run of one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from rota.core.errors import NotFound, RotaError
 from rota.core.ids import printable
 from rota.core.jsontext import Raw
 from rota.core.times import format_duration
-from rota.worker.sources.query_plan import explain
-from rota.worker.sources.sql_source import SqlSource
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -33,14 +31,13 @@ NEW, KNOWN = "new", "known"
     "rota source list --json",
 )
 def list_sources(call: Call) -> int:
-    """Sources with their progress."""
     with call.store() as store:
-        found = store.sources.list()
+        statuses = store.sources.list()
         if call.json:
-            call.document([documents.source(status) for status in found])
-        elif found:
-            call.lines(_table(call, found, store.now()))
-            for status in found:
+            call.document([documents.source(status) for status in statuses])
+        elif statuses:
+            call.lines(_table(call, statuses, store.now()))
+            for status in statuses:
                 for line in _remarks(status, store.now()):
                     call.say(line)
         else:
@@ -55,7 +52,6 @@ def list_sources(call: Call) -> int:
     (Argument("NAME", "the source"),),
 )
 def forget(call: Call) -> int:
-    """Remove a source."""
     with call.store() as store:
         count = store.sources.forget(call["name"])
     if call.json:
@@ -76,26 +72,28 @@ def forget(call: Call) -> int:
     ),
 )
 def check(call: Call) -> int:
-    """Run a source once, explain its query, and say what it would add."""
     from rota.worker.app_loader import load_app
 
     named = app_of(call, call.settings())
     app = load_app(named)
     source = app.sources.get(call["name"])
     if source is None:
-        known = ", ".join(sorted(app.sources)) or "none"
-        raise NotFound(f"{named} has no source {call['name']}; it has: {known}")
+        names = ", ".join(sorted(app.sources)) or "none"
+        raise NotFound(f"{named} has no source {call['name']}; it has: {names}")
     plan = _plan(source)
-    found = [] if plan and plan.denied else _found(source, call["limit"] or 10)
-    verdicts = _verdicts(call, source, found)
+    items = [] if plan and plan.denied else _found(source, call["limit"] or 10)
+    verdicts = _verdicts(call, source, items)
     if call.json:
-        call.document(_document(source, plan, found, verdicts))
+        call.document(_document(source, plan, items, verdicts))
     else:
-        call.lines(_report(call, app, source, plan, found, verdicts))
+        call.lines(_report(call, app, source, plan, items, verdicts))
     return 1 if plan is not None and plan.denied else 0
 
 
 def _plan(source: Source) -> Plan | None:
+    from rota.worker.sources.query_plan import explain
+    from rota.worker.sources.sql_source import SqlSource
+
     if not isinstance(source.find, SqlSource):
         return None
     try:
@@ -111,29 +109,29 @@ def _plan(source: Source) -> Plan | None:
 
 
 def _found(source: Source, limit: int) -> list[Found]:
-    found = source.found()
+    items = source.found()
     try:
-        return list(islice(found, limit))
+        return list(islice(items, limit))
     except RotaError:
         raise
     except Exception as problem:
         text = f"source {source.__name__} failed: {type(problem).__name__}: {_first_line(problem)}"
         raise RotaError(text) from None
     finally:
-        found.close()  # type: ignore[attr-defined]
+        items.close()  # type: ignore[attr-defined]
 
 
-def _verdicts(call: Call, source: Source, found: list[Found]) -> list[str]:
-    """Whether each key is new, as far as a store is there that knows."""
+def _verdicts(call: Call, source: Source, items: list[Found]) -> list[str]:
+    """Return whether each key is new; without a store, all are."""
     try:
         with call.store() as store:
-            fresh = {each.key for each in store.sources.sift(source.__name__, found, store.now() + 1).fresh}
+            fresh = {item.key for item in store.sources.sift(source.__name__, items, store.now() + 1).fresh}
     except NotFound:
-        return [NEW for _ in found]
-    return [NEW if each.key in fresh else KNOWN for each in found]
+        return [NEW for _ in items]
+    return [NEW if item.key in fresh else KNOWN for item in items]
 
 
-def _document(source: Source, plan: Plan | None, found: list[Found], verdicts: list[str]) -> dict[str, Any]:
+def _document(source: Source, plan: Plan | None, items: list[Found], verdicts: list[str]) -> dict[str, Any]:
     declared = source.declared
     return {
         "name": declared.name,
@@ -145,17 +143,17 @@ def _document(source: Source, plan: Plan | None, found: list[Found], verdicts: l
         "denied": plan.denied if plan else None,
         "found": [
             {
-                "key": each.key,
-                "payload": None if each.payload_json is None else Raw(each.payload_json),
+                "key": item.key,
+                "payload": None if item.payload_json is None else Raw(item.payload_json),
                 "verdict": verdict,
             }
-            for each, verdict in zip(found, verdicts, strict=True)
+            for item, verdict in zip(items, verdicts, strict=True)
         ],
     }
 
 
 def _report(
-    call: Call, app: App, source: Source, plan: Plan | None, found: list[Found], verdicts: list[str]
+    call: Call, app: App, source: Source, plan: Plan | None, items: list[Found], verdicts: list[str]
 ) -> list[str]:
     declared = source.declared
     lines = [f"source {declared.name}: jobs of {declared.task} for queue {declared.queue}"]
@@ -166,7 +164,7 @@ def _report(
     lines = [printable(line) for line in lines]
     if plan is not None and plan.denied:
         return lines
-    rows = [(verdict, each.key, each.payload_json) for each, verdict in zip(found, verdicts, strict=True)]
+    rows = [(verdict, item.key, item.payload_json) for item, verdict in zip(items, verdicts, strict=True)]
     lines += ["", *(columns(call, ("VERDICT", "KEY", "PAYLOAD"), rows) if rows else ["it yields nothing now"])]
     return [*lines, "", "nothing was added"]
 
@@ -185,7 +183,7 @@ def _explained(plan: Plan) -> list[str]:
     return lines
 
 
-def _table(call: Call, found: list[SourceStatus], now: Instant) -> list[str]:
+def _table(call: Call, statuses: list[SourceStatus], now: Instant) -> list[str]:
     heads = (
         "SOURCE",
         "STATUS",
@@ -201,7 +199,7 @@ def _table(call: Call, found: list[SourceStatus], now: Instant) -> list[str]:
         "NEXT",
     )
     rows = []
-    for status in found:
+    for status in statuses:
         source = status.source
         counts = [status.counts[state] for state in ("ready", "active", "failed")]
         wait = (

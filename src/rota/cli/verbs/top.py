@@ -1,4 +1,4 @@
-"""`top`: what happens now, live on the whole terminal; where there is none, once, as text or JSON."""
+"""`top`: a live view on the whole terminal; without a terminal, one snapshot as text or JSON."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ NEEDED = "rota top needs the package textual to draw: install it with `python -m
     options=(Option("--url", "through an HTTP API, with the token in ROTA_TOKEN; the same as --db URL", "URL"),),
 )
 def top(call: Call) -> int:
-    """Show it until somebody leaves; or once, where nobody could."""
+    """Draw until the user quits; print once where there is no terminal."""
     opening = _opening(call)
-    with opening() as store:  # what is wrong with the database is told here, not on the screen
+    with opening() as store:  # errors of the database are raised here, before the screen is taken
         if call.json or not _can_draw(call):
             return _once(call, store)
     return _drawing()(opening)
@@ -47,7 +47,7 @@ def _can_draw(call: Call) -> bool:
 
 
 def _drawing() -> Callable[[Callable[[], Store]], int]:
-    """What draws; the one place that needs textual."""
+    """Import what draws. Only this needs textual."""
     try:
         from rota.top.app import run
     except ModuleNotFoundError as problem:
@@ -58,7 +58,7 @@ def _drawing() -> Callable[[Callable[[], Store]], int]:
 
 
 def _opening(call: Call) -> Callable[[], Store]:
-    """What opens the store, on whichever thread calls it; nothing is said aside, into the screen."""
+    """Return what opens the store on the thread that calls it, without printing into the screen."""
     from rota.store.open import open_store
 
     settings, url = call.settings(), call["url"]
@@ -70,27 +70,27 @@ def _opening(call: Call) -> Callable[[], Store]:
 def _once(call: Call, store: Store) -> int:
     from rota.top.look import lately, look
 
-    found = look(store)
+    snapshot = look(store)
     if call.json:
-        call.document(_document(found))
+        call.document(_document(snapshot))
     else:
-        call.lines(_text(call, found, lately(store)))
+        call.lines(_text(call, snapshot, lately(store)))
     return 0
 
 
-def _document(found: Look) -> documents.Document:
+def _document(snapshot: Look) -> documents.Document:
     return {
-        "at": format_instant(found.now),
-        "health": found.health,
-        "attention": [_notice(each) for each in found.notices],
-        "queues": [documents.queue(each) for each in found.queues],
+        "at": format_instant(snapshot.now),
+        "health": snapshot.health,
+        "attention": [_notice(notice) for notice in snapshot.notices],
+        "queues": [documents.queue(queue) for queue in snapshot.queues],
         "slots": [
-            documents.slot(each, found.now, found.hosts, found.restarts)
-            for each in found.slots
-            if each.wanted or each.worker
+            documents.slot(slot, snapshot.now, snapshot.hosts, snapshot.restarts)
+            for slot in snapshot.slots
+            if slot.wanted or slot.worker
         ],
-        "jobs": [documents.job(each) for each in found.held],
-        "deaths": [documents.death(*each) for each in found.deaths],
+        "jobs": [documents.job(job) for job in snapshot.held],
+        "deaths": [documents.death(*death) for death in snapshot.deaths],
     }
 
 
@@ -99,23 +99,23 @@ def _notice(notice: Notice) -> documents.Document:
     return {"noun": notice.noun, "which": notice.which, "text": notice.text, "since": since}
 
 
-def _text(call: Call, found: Look, news: Iterable[Event]) -> list[str]:
+def _text(call: Call, snapshot: Look, news: Iterable[Event]) -> list[str]:
     from rota.top import rows
 
-    now, pace = found.now, Pace()
+    now, pace = snapshot.now, Pace()
     for event in news:
         pace.note(event.at, event.facts)
     sections: tuple[tuple[str, tuple[Column, ...], Iterable[Row]], ...] = (
-        ("needs attention", rows.ATTENTION, rows.attention_rows(found, now)),
-        ("queues", rows.QUEUES, rows.queue_rows(found, pace, now)),
-        ("slots", rows.SLOTS, rows.slot_rows(found, now)),
-        ("jobs in hand", rows.HELD, rows.held_rows(found, now)),
-        ("deaths", rows.DEATHS, rows.death_rows(found, now)),
+        ("needs attention", rows.ATTENTION, rows.attention_rows(snapshot, now)),
+        ("queues", rows.QUEUES, rows.queue_rows(snapshot, pace, now)),
+        ("slots", rows.SLOTS, rows.slot_rows(snapshot, now)),
+        ("jobs in hand", rows.HELD, rows.held_rows(snapshot, now)),
+        ("deaths", rows.DEATHS, rows.death_rows(snapshot, now)),
     )
-    count = len(found.workers)
-    lines = [f"{found.health}, {count} worker{'s' * (count != 1)}"]
-    for title, shown, each in sections:
-        cells = [[text for text, _ in row.cells] for row in each]
+    count = len(snapshot.workers)
+    lines = [f"{snapshot.health}, {count} worker{'s' * (count != 1)}"]
+    for title, shown, section_rows in sections:
+        cells = [[text for text, _ in row.cells] for row in section_rows]
         if cells:
             lines += ["", f"{title}:", *columns(call, [column.head for column in shown], cells)]
     return lines

@@ -1,4 +1,4 @@
-"""`tracking install`, `uninstall`, `status` and `prune`: worker tracking in a PostgreSQL database."""
+"""Worker tracking in a PostgreSQL database: `tracking install`, `uninstall`, `status` and `prune`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ _NO_VECTORIZER = "no vectorizers yet"
     options=(Option("--grant", "give this role what a worker needs", "ROLE"),),
 )
 def install(call: Call) -> int:
-    """Make the tables and functions where they are absent."""
     with _connection(call) as connection:
         from rota.tracking.schema import install
 
@@ -55,16 +54,14 @@ def install(call: Call) -> int:
     options=(Option("--yes", "do not ask; needed where there is no terminal"),),
 )
 def uninstall(call: Call) -> int:
-    """Drop what install made, after a yes."""
     with _connection(call) as connection:
         from rota.tracking.health import read
         from rota.tracking.schema import uninstall
 
         if not call["yes"]:
-            found = read(connection, 0)
-            _ask(
-                f"drop the tracking tables, with {found.workers:,} workers and {len(found.vectorizers):,} vectorizers?"
-            )
+            health = read(connection, 0)
+            workers, vectorizers = health.workers, len(health.vectorizers)
+            _ask(f"drop the tracking tables, with {workers:,} workers and {vectorizers:,} vectorizers?")
         done = uninstall(connection)
     if call.json:
         call.document({"dropped": done.dropped, "kept": done.kept})
@@ -84,12 +81,11 @@ def uninstall(call: Call) -> int:
     ),
 )
 def status(call: Call) -> int:
-    """Living and dead workers, and how each vectorizer is doing."""
-    found, now = _over_http(call) if _url(call).startswith(REMOTE) else _in_the_database(call)
+    document, now = _over_http(call) if _url(call).startswith(REMOTE) else _in_the_database(call)
     if call.json:
-        call.document(found)
+        call.document(document)
     else:
-        call.lines([*_workers(call, found, now), "", *_vectorizers(call, found, now)])
+        call.lines([*_workers(call, document, now), "", *_vectorizers(call, document, now)])
     return 0
 
 
@@ -97,18 +93,18 @@ def _in_the_database(call: Call) -> tuple[Document, Instant]:
     with _connection(call) as connection:
         from rota.tracking.health import document, read
 
-        found = read(connection, call["limit"] or LISTED)
-    return document(found), round(found.now.timestamp() * SECOND)
+        health = read(connection, call["limit"] or LISTED)
+    return document(health), round(health.now.timestamp() * SECOND)
 
 
 def _over_http(call: Call) -> tuple[Document, Instant]:
-    """What the API of `ROTA_DB` tells, by its clock."""
+    """Return the document of the API that `ROTA_DB` names, and the time by its clock."""
     with open_store(_url(call), call.settings()) as store:
         assert store.link is not None
-        found = store.link.get("/tracking", limit=call["limit"] or LISTED)
-        if not found.pop("enabled"):
+        document = store.link.get("/tracking", limit=call["limit"] or LISTED)
+        if not document.pop("enabled"):
             raise NotFound(f"there is no tracking where {store.link.address.shown} looks: see `rota tracking install`")
-        return found, store.now()
+        return document, store.now()
 
 
 @verb(
@@ -118,7 +114,6 @@ def _over_http(call: Call) -> tuple[Document, Instant]:
     options=(Option("--older", "whose last beat was longer ago", "D", "duration", default="7d"),),
 )
 def prune(call: Call) -> int:
-    """Forget workers that have been dead for long."""
     with _connection(call) as connection:
         from rota.tracking.health import prune
 
@@ -132,7 +127,7 @@ def prune(call: Call) -> int:
 
 
 def bar(share: float, filled: str = "█", empty: str = "░") -> str:
-    """A share as a bar; full only if nothing failed, and empty only if nothing succeeded."""
+    """Return a share as a bar, full only if nothing failed and empty only if nothing succeeded."""
     cells = round(share * _WIDTH)
     if 0 < share < 1:
         cells = min(max(cells, 1), _WIDTH - 1)
@@ -140,7 +135,7 @@ def bar(share: float, filled: str = "█", empty: str = "░") -> str:
 
 
 def _url(call: Call) -> str:
-    """Where to look; empty where nothing says so."""
+    """Return the URL of the database, or an empty string."""
     settings = call.settings()
     return call.db or settings.tracking_url or settings.db or ""
 
@@ -165,49 +160,51 @@ def _ask(question: str) -> None:
         raise Refused("nothing was changed")
 
 
-def _workers(call: Call, found: Document, now: Instant) -> list[str]:
-    lines = [f"{found['live']:,} of {found['workers']:,} workers live, {found['dead']:,} dead (two beats missed)"]
+def _workers(call: Call, document: Document, now: Instant) -> list[str]:
+    lines = [
+        f"{document['live']:,} of {document['workers']:,} workers live, {document['dead']:,} dead (two beats missed)"
+    ]
     heads = ("WORKER", "VERSION", "STATE", "LAST BEAT", "DONE", "FAILED", "LAST ERROR")
     rows = [
         (
-            each["id"],
-            each["version"],
+            worker["id"],
+            worker["version"],
             state,
-            f"{age(instant_of(each['last_heartbeat']), now)} ago",
-            each["success_count"],
-            each["error_count"],
-            each["last_error_message"],
+            f"{age(instant_of(worker['last_heartbeat']), now)} ago",
+            worker["success_count"],
+            worker["error_count"],
+            worker["last_error_message"],
         )
         for state in ("live", "dead")
-        for each in found[f"{state}_workers"]
+        for worker in document[f"{state}_workers"]
     ]
     if rows:
         lines += columns(call, heads, rows)
-    hidden = found["workers"] - len(rows)
+    hidden = document["workers"] - len(rows)
     return [*lines, f"and {hidden:,} more"] if hidden else lines
 
 
-def _vectorizers(call: Call, found: Document, now: Instant) -> list[str]:
-    if not found["vectorizers"]:
+def _vectorizers(call: Call, document: Document, now: Instant) -> list[str]:
+    if not document["vectorizers"]:
         return [_NO_VECTORIZER]
     heads = ("VECTORIZER", "SOURCE", "HEALTH", "DONE", "FAILED", "UPDATED", "LAST ERROR")
     rows = [
         (
-            each["id"],
-            each["source_table"],
-            _health(each["health"]),
-            each["success_count"],
-            each["error_count"],
-            f"{age(instant_of(each['updated_at']), now)} ago" if each["updated_at"] else "never",
-            each["last_error_message"],
+            vectorizer["id"],
+            vectorizer["source_table"],
+            _health(vectorizer["health"]),
+            vectorizer["success_count"],
+            vectorizer["error_count"],
+            f"{age(instant_of(vectorizer['updated_at']), now)} ago" if vectorizer["updated_at"] else "never",
+            vectorizer["last_error_message"],
         )
-        for each in found["vectorizers"]
+        for vectorizer in document["vectorizers"]
     ]
     lines = columns(call, heads, rows)
     if call.colour:
-        for n, each in enumerate(found["vectorizers"], 1):
-            drawn = _health(each["health"])
-            lines[n] = lines[n].replace(drawn, paint(drawn, _colour(each["health"])), 1)
+        for n, vectorizer in enumerate(document["vectorizers"], 1):
+            drawn = _health(vectorizer["health"])
+            lines[n] = lines[n].replace(drawn, paint(drawn, _colour(vectorizer["health"])), 1)
     return lines
 
 
