@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.both_stores
 
 PAUSES = '''
-from rota.store.directives import until_heeded
+from rota.store.directives import until_acknowledged
 
 
 @app.task(queue="tag")
@@ -24,7 +24,7 @@ def pause() -> None:
     """Pause its own queue as `rota pause` does, and end as soon as that is answered: its window is still in hand."""
     app.store.queues.pause("tag")
     note("paused")
-    until_heeded(app.store, "tag is paused")
+    until_acknowledged(app.store, "tag is paused")
     note("answered")
 '''
 
