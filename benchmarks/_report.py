@@ -6,10 +6,10 @@ import json
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
-from rota.lab.bench.figures import median as median
-from rota.lab.bench.figures import percentile as percentile
-from rota.lab.bench.figures import spread as spread
-from rota.lab.bench.figures import text
+from rota.lab.percentiles import median as median
+from rota.lab.percentiles import percentile as percentile
+from rota.lab.percentiles import spread as spread
+from rota.lab.percentiles import text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

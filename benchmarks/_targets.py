@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.peers.compare import RAW
 from benchmarks.peers.table import POSTGRES, REDIS, SQLITE
 from rota.core.record import Record
-from rota.lab.bench.figures import text
+from rota.lab.percentiles import text
 
 Run = dict[str, Any]
 Judge = Callable[[Run], tuple[str, bool]]

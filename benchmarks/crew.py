@@ -17,16 +17,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from benchmarks import _report, _stores
-from rota.lab.bench import bare, rows
-from rota.lab.bench import crew as crews
-from rota.lab.bench.crew import finished, new_job, wait_until_done
-from rota.lab.chaos import system
+from rota.lab.bench import bare, measured_crew, store_rates
+from rota.lab.bench.measured_crew import finished, new_job, wait_until_done
+from rota.lab.chaos import crew_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rota.core.job import NewJob
-    from rota.lab.chaos.crew import Crew
+    from rota.lab.chaos.lab_crew import LabCrew
     from rota.store.store import Store
 
     Row = dict[str, _report.Cell]
@@ -39,9 +38,9 @@ PICKUP_MS = {"sqlite": 3, "postgres": 6}
 
 
 @contextmanager
-def crew(kind: str, workers: int, jobs: Sequence[NewJob] = ()) -> Iterator[tuple[Crew, Store]]:
+def crew(kind: str, workers: int, jobs: Sequence[NewJob] = ()) -> Iterator[tuple[LabCrew, Store]]:
     """A crew that is up, over a queue that was filled before it was started."""
-    with place(kind) as (folder, url), crews.crew(folder, url, workers, jobs) as made:
+    with place(kind) as (folder, url), measured_crew.crew(folder, url, workers, jobs) as made:
         yield made
 
 
@@ -54,12 +53,12 @@ def place(kind: str) -> Iterator[tuple[str, str | None]]:
 
 def noop_rate(kind: str, workers: int) -> float:
     with place(kind) as (folder, url):
-        return crews.noop_rate(folder, url, workers, JOBS)
+        return measured_crew.noop_rate(folder, url, workers, JOBS)
 
 
 def pickups(kind: str) -> list[float]:
     with place(kind) as (folder, url):
-        return crews.pickups(folder, url, PICKUPS)
+        return measured_crew.pickups(folder, url, PICKUPS)
 
 
 def span(kind: str, workers: int, jobs: int, ms: int) -> float:
@@ -85,7 +84,7 @@ def memory(kind: str) -> tuple[float, float]:
     """Resident megabytes of the orchestrator, and of its largest worker, after a few thousand jobs."""
     with crew(kind, 4, [new_job("noop", n=n) for n in range(4000)]) as (made, store):
         wait_until_done(store, 4000)
-        rest = [_resident(pid) for pid in system.marked(made.mark) if pid != made.main.pid]
+        rest = [_resident(pid) for pid in crew_processes.marked(made.mark) if pid != made.main.pid]
         return _resident(made.main.pid or 0), max(rest)
 
 
@@ -93,7 +92,7 @@ def idle_cpu(kind: str, workers: int, seconds: float) -> float:
     """Percent of one core that a crew takes in all while there is nothing to do."""
     with crew(kind, workers) as (made, _):
         time.sleep(2)  # starting up is over
-        pids = system.marked(made.mark)
+        pids = crew_processes.marked(made.mark)
         before, began = sum(map(_cpu, pids)), time.monotonic()
         time.sleep(seconds)
         return 100 * (sum(map(_cpu, pids)) - before) / (time.monotonic() - began)
@@ -127,7 +126,7 @@ def _cpu(pid: int) -> float:
 def _bare_drain(kind: str, workers: int) -> float:
     if kind == "postgres":
         with _stores.stores(kind) as fresh:
-            return rows.drain_raw(fresh(), 100, JOBS)
+            return store_rates.drain_raw(fresh(), 100, JOBS)
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
         return bare.drain(os.path.join(folder, "raw.db"), JOBS, workers)
 

@@ -19,7 +19,7 @@ import psycopg
 from benchmarks import _report, _stores
 from benchmarks._fill import size_of
 from rota.core.claim import Done
-from rota.lab.bench import disk, rows
+from rota.lab.bench import disk, store_rates
 from rota.settings import Settings
 from rota.store.claims.exchange import Idle, Report
 from rota.store.jobs.enqueue import NewJob
@@ -58,7 +58,7 @@ def measure(url: str, jobs: int) -> list[tuple[str, float]]:
     is_server = "://" in url
     with open_store(url, Settings(), make=True) as store:
         empty = _size(url)
-        store.jobs.add_many(NewJob(f"job {n}", "q", "noop", rows.PAYLOAD) for n in range(jobs))
+        store.jobs.add_many(NewJob(f"job {n}", "q", "noop", store_rates.PAYLOAD) for n in range(jobs))
         full, before = _size(url), written(url) if is_server else 0
         exchanges, seconds = work_off(store, jobs)
         log = written(url) - before if is_server else os.path.getsize(f"{url}-wal")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import _report, _stores
 from benchmarks.crew import crew
-from rota.lab.bench.crew import MINUTE, new_job
+from rota.lab.bench.measured_crew import MINUTE, new_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

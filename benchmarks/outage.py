@@ -19,10 +19,10 @@ from benchmarks import _report
 from benchmarks._targets import CRASHED, CUT
 from rota.core.job import NewJob
 from rota.demo.server import own_server
-from rota.lab.bench.crew import APP
-from rota.lab.chaos.app import QUEUE
-from rota.lab.chaos.crew import Crew
-from rota.lab.chaos.plan import alone
+from rota.lab.bench.measured_crew import APP
+from rota.lab.chaos.handlers import QUEUE
+from rota.lab.chaos.lab_crew import LabCrew
+from rota.lab.chaos.plan import single_crew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ class Load:
 
 def measure() -> Iterator[Row]:
     with own_server({"max_connections": "50"}) as server, tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        crew = Crew(folder, alone(**{QUEUE: WORKERS}), APP, {}, url=server.url, PGAPPNAME=NAME)
+        crew = LabCrew(folder, single_crew(**{QUEUE: WORKERS}), APP, {}, url=server.url, PGAPPNAME=NAME)
         store = crew.open()
         try:
             store.jobs.add_many([NewJob("sleep", QUEUE, "sleep", {"ms": MS})] * JOBS)

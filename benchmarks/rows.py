@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks import _report, _stores
-from rota.lab.bench.rows import drain_raw, drain_rota, enqueue_raw, enqueue_rota
+from rota.lab.bench.store_rates import drain_raw, drain_rota, enqueue_raw, enqueue_rota
 
 if TYPE_CHECKING:
     from collections.abc import Callable

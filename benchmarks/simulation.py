@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import _report
 from rota.core.record import Record
-from rota.lab.bench.figures import percentile
+from rota.lab.percentiles import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

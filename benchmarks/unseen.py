@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks import _report
 from rota.core.times import SECOND
-from rota.lab.bench.crew import APP, MINUTE, new_job
-from rota.lab.chaos.app import QUEUE
-from rota.lab.chaos.crew import Crew
-from rota.lab.chaos.plan import alone
+from rota.lab.bench.measured_crew import APP, MINUTE, new_job
+from rota.lab.chaos.handlers import QUEUE
+from rota.lab.chaos.lab_crew import LabCrew
+from rota.lab.chaos.plan import single_crew
 
 TARGETS = {5: 12.0, 30: 62.0}
 
@@ -24,7 +24,7 @@ TARGETS = {5: 12.0, 30: 62.0}
 def measure(every: int) -> float:
     """Seconds from the last beat to the job's start in a worker of a crew."""
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        crew = Crew(folder, alone(**{QUEUE: 1}), APP, {})
+        crew = LabCrew(folder, single_crew(**{QUEUE: 1}), APP, {})
         store = crew.open()
         try:
             (id,) = store.jobs.add_many([new_job("moment")])

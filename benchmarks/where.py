@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from benchmarks import _report, _stores
 from benchmarks.crew import crew
-from rota.lab.bench.crew import new_job, wait_until_done
-from rota.lab.chaos import system
-from rota.lab.chaos.app import QUEUE
+from rota.lab.bench.measured_crew import new_job, wait_until_done
+from rota.lab.chaos import crew_processes
+from rota.lab.chaos.handlers import QUEUE
 from rota.store.postgres.database import PostgresDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.lab.chaos.crew import Crew
+    from rota.lab.chaos.lab_crew import LabCrew
     from rota.store.store import Store
 
     Times = tuple[float, float]  # in all, and of it in the system
@@ -32,10 +32,10 @@ ALL, SYSTEM = 0, 1
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
-def processes(made: Crew, store: Store) -> dict[str, list[int]]:
+def processes(made: LabCrew, store: Store) -> dict[str, list[int]]:
     """Who takes part, by what they are. Whoever measures does not."""
     main = made.main.pid or 0
-    found = {"orchestrator": [main], "workers": [pid for pid in system.marked(made.mark) if pid != main]}
+    found = {"orchestrator": [main], "workers": [pid for pid in crew_processes.marked(made.mark) if pid != main]}
     if isinstance(store.database, PostgresDatabase):
         session = store.database.session.connection
         rows = session.execute("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()").fetchall()

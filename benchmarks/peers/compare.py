@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.peers import measure
 from benchmarks.peers.places import CannotRun, places
 from benchmarks.peers.table import OURS, PEERS, POSTGRES, REDIS, SQLITE, System
-from rota.lab.bench import bare, rows
-from rota.lab.bench.figures import median, percentile, spread
+from rota.lab.bench import bare, store_rates
+from rota.lab.percentiles import median, percentile, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,11 +84,11 @@ def _limits(on: str, where: Places, much: Size) -> Found:
 
     bulk = max(1, much.jobs // 1000)
     found = {
-        "enqueue one": [rows.enqueue_raw(url(), 1, ADDED_RAW)],
-        "enqueue bulk": [rows.enqueue_raw(url(), 1000, bulk)],
+        "enqueue one": [store_rates.enqueue_raw(url(), 1, ADDED_RAW)],
+        "enqueue bulk": [store_rates.enqueue_raw(url(), 1000, bulk)],
     }
     if on == POSTGRES:
-        return {**found, "drain 1": [rows.drain_raw(url(), 100, much.jobs)]}
+        return {**found, "drain 1": [store_rates.drain_raw(url(), 100, much.jobs)]}
     for workers in WORKERS:
         found[f"drain {workers}"] = [bare.drain(url(), much.jobs, workers)]
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:

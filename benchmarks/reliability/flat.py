@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rota.lab.bench.figures import median
+from rota.lab.percentiles import median
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

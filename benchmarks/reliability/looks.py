@@ -14,7 +14,7 @@ from rota.lab.chaos.plan import COMMANDS, FAR, FUNCTIONS, REMOTE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.lab.chaos.crew import Crew
+    from rota.lab.chaos.lab_crew import LabCrew
     from rota.lab.chaos.ledger_reader import Life
 
 MB, KB = 1e6, 1e3
@@ -27,7 +27,7 @@ WORKERS = {FUNCTIONS: "a worker", COMMANDS: "a worker of commands", REMOTE: "a r
 class Looks:
     """One look after another; what the log grew by is told of the time between two."""
 
-    def __init__(self, crew: Crew, url: str | None) -> None:
+    def __init__(self, crew: LabCrew, url: str | None) -> None:
         self._crew = crew
         self._url = url
         self._logged = _found(crew.folder).logged

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from rota.lab.bench.figures import percentile
 from rota.lab.chaos.report import is_good
+from rota.lab.percentiles import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

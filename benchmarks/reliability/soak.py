@@ -33,12 +33,12 @@ from benchmarks.reliability.soaked import SPEAK
 from rota.core import job as jobs
 from rota.core.job import NewJob
 from rota.core.version import __version__
-from rota.lab.bench.figures import percentile
-from rota.lab.chaos.crew import Crew
 from rota.lab.chaos.injector import SIGNALS, clock, strike
-from rota.lab.chaos.ledger_reader import Reader
+from rota.lab.chaos.lab_crew import LabCrew
+from rota.lab.chaos.ledger_reader import LedgerReader
 from rota.lab.chaos.plan import COMMANDS, FAR, FUNCTIONS, KILL_BUSY, MAIN, REMOTE, WORK, Shape
 from rota.lab.chaos.snapshot import every_job
+from rota.lab.percentiles import percentile
 from tests.support.postgres import server
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ TICK, LOOKS, WORK_OFF_WITHIN = 0.1, 36, 120.0
 class Soak:
     """Feeds a crew, kills its workers, forgets what is old, and looks, each at its own pace."""
 
-    def __init__(self, crew: Crew, store: Store, options: argparse.Namespace) -> None:
+    def __init__(self, crew: LabCrew, store: Store, options: argparse.Namespace) -> None:
         self._crew = crew
         self._store = store
         self._options = options
         self._span = options.minutes * 60
         self._keep = max(2.0, self._span / 12)  # so that there is something to forget from early on
-        self._reader = Reader(crew.ledger)
+        self._reader = LedgerReader(crew.ledger_path)
         self._looks = Looks(crew, options.url)
         self._offered: dict[int, tuple[str, int]] = {}
         self._looked = 0
@@ -116,10 +116,10 @@ class Soak:
     @property
     def old(self) -> dict[str, int | None]:
         """How many jobs each worker that was spared has begun, by queue; None: it has died all the same."""
-        book = self._reader.read_on()
-        begun = Counter(each.worker for each in book.executions)
+        ledger = self._reader.read_on()
+        begun = Counter(each.worker for each in ledger.executions)
         spared = {queue: life.worker for queue, life in self._spared.items()}
-        return {queue: begun[worker] if worker in book.living else None for queue, worker in spared.items()}
+        return {queue: begun[worker] if worker in ledger.living else None for queue, worker in spared.items()}
 
     def _first(self) -> dict[str, Life]:
         """The worker in the first slot of each kind, which is the first to be given work; once the ledger has it."""
@@ -167,14 +167,14 @@ class Soak:
 
         A command tells that it runs when its interpreter is up: that is no pickup.
         """
-        book = self._reader.read_on()
-        if len(book.living) < self._crew.workers and self._put_off < self._span / LOOKS:
+        ledger = self._reader.read_on()
+        if len(ledger.living) < self._crew.workers and self._put_off < self._span / LOOKS:
             self._put_off += TICK
             return False
         self._put_off = 0.0
         sample = self._looks.take(self._spared)
-        begun = [(each.started_at, *self._offered[each.job]) for each in book.executions[self._looked :]]
-        self._looked = len(book.executions)
+        begun = [(each.started_at, *self._offered[each.job]) for each in ledger.executions[self._looked :]]
+        self._looked = len(ledger.executions)
         if waits := [(at - moment) / 1000 for at, queue, moment in begun if queue != COMMANDS]:
             sample |= {"pickup, p50": percentile(waits, 0.5), "pickup, p99": percentile(waits, 0.99)}
         self.samples.append(sample)
@@ -203,7 +203,7 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
         options.url = None
         if options.store == "postgres":
             options.url = until_the_end.enter_context(until_the_end.enter_context(server(durable=True)).database())
-        crew = Crew(folder, SHAPE, APP, url=options.url, PYTHONPATH=ROOT)
+        crew = LabCrew(folder, SHAPE, APP, url=options.url, PYTHONPATH=ROOT)
         until_the_end.callback(crew.close)
         store = until_the_end.enter_context(crew.open())
         crew.start()

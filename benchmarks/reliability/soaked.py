@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from rota.lab.chaos.app import COMMAND, app
+from rota.lab.chaos.handlers import COMMAND, app
 from rota.lab.chaos.plan import COMMANDS, WORK
 
 SPEAK = "speak"

@@ -10,7 +10,7 @@ from benchmarks.__main__ import PARTS
 from benchmarks._report import cell_text
 from benchmarks._targets import JUDGED, ratios, targets
 from docs.pages.performance import GAP, TEMPLATE, last_run, page_of, picture_of, reasons
-from rota.lab.bench.figures import median, median_ratio, percentile, spread
+from rota.lab.percentiles import median, median_ratio, percentile, spread
 from tests.bench.runs import whole
 
 CELLS = [(None, "–"), (True, "yes"), (False, "NO"), (1234.5, "1,234"), (0.123, "0.123")]

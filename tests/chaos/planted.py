@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from rota.core import slot as slots
 from rota.core.times import MILLISECOND
-from rota.lab.chaos.crew import SETTINGS, START_WITHIN, Crew
 from rota.lab.chaos.invariants import check, replay_of
+from rota.lab.chaos.lab_crew import SETTINGS, START_WITHIN, LabCrew
 from rota.lab.chaos.plan import (
     CANCEL,
     COMMANDS,
@@ -32,9 +32,9 @@ from rota.lab.chaos.plan import (
     Options,
     Plan,
     PlannedJob,
-    alone,
+    single_crew,
 )
-from rota.lab.chaos.scenario import Storm
+from rota.lab.chaos.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ POOLS = {FUNCTIONS: 2, COROUTINES: 1, COMMANDS: 1}
 # Nobody works off the queue of commands: its worker never comes up again once it was killed, and its slot is given up.
 APP = """
 import os
-from rota.lab.chaos.app import app
+from rota.lab.chaos.handlers import app
 from rota.lab.chaos.plan import COMMANDS
 
 
@@ -59,7 +59,7 @@ def only_once():
 """
 
 
-class FragileCrew(Crew):
+class FragileCrew(LabCrew):
     """A crew that is whole too when slots are given up; that it is so again is not waited for long."""
 
     _was_whole = False
@@ -112,11 +112,11 @@ def blow(folder: str) -> list[str]:
     with open(os.path.join(folder, "planted.py"), "w") as file:
         file.write(APP)
     limits = {"ROTA_RESTART_LIMIT": str(RESTARTS), "ROTA_RESTART_WINDOW": "1m"}
-    crew = FragileCrew(folder, alone(**POOLS), "planted:app", {**SETTINGS, **limits})
+    crew = FragileCrew(folder, single_crew(**POOLS), "planted:app", {**SETTINGS, **limits})
     try:
         with crew.open() as store:
             store.queues.set(COROUTINES, concurrency=AT_ONCE)
-        storm = Storm(crew, plan(), lambda text: None, PATIENCE)
+        storm = Scenario(crew, plan(), lambda text: None, PATIENCE)
         try:
             snapshot = storm.run()
         finally:

@@ -10,10 +10,10 @@ from rota.core.record import Record
 from rota.core.restart import RestartPolicy
 from rota.core.slot import History
 from rota.core.worker import Worker
-from rota.lab.chaos.ledger_reader import Book
+from rota.lab.chaos.crew_processes import Remains, Vitals
+from rota.lab.chaos.ledger_reader import Ledger
 from rota.lab.chaos.plan import FLAKY, POISON, WORK, Fault, Offer, Options, Plan, PlannedJob
 from rota.lab.chaos.snapshot import Sample, Snapshot, Watch
-from rota.lab.chaos.system import Remains, Vitals
 from rota.store.events import Event
 from rota.store.workers.registration import Certificate
 from rota.store.workers.slots import Slot
@@ -74,7 +74,7 @@ def quiet() -> Snapshot:
     found = tuple(events(FACTS))
     return Snapshot(
         plan=plan(),
-        book=book(LINES),
+        ledger=ledger(LINES),
         watch=Watch(
             samples=(Sample(ONE, 1, A, "busy"),),
             followed=found,
@@ -123,8 +123,8 @@ def poisoned() -> Plan:
     return plan().replace(offers=(offer.replace(jobs=(first.replace(kind=POISON), *rest)),))
 
 
-def book(lines: list[dict[str, Any]]) -> Book:
-    made = Book()
+def ledger(lines: list[dict[str, Any]]) -> Ledger:
+    made = Ledger()
     for line in lines:
         made.take(line)
     return made

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rota.core.slot import History
-from rota.lab.chaos import figures, report
+from rota.lab.chaos import latencies, report
+from rota.lab.chaos.crew_processes import Remains, Vitals
 from rota.lab.chaos.invariants import CHECKS, check, replay_of
-from rota.lab.chaos.online_checks import Lookout
+from rota.lab.chaos.online_checks import OnlineChecks
 from rota.lab.chaos.plan import POISON
 from rota.lab.chaos.snapshot import Sample, Sourced
-from rota.lab.chaos.system import Remains, Vitals
 from tests.chaos import quiet as q
 
 if TYPE_CHECKING:
@@ -31,23 +31,23 @@ def violated(snapshot: Snapshot) -> set[str]:
 
 
 def with_lines(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Plant:
-    return lambda all: all.replace(book=q.book(change([dict(line) for line in q.LINES])))
+    return lambda quiet: quiet.but(ledger=q.ledger(change([dict(line) for line in q.LINES])))
 
 
 def with_facts(change: Callable[[list[tuple[int, list[list[Any]]]]], list[tuple[int, list[list[Any]]]]]) -> Plant:
-    def plant(all: Snapshot) -> Snapshot:
+    def plant(quiet: Snapshot) -> Snapshot:
         found = tuple(q.events(change(list(q.FACTS))))
-        return all.replace(events=found, watch=all.watch.replace(followed=found))
+        return quiet.but(events=found, watch=quiet.watch.but(followed=found))
 
     return plant
 
 
 def with_job(id: int, **changes: Any) -> Plant:
-    return lambda all: all.replace(jobs={**all.jobs, id: all.jobs[id].replace(**changes)})
+    return lambda quiet: quiet.but(jobs={**quiet.jobs, id: quiet.jobs[id].but(**changes)})
 
 
 def with_watch(**changes: Any) -> Plant:
-    return lambda all: all.replace(watch=all.watch.replace(**changes))
+    return lambda quiet: quiet.but(watch=quiet.watch.but(**changes))
 
 
 def with_more(line: dict[str, Any]) -> Plant:
@@ -64,7 +64,7 @@ def at_once(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def without_job(id: int) -> Plant:
-    return lambda all: all.replace(jobs={other: job for other, job in all.jobs.items() if other != id})
+    return lambda quiet: quiet.but(jobs={other: job for other, job in quiet.jobs.items() if other != id})
 
 
 def still_running(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -125,8 +125,8 @@ PLANTED: dict[str, Plant] = {
     "I1 two handlers in one job": with_lines(still_running),
     "I2 a handler that begins twice with one token": with_lines(doubled),
     "I2 a run of a token that the job never had": with_job(q.ONE, token=0),
-    "I2 a later token with an earlier claim": lambda all: all.replace(
-        runs=(all.runs[0].replace(claimed_at=5_000_000), *all.runs[1:])
+    "I2 a later token with an earlier claim": lambda quiet: quiet.but(
+        runs=(quiet.runs[0].but(claimed_at=5_000_000), *quiet.runs[1:])
     ),
     "I3 an active job of a worker that is gone": with_watch(samples=(Sample(q.ONE, 1, q.A, None),)),
     "I3 an active job without a token": with_watch(samples=(Sample(q.ONE, None, q.B, "busy"),)),
@@ -135,69 +135,70 @@ PLANTED: dict[str, Plant] = {
     "I4 a job that begins after it was called off": with_more({"what": "cancelled", "job": q.THREE, "at": 45}),
     "I4 a job that begins before the one it waits for": with_job(q.ONE, after=(q.TWO,)),
     "I5 two jobs with one key": with_job(q.TWO, key="0"),
-    "I8 restarts that are not counted": lambda all: all.replace(
-        certificates={q.A: q.a_certificate(1_023_000, "signaled", None)}, slots=(q.a_slot(0, History()), all.slots[1])
+    "I8 restarts that are not counted": lambda quiet: quiet.but(
+        certificates={q.A: q.a_certificate(1_023_000, "signaled", None)},
+        slots=(q.a_slot(0, History()), quiet.slots[1]),
     ),
     "I10 a job that begins while its queue is paused": with_more({"what": "paused", "queue": "storm", "at": 45}),
     "I14 a death that spent nothing": with_job(q.TWO, attempts=1),
     "I14 an attempt that nothing spent": with_job(q.ONE, attempts=2),
-    "I29 more at once than the queue allows": lambda all: with_lines(at_once)(all).replace(limits={"storm": 1}),
+    "I29 more at once than the queue allows": lambda quiet: with_lines(at_once)(quiet).but(limits={"storm": 1}),
     "I5 a job that is not over": with_job(q.TWO, status="ready"),
     "I5 a job that waits for one that is done": with_job(q.FOUR, status="blocked"),
     "I5 a job that failed for no reason of ours": with_job(q.TWO, status="failed", error="no idea"),
     "I5 a job that nobody offered": with_job(q.TWO, key="99"),
-    "I5 wrong counters": lambda all: all.replace(counts={"done": 3, "ready": 1}),
-    "I5 a key that was never done": lambda all: all.replace(sourced=Sourced(2, 2, unmarked=frozenset("1"))),
-    "I5 a key that succeeded twice": lambda all: all.replace(sourced=Sourced(2, 3)),
-    "I5 a key whose job failed for no reason of ours": lambda all: all.replace(
+    "I5 wrong counters": lambda quiet: quiet.but(counts={"done": 3, "ready": 1}),
+    "I5 a key that was never done": lambda quiet: quiet.but(sourced=Sourced(2, 2, unmarked=frozenset("1"))),
+    "I5 a key that succeeded twice": lambda quiet: quiet.but(sourced=Sourced(2, 3)),
+    "I5 a key whose job failed for no reason of ours": lambda quiet: quiet.but(
         sourced=Sourced(1, 0, (q.a_job(20, 0, 9, status="failed"),))
     ),
-    "I6 a second commit": lambda all: all.replace(runs=(*all.runs, q.a_run(6, q.FOUR, q.B, "finish"))),
-    "I6 a commit by a worker that did not run it": lambda all: all.replace(
-        runs=(all.runs[0].replace(worker_id=q.B), *all.runs[1:])
+    "I6 a second commit": lambda quiet: quiet.but(runs=(*quiet.runs, q.a_run(6, q.FOUR, q.B, "finish"))),
+    "I6 a commit by a worker that did not run it": lambda quiet: quiet.but(
+        runs=(quiet.runs[0].but(worker_id=q.B), *quiet.runs[1:])
     ),
-    "I6 a job done without a run": lambda all: all.replace(runs=all.runs[1:]),
-    "I6 a failure that no handler had": lambda all: all.replace(runs=(q.a_run(1, q.ONE, q.A, "fail"), *all.runs[1:])),
-    "I7 six restarts within five minutes": lambda all: all.replace(
-        slots=(q.a_slot(0, History(tuple(range(6)), 1)), all.slots[1])
+    "I6 a job done without a run": lambda quiet: quiet.but(runs=quiet.runs[1:]),
+    "I6 a failure that no handler had": lambda quiet: quiet.but(runs=(q.a_run(1, q.ONE, q.A, "fail"), *quiet.runs[1:])),
+    "I7 six restarts within five minutes": lambda quiet: quiet.but(
+        slots=(q.a_slot(0, History(tuple(range(6)), 1)), quiet.slots[1])
     ),
     "I7 a start after the slot was given up": with_facts(
         lambda facts: [*facts, *given_up(1080, "failed"), *given_up(1090, "starting")]
     ),
-    "I8 more restarts than deaths": lambda all: all.replace(slots=(q.a_slot(0, History((), 2)), all.slots[1])),
-    "I9 a death without a certificate": lambda all: all.replace(certificates={}),
-    "I9 a certificate for one who lives": lambda all: all.replace(
-        workers={**all.workers, q.A: q.a_worker(q.A, 0, "idle")}
+    "I8 more restarts than deaths": lambda quiet: quiet.but(slots=(q.a_slot(0, History((), 2)), quiet.slots[1])),
+    "I9 a death without a certificate": lambda quiet: quiet.but(certificates={}),
+    "I9 a certificate for one who lives": lambda quiet: quiet.but(
+        workers={**quiet.workers, q.A: q.a_worker(q.A, 0, "idle")}
     ),
     "I9 a death that is told twice": with_facts(lambda facts: [*facts, (1080, [["worker", "die", q.A, {}]])]),
     "I9 a job that a dead worker holds": with_job(q.TWO, status="active", worker_id=q.A),
     "I13 a claim after the stop": with_job(q.TWO, status="active", worker_id=q.B),
-    "I13 a worker that still counts as living": lambda all: all.replace(
-        workers={**all.workers, q.B: q.a_worker(q.B, 1, "idle")}
+    "I13 a worker that still counts as living": lambda quiet: quiet.but(
+        workers={**quiet.workers, q.B: q.a_worker(q.B, 1, "idle")}
     ),
-    "I13 a process left behind": lambda all: all.replace(remains=Remains(processes=("99 (sleep)",))),
-    "I13 a pid file left behind": lambda all: all.replace(remains=Remains(files=("rota.db.orchestrator",))),
-    "I13 a socket left behind": lambda all: all.replace(remains=Remains(sockets=("bell",))),
-    "I13 a lock that is held": lambda all: all.replace(remains=Remains(locks=("rota.db.lock",))),
+    "I13 a process left behind": lambda quiet: quiet.but(remains=Remains(processes=("99 (sleep)",))),
+    "I13 a pid file left behind": lambda quiet: quiet.but(remains=Remains(files=("rota.db.orchestrator",))),
+    "I13 a socket left behind": lambda quiet: quiet.but(remains=Remains(sockets=("bell",))),
+    "I13 a lock that is held": lambda quiet: quiet.but(remains=Remains(locks=("rota.db.lock",))),
     "I13 a stop that failed": with_watch(stop_code=1),
     "I15 three deaths and no quarantine": with_job(q.TWO, deaths=3),
     "I15 a quarantine without deaths": with_job(q.TWO, status="failed", error="quarantined: cost 3 workers"),
     "I15 a death that no certificate tells of": with_job(q.TWO, deaths=2),
-    "I15 poison that was done": lambda all: all.replace(plan=q.poisoned()),
+    "I15 poison that was done": lambda quiet: quiet.but(plan=q.poisoned()),
     "I16 descriptors that leak": with_watch(after={"main": Vitals(30, 2, 0)}),
     "I16 a thread that leaks": with_watch(after={"main": Vitals(20, 3, 0)}),
     "I16 a zombie": with_watch(after={"main": Vitals(20, 2, 1)}),
     "I16 a crew that did not become whole again": with_watch(after={}),
     "I17 one worker id for two processes": with_lines(born_twice),
-    "I17 a worker that the store does not know": lambda all: all.replace(workers={q.A: all.workers[q.A]}),
+    "I17 a worker that the store does not know": lambda quiet: quiet.but(workers={q.A: quiet.workers[q.A]}),
     "I21 an orchestrator that left by itself": with_watch(unasked_exits=(1,)),
     "I21 an offer that was refused": with_watch(refused_offers=("database is locked",)),
     "I22 an accepted job that is not there": without_job(q.TWO),
-    "I23 an event that a follower missed": lambda all: all.replace(watch=all.watch.replace(followed=all.events[1:])),
-    "I23 an event that a follower read twice": lambda all: all.replace(
-        watch=all.watch.replace(followed=all.events[:1] + all.events)
+    "I23 an event that a follower missed": lambda quiet: quiet.but(watch=quiet.watch.but(followed=quiet.events[1:])),
+    "I23 an event that a follower read twice": lambda quiet: quiet.but(
+        watch=quiet.watch.but(followed=quiet.events[:1] + quiet.events)
     ),
-    "I23 a cursor that goes back": lambda all: all.replace(events=(*all.events, all.events[0])),
+    "I23 a cursor that goes back": lambda quiet: quiet.but(events=(*quiet.events, quiet.events[0])),
     "I23 a log without the last commits": with_facts(lambda facts: facts[:8]),
     "I25 an older job that is left": with_facts(backwards),
     "I26 ready work beside idle workers": with_facts(late_claim),
@@ -233,8 +234,8 @@ def test_a_job_is_lost_when_it_is_not_there_or_not_over() -> None:
 def test_a_command_that_ended_before_its_job_began_again_violates_nothing() -> None:
     lines = outlives([dict(line) for line in q.LINES])
     ended = [{**line, "at": 29} if line["what"] == "over" else line for line in lines]
-    book = q.book(sorted(ended, key=lambda line: line["at"]))
-    assert "I1" not in violated(q.quiet().replace(book=book))
+    ledger = q.ledger(sorted(ended, key=lambda line: line["at"]))
+    assert "I1" not in violated(q.quiet().but(ledger=ledger))
 
 
 def test_what_waits_in_one_queue_is_not_passed_over_by_another() -> None:
@@ -289,7 +290,7 @@ def test_a_worker_that_was_only_frozen_should_not_have_died() -> None:
     frozen = with_lines(
         lambda lines: [{**line, "kind": "freeze"} if line["what"] == "fault" else line for line in lines]
     )
-    assert len(figures.false_deaths(frozen(q.quiet()))) == 1
+    assert len(latencies.false_deaths(frozen(q.quiet()))) == 1
 
 
 @pytest.mark.parametrize("with_a_job", [True, False])
@@ -297,9 +298,9 @@ def test_a_worker_whose_orchestrator_was_killed_may_be_lost_but_not_with_a_job_i
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 1022 * q.MS, "at": 22}
     idle = {"what": "end", "worker": q.A, "pid": 100, "job": q.TWO, "token": 2, "outcome": "done", "at": 21}
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
-    book = q.book(sorted([*lines, killed, *([] if with_a_job else [idle])], key=lambda line: line["at"]))
+    ledger = q.ledger(sorted([*lines, killed, *([] if with_a_job else [idle])], key=lambda line: line["at"]))
     lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
-    assert bool(figures.false_deaths(q.quiet().replace(book=book, certificates={q.A: lost}))) == with_a_job
+    assert bool(latencies.false_deaths(q.quiet().but(ledger=ledger, certificates={q.A: lost}))) == with_a_job
 
 
 @pytest.mark.parametrize(("frozen_at", "is_excused"), [(29, True), (31, False)])
@@ -308,7 +309,7 @@ def test_two_may_have_a_job_at_once_only_when_the_first_ones_crew_stood_still_by
 ) -> None:
     fault = {"what": "fault", "kind": "freeze crew", "workers": [q.A], "store_at": 0, "at": frozen_at, "crew": "main"}
     lines = [line for line in still_running(q.LINES) if line["what"] not in FAULT_LINES]
-    frozen = q.quiet().replace(book=q.book(sorted([*lines, fault], key=lambda line: line["at"])))
+    frozen = q.quiet().but(ledger=q.ledger(sorted([*lines, fault], key=lambda line: line["at"])))
     assert not {"I1", "I30"} & violated(frozen) if is_excused else {"I1"} <= violated(frozen)
 
 
@@ -319,9 +320,9 @@ def test_a_worker_that_ends_with_a_job_in_hand_is_excused_only_by_a_stop_of_its_
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 1022 * q.MS, "at": 20}
     stopped = {"what": "fault", "kind": "freeze crew", "store_at": 1022 * q.MS, "at": stopped_at}
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
-    book = q.book(sorted([*lines, killed, stopped], key=lambda line: line["at"]))
+    ledger = q.ledger(sorted([*lines, killed, stopped], key=lambda line: line["at"]))
     lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
-    assert bool(figures.false_deaths(q.quiet().replace(book=book, certificates={q.A: lost}))) == is_false
+    assert bool(latencies.false_deaths(q.quiet().but(ledger=ledger, certificates={q.A: lost}))) == is_false
 
 
 @pytest.mark.parametrize(("who", "token", "is_excused"), [(q.B, 0, True), (q.A, 0, False), (q.B, 4, False)])
@@ -330,9 +331,9 @@ def test_only_who_was_stopped_past_its_lease_may_begin_with_a_token_that_it_has_
 ) -> None:
     stopped = {"what": "fault", "kind": "freeze crew", "workers": [who], "store_at": 1022 * q.MS, "at": 35, "lasts": 0}
     lines = [{**line, "token": token} if line.get("token") == 5 else line for line in q.LINES]
-    book = q.book(sorted([*lines, stopped], key=lambda line: line["at"]))
-    assert ("I2" not in violated(q.quiet().replace(book=book))) == is_excused
-    told = Lookout(in_order=True).look(book, [], [])
+    ledger = q.ledger(sorted([*lines, stopped], key=lambda line: line["at"]))
+    assert ("I2" not in violated(q.quiet().but(ledger=ledger))) == is_excused
+    told = OnlineChecks(in_order=True).look(ledger, [], [])
     assert ("I2" not in {each.invariant for each in told}) == is_excused
 
 
@@ -357,8 +358,8 @@ def test_what_a_job_waits_for_is_done_when_the_run_is_over_that_was_committed(la
             {**told, "what": "start", "at": 9 + token},
             {**told, "what": "end", "outcome": "done", "at": ended_at},
         ]
-    book = q.book(sorted(lines, key=lambda line: line["at"]))
-    assert ("I4" in violated(q.quiet().replace(book=book))) == is_violated
+    ledger = q.ledger(sorted(lines, key=lambda line: line["at"]))
+    assert ("I4" in violated(q.quiet().but(ledger=ledger))) == is_violated
 
 
 def test_what_a_storm_could_not_show_is_not_told_as_checked() -> None:
@@ -369,7 +370,7 @@ def test_what_a_storm_could_not_show_is_not_told_as_checked() -> None:
 
 
 def test_mending_is_measured_from_the_fault_to_the_certificate_and_to_the_next_start() -> None:
-    mending = figures.mendings(q.quiet())["kill busy, another idle"]
+    mending = latencies.mendings(q.quiet())["kill busy, another idle"]
     assert mending.seen is not None and mending.seen.most == 2.0
     assert mending.rerun is not None and mending.rerun.most == 0.0  # 9 µs
     assert mending.refilled is None
@@ -392,12 +393,12 @@ def test_a_job_of_a_paused_queue_waits_though_another_worker_is_idle(
 ) -> None:
     facts = [*q.FACTS, *((at, [["queue", verb, queue, {}]]) for at, verb, queue in pauses)]
     events = tuple(q.events(sorted(facts, key=lambda fact: fact[0])))
-    assert ("kill busy, another idle" in figures.mendings(q.quiet().replace(events=events))) == is_told_apart
+    assert ("kill busy, another idle" in latencies.mendings(q.quiet().but(events=events))) == is_told_apart
 
 
 def test_a_fault_whose_victim_had_gone_is_no_fault() -> None:
-    book = q.book([{**line, "what": "spared"} if line["what"] == "struck" else line for line in q.LINES])
-    assert book.faults == [] and all(life.faults == [] for life in book.lives)
+    ledger = q.ledger([{**line, "what": "spared"} if line["what"] == "struck" else line for line in q.LINES])
+    assert ledger.faults == [] and all(life.faults == [] for life in ledger.lives)
 
 
 @pytest.mark.parametrize(
@@ -423,7 +424,6 @@ def test_one_whose_orchestrator_was_killed_while_it_was_started_is_no_false_deat
     """It counts as registered at 1000 ms: its orchestrator's last change may have been under way for a while."""
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": killed_at * q.MS - 1, "at": 21, "crew": crew}
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES and line.get("token") != 2]
-    snapshot = q.quiet().replace(
-        book=q.book([*lines, killed]), slots=tuple(s.replace(crew="main") for s in q.quiet().slots)
-    )
-    assert bool(figures.false_deaths(snapshot)) == is_false
+    slots = tuple(slot.but(crew="main") for slot in q.quiet().slots)
+    snapshot = q.quiet().but(ledger=q.ledger([*lines, killed]), slots=slots)
+    assert bool(latencies.false_deaths(snapshot)) == is_false

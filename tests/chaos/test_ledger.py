@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rota.core.errors import RotaError
-from rota.lab.chaos.ledger_writer import LEDGER, Pen
+from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Started:
         words = [sys.executable, "-m", "rota.lab.chaos.ledger", str(self.file), self.socket]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.pen = Pen(self.process.stdout, self.process.stdin)
+        self.writer = LedgerWriter(self.process.stdout, self.process.stdin)
 
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.file.read_text().splitlines()]
@@ -47,38 +47,38 @@ def ledger(tmp_path: Path) -> Iterator[Started]:
 
 WORKER = """
 import os, sys
-from rota.lab.chaos.ledger_writer import LEDGER, Pen
-pen = Pen.connect(sys.argv[1])
-pen.write("up", pid=os.getpid(), worker=sys.argv[2], slot="s")
+from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
+writer = LedgerWriter.connect(sys.argv[1])
+writer.write("up", pid=os.getpid(), worker=sys.argv[2], slot="s")
 """
 COMMAND = """
 import os, sys
-from rota.lab.chaos.ledger_writer import LEDGER, Pen
-pen = Pen.connect(sys.argv[1])
-pen.write("start", pid=os.getpid(), worker="w", job=1, token=7, own=True)
+from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
+writer = LedgerWriter.connect(sys.argv[1])
+writer.write("start", pid=os.getpid(), worker="w", job=1, token=7, own=True)
 """
 DIES_UNHEARD = """
-pen._writer.write(b'{"what": "start", "job": 1, "token": 1, "worker": "w"}\\n')
-pen._writer.flush()
+writer._writer.write(b'{"what": "start", "job": 1, "token": 1, "worker": "w"}\\n')
+writer._writer.flush()
 os._exit(0)
 """
 
 
 def test_a_line_is_in_the_file_before_it_is_answered(ledger: Started) -> None:
     for n in range(20):
-        at = ledger.pen.write("offered", numbers=[n])
+        at = ledger.writer.write("offered", numbers=[n])
         assert ledger.lines()[-1] == {"at": at, "what": "offered", "numbers": [n]}
 
 
 def test_the_end_of_a_worker_is_a_line_too(ledger: Started) -> None:
-    ledger.pen.write("offered", numbers=[])
+    ledger.writer.write("offered", numbers=[])
     subprocess.run([sys.executable, "-c", WORKER, ledger.socket, "worker-a"], check=True)
     eventually(lambda: ledger.whats() == ["offered", "up", "gone"])
     assert ledger.lines()[-1]["worker"] == "worker-a"
 
 
 def test_the_end_of_a_command_is_a_line_of_its_own(ledger: Started) -> None:
-    ledger.pen.write("offered", numbers=[1])
+    ledger.writer.write("offered", numbers=[1])
     subprocess.run([sys.executable, "-c", COMMAND, ledger.socket], check=True)
     eventually(lambda: ledger.whats() == ["offered", "start", "over"])
     _, start, over = ledger.lines()
@@ -86,27 +86,27 @@ def test_the_end_of_a_command_is_a_line_of_its_own(ledger: Started) -> None:
 
 
 def test_one_that_dies_before_it_hears_the_answer_is_written_down_and_the_others_go_on(ledger: Started) -> None:
-    ledger.pen.write("offered", numbers=[])
+    ledger.writer.write("offered", numbers=[])
     for n in range(20):
         command = [sys.executable, "-S", "-c", WORKER + DIES_UNHEARD, ledger.socket, f"worker-{n}"]
         subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     eventually(lambda: ledger.whats() == ["offered", *["up", "start", "gone"] * 20])
-    assert ledger.pen.write("offered", numbers=[1]) >= ledger.lines()[0]["at"]
+    assert ledger.writer.write("offered", numbers=[1]) >= ledger.lines()[0]["at"]
 
 
 def test_it_ends_with_the_one_who_started_it(ledger: Started) -> None:
-    ledger.pen.write("offered", numbers=[])
+    ledger.writer.write("offered", numbers=[])
     assert ledger.process.stdin is not None
     ledger.process.stdin.close()
     assert ledger.process.wait(30) == 0
 
 
 def test_a_pen_without_its_ledger_says_so(ledger: Started) -> None:
-    ledger.pen.write("offered", numbers=[])
+    ledger.writer.write("offered", numbers=[])
     ledger.process.kill()
     ledger.process.wait()
     with pytest.raises(RotaError, match="the ledger is gone"):
-        ledger.pen.write("offered", numbers=[])
+        ledger.writer.write("offered", numbers=[])
     assert ledger.process.stdin is not None
     with pytest.raises(BrokenPipeError):
         ledger.process.stdin.close()
@@ -114,13 +114,13 @@ def test_a_pen_without_its_ledger_says_so(ledger: Started) -> None:
 
 def test_the_life_of_a_bash_loop_is_in_it_from_its_first_word_to_its_end(ledger: Started) -> None:
     """Bash cannot hold the connection: a process that watches it does."""
-    ledger.pen.write("offered", numbers=[])  # once this is answered it listens
+    ledger.writer.write("offered", numbers=[])  # once this is answered it listens
     env = {**os.environ, LEDGER: ledger.socket, "ROTA_WORKER_ID": "worker-looploop", "ROTA_SLOT": "loop:0"}
     loop = subprocess.Popen(["sleep", "600"])
     watch = subprocess.Popen([sys.executable, "-m", "rota.lab.chaos.watch", str(loop.pid)], env=env)
     try:
         eventually(lambda: ledger.whats() == ["offered", "up"])
-        ledger.pen.write("thaw", worker="worker-looploop")
+        ledger.writer.write("thaw", worker="worker-looploop")
         assert ledger.whats() == ["offered", "up", "thaw"] and watch.poll() is None, (
             "it lives, and so does its connection"
         )

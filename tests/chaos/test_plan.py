@@ -9,7 +9,7 @@ import pytest
 from rota.core.health import HealthPolicy
 from rota.core.orchestrator import LEASE
 from rota.core.times import SECOND, parse_duration
-from rota.lab.chaos.crew import SETTINGS
+from rota.lab.chaos.lab_crew import SETTINGS
 from rota.lab.chaos.plan import (
     COMMANDS,
     COROUTINES,
@@ -27,7 +27,7 @@ from rota.lab.chaos.plan import (
     KILL_ORCHESTRATOR,
     LONGEST_FREEZE,
     LOOPS,
-    PEOPLE,
+    OPERATOR_FAULTS,
     POISON,
     REMOTE,
     SOURCED,
@@ -79,7 +79,7 @@ def test_only_what_can_be_broken_is_drawn() -> None:
     assert CUT in server.kinds and not {HOLD, CRASH} & {*server.kinds}
     assert {CUT, CRASH} <= {*own.kinds} and HOLD not in own.kinds
     assert KILL_API in file.kinds and KILL_API not in Options(1, others=False).kinds
-    assert {*PEOPLE, *FATAL, KILL_ORCHESTRATOR} <= {*file.kinds} & {*own.kinds}
+    assert {*OPERATOR_FAULTS, *FATAL, KILL_ORCHESTRATOR} <= {*file.kinds} & {*own.kinds}
 
 
 def test_jobs_are_drawn_for_every_kind_of_worker_and_each_is_served() -> None:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from rota.lab.chaos.crew import Crew
 from rota.lab.chaos.invariants import check, replay_of
+from rota.lab.chaos.lab_crew import LabCrew
 from rota.lab.chaos.plan import KILL_API, KILL_BUSY, TERMINATE, Fault, Options, draw
-from rota.lab.chaos.scenario import Storm
+from rota.lab.chaos.scenario import Scenario
 from rota.lab.chaos.snapshot import take
 from rota.settings import Settings
 from rota.store.open import open_store
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 OPTIONS = Options(seed=3, jobs=60, minutes=0.04, workers=2, faults=2, others=False)
 
 DOUBLED = """
-from rota.lab.chaos import app as storm
+from rota.lab.chaos import handlers as storm
 
 app, begin = storm.app, storm.begin
 
@@ -46,7 +46,7 @@ def twice(ctx):
 storm.begin = twice
 """
 NEVER_BEGINS = """
-from rota.lab.chaos import app as storm
+from rota.lab.chaos import handlers as storm
 
 app = storm.app
 storm.begin = lambda ctx: None
@@ -74,9 +74,9 @@ BEHIND_ITS_BACK = {
 
 @contextmanager
 def storm(
-    crew: Crew, options: Options = OPTIONS, within: float = 30.0, say: Callable[[str], None] = lambda text: None
-) -> Iterator[Storm]:
-    made = Storm(crew, draw(options, (KILL_BUSY, TERMINATE)), say, within)
+    crew: LabCrew, options: Options = OPTIONS, within: float = 30.0, say: Callable[[str], None] = lambda text: None
+) -> Iterator[Scenario]:
+    made = Scenario(crew, draw(options, (KILL_BUSY, TERMINATE)), say, within)
     try:
         yield made
     finally:
@@ -92,7 +92,7 @@ def found(snapshot: Snapshot) -> set[str]:
 def blown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Snapshot]:
     """A real storm that is over, and on which everything holds."""
     folder = tmp_path_factory.mktemp("storm")
-    with storm(Crew(str(folder), OPTIONS.shape)) as blowing:
+    with storm(LabCrew(str(folder), OPTIONS.shape)) as blowing:
         snapshot = blowing.run()
     assert found(snapshot) == set()
     return folder, snapshot
@@ -108,7 +108,7 @@ def test_what_is_changed_behind_rotas_back_is_found(bug: str, blown: tuple[Path,
     assert connection.changes() > 0, f"nothing to change any more: plant {bug!r} anew"
     connection.close()
     with open_store(str(tmp_path / "rota.db"), Settings()) as store:
-        changed = take(store, snapshot.plan, snapshot.book, snapshot.watch, snapshot.remains, str(tmp_path))
+        changed = take(store, snapshot.plan, snapshot.ledger, snapshot.watch, snapshot.remains, str(tmp_path))
     assert bug.split()[0] in found(changed)
 
 
@@ -134,7 +134,7 @@ def test_on_a_right_rota_the_small_storm_finds_nothing(tmp_path: Path) -> None:
 
 
 def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path) -> None:
-    crew = Crew(str(tmp_path), OPTIONS.replace(jobs=5).shape)
+    crew = LabCrew(str(tmp_path), OPTIONS.but(jobs=5).shape)
     words = [sys.executable, "-c", "import time; time.sleep(600)"]
     with subprocess.Popen(words, env=crew.environment) as left:
         with storm(crew, OPTIONS.replace(jobs=5, faults=0, minutes=0.005)) as blowing:
@@ -147,19 +147,19 @@ def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path)
 def test_an_api_that_is_killed_twice_in_a_row_is_there_once_and_nothing_is_left(tmp_path: Path) -> None:
     options = Options(seed=3, jobs=20, minutes=0.1, workers=1, faults=0)
     twice = tuple(Fault(at, KILL_API, 0.5, lasts=400_000) for at in (4_000_000, 4_100_000))
-    crew = Crew(str(tmp_path), options.shape)
-    blowing = Storm(crew, draw(options).replace(faults=twice), lambda text: None, 60.0)
+    crew = LabCrew(str(tmp_path), options.shape)
+    blowing = Scenario(crew, draw(options).but(faults=twice), lambda text: None, 60.0)
     try:
         snapshot = blowing.run()
     finally:
         blowing.close()
         crew.close()
-    assert [fault.kind for fault in snapshot.book.faults] == [KILL_API] * 2
+    assert [fault.kind for fault in snapshot.ledger.faults] == [KILL_API] * 2
     assert found(snapshot) == set() and snapshot.remains.processes == ()
 
 
 def with_app(folder: Path, text: str, say: Callable[[str], None] = lambda text: None) -> Snapshot:
     """A storm with another application, found from the crew's folder."""
     (folder / "planted.py").write_text(text)
-    with storm(Crew(str(folder), OPTIONS.shape, "planted:app"), say=say) as blowing:
+    with storm(LabCrew(str(folder), OPTIONS.shape, "planted:app"), say=say) as blowing:
         return blowing.run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.lab.chaos.system import vitals
+from rota.lab.chaos.crew_processes import vitals
 from tests.support.eventually import eventually
 from tests.support.processes import resident
 from tests.support.tiers import times

@@ -14,7 +14,7 @@ import pytest
 
 from rota.core.ids import run_id
 from rota.core.times import SECOND
-from rota.lab.chaos.system import MARK, Remains, remains
+from rota.lab.chaos.crew_processes import MARK, Remains, remains
 from rota.orchestrator.shutdown import LAST_WORD
 from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase

@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     ),
 )
 def bench(call: Call) -> int:
-    from rota.lab.bench.run import Bench, Much
+    """Measure, and tell what came of it."""
+    from rota.lab.bench.measurements import Bench, RunSize
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the crews are ended first
     db = call.settings().db
     if db and db.startswith(REMOTE):
         raise BadInput("bench measures a database, and an HTTP API was named: run it where the database is")
     server = db if db and db.startswith(POSTGRES) else None
-    much = Much(rounds=call["rounds"] or 3, jobs=call["jobs"] or 20_000)
+    much = RunSize(rounds=call["rounds"] or 3, jobs=call["jobs"] or 20_000)
     with _folder(None if server else db) as folder:
         where = "in a schema of its own on the server" if server else f"in {os.path.dirname(folder)}"
         aside(f"measuring {where}; this takes about two minutes, and nothing is left of it")
@@ -81,6 +82,6 @@ def _lines(call: Call, document: dict[str, Any]) -> list[str]:
 
 
 def _cell(value: float | None) -> str:
-    from rota.lab.bench.figures import text
+    from rota.lab.percentiles import text
 
     return "–" if value is None else text(value)

@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from rota.lab.bench.raw import RawQueue
+from rota.lab.bench.raw_sqlite import RawSqlite
 
 WINDOW = 64
 PAYLOAD = '{"n":1}'
@@ -26,7 +26,7 @@ PAYLOAD = '{"n":1}'
 def drain(path: str, jobs: int, workers: int) -> float:
     """Jobs a second from a full queue to the last commit, two windows in flight for each worker."""
     pipes = [_fork_worker() for _ in range(workers)]
-    queue = RawQueue(path)
+    queue = RawSqlite(path)
     queue.insert([PAYLOAD] * jobs)
     waiting = selectors.DefaultSelector()
     for index, (_, pipe) in enumerate(pipes):
@@ -59,7 +59,7 @@ def pickup(path: str, times: int) -> list[float]:
     """Milliseconds from before the insert to the handler's start: insert, wake the writer, claim, hand over."""
     worker = _fork_worker()
     ears, bell = os.pipe()
-    feeder, found = RawQueue(path), list[float]()
+    feeder, found = RawSqlite(path), list[float]()
     writer = os.fork()
     if not writer:
         _write(path, ears, worker[1])
@@ -81,7 +81,7 @@ def pickup(path: str, times: int) -> list[float]:
 def _write(path: str, ears: int, worker: socket.socket) -> NoReturn:
     """A process that claims a job at every ring of the bell, and hands it over."""
     try:
-        queue = RawQueue(path)
+        queue = RawSqlite(path)
         while os.read(ears, 1) == b"1":
             worker.sendall(json.dumps(queue.exchange([], 1)).encode() + b"\n")
     finally:

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING
 
 from rota.core.job import NewJob
-from rota.lab.chaos.app import QUEUE
-from rota.lab.chaos.crew import Crew
+from rota.lab.chaos.handlers import QUEUE
 from rota.lab.chaos.injector import strike
-from rota.lab.chaos.ledger_reader import Reader
-from rota.lab.chaos.plan import KILL_BUSY, alone
+from rota.lab.chaos.lab_crew import LabCrew
+from rota.lab.chaos.ledger_reader import LedgerReader
+from rota.lab.chaos.plan import KILL_BUSY, single_crew
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +25,10 @@ WORKERS = 4
 class Killer:
     """Kills workers that have a job in hand, and reads in the ledger when that job began again."""
 
-    def __init__(self, crew: Crew, store: Store) -> None:
+    def __init__(self, crew: LabCrew, store: Store) -> None:
         self._crew = crew
         self._store = store
-        self._reader = Reader(crew.ledger)
+        self._reader = LedgerReader(crew.ledger_path)
         self.again: list[float] = []
         self.refilled: list[float] = []
         self.ids: list[int] = []
@@ -51,36 +51,36 @@ class Killer:
         while life.gone_at is None:
             self._reader.read_on()
         at = life.faults[-1].at
-        if life.in_hand is not None:
-            self._hit.add(life.in_hand.job)
+        if life.current is not None:
+            self._hit.add(life.current.job)
             self.again.append(self._wait_for_start(life) - at / 1000)
         self.refilled.append(self._wait_for_life(life) - at / 1000)
 
     def _busy_one(self, jobs: int, ms: int) -> Life:
         """A worker in the midst of a job that was never hit before, while the whole crew lives."""
         while True:
-            book = self._reader.read_on()
-            lives = book.living.values()
-            busy = [life for life in lives if life.in_hand is not None and life.in_hand.job not in self._hit]
-            if len(book.living) == WORKERS and busy:
-                return busy[len(book.faults) % len(busy)]
+            ledger = self._reader.read_on()
+            lives = ledger.living.values()
+            busy = [life for life in lives if life.current is not None and life.current.job not in self._hit]
+            if len(ledger.living) == WORKERS and busy:
+                return busy[len(ledger.faults) % len(busy)]
             self.feed(jobs, ms)
             time.sleep(0.001)
 
     def _wait_for_start(self, life: Life) -> float:
-        assert life.in_hand is not None
+        assert life.current is not None
         while True:
             for execution in reversed(self._reader.read_on().executions):
-                if execution.job == life.in_hand.job and execution.token > life.in_hand.token:
+                if execution.job == life.current.job and execution.token > life.current.token:
                     assert execution.worker != life.worker
                     return execution.started_at / 1000
             time.sleep(0.001)
 
     def _wait_for_life(self, life: Life) -> float:
         while True:
-            book = self._reader.read_on()
-            if len(book.living) == WORKERS and book.lives[-1].up_at > (life.gone_at or 0):
-                return book.lives[-1].up_at / 1000
+            ledger = self._reader.read_on()
+            if len(ledger.living) == WORKERS and ledger.lives[-1].up_at > (life.gone_at or 0):
+                return ledger.lives[-1].up_at / 1000
             time.sleep(0.001)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Killer:
 
 def kill_workers(folder: str, url: str | None, kills: int, jobs: int, ms: int) -> tuple[list[float], list[float], bool]:
     """Milliseconds to the next start and to the next life, and whether every job was settled once."""
-    crew = Crew(folder, alone(**{QUEUE: WORKERS}), url=url)
+    crew = LabCrew(folder, single_crew(**{QUEUE: WORKERS}), url=url)
     try:
         with crew.open() as store:
             crew.start()

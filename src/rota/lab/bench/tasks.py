@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from rota.app import App
-from rota.lab.chaos.app import QUEUE
+from rota.lab.chaos.handlers import QUEUE
 
 app = App()
 

@@ -23,23 +23,23 @@ def blocked_for_good(job: Job, others: Mapping[int, Job]) -> bool:
     )
 
 
-def lost(all: Snapshot) -> list[str]:
+def lost(snapshot: Snapshot) -> list[str]:
     """Accepted jobs that are not there, or not over and not waiting for one that failed."""
     found = []
-    for id in all.book.accepted.values():
-        job = all.jobs.get(id)
+    for id in snapshot.ledger.accepted.values():
+        job = snapshot.jobs.get(id)
         if job is None:
             found.append(f"job {id} was accepted, and is not there")
-        elif job.status not in jobs.FINAL and not (job.status == jobs.BLOCKED and blocked_for_good(job, all.jobs)):
+        elif job.status not in jobs.FINAL and not (job.status == jobs.BLOCKED and blocked_for_good(job, snapshot.jobs)):
             found.append(f"job {id} is still {job.status}")
     return found
 
 
-def is_expected_to_fail(all: Snapshot, id: int) -> bool:
+def is_expected_to_fail(snapshot: Snapshot, id: int) -> bool:
     """Whether a job was poison or called off, or the storm itself killed three workers that had it."""
-    if all.jobs[id].status == jobs.CANCELLED:
-        return id in all.book.called_off
-    return all.kinds.get(id) == POISON or all.jobs[id].deaths >= jobs.DEATHS_TO_QUARANTINE
+    if snapshot.jobs[id].status == jobs.CANCELLED:
+        return id in snapshot.ledger.called_off
+    return snapshot.kinds.get(id) == POISON or snapshot.jobs[id].deaths >= jobs.DEATHS_TO_QUARANTINE
 
 
 def overlap(first: Execution, second: Execution, life: Life | None) -> bool:

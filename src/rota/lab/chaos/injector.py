@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rota.core.errors import StoreAway
 from rota.core.times import MILLISECOND
 from rota.lab.chaos import store_faults
-from rota.lab.chaos.operator_faults import People
+from rota.lab.chaos.operator_faults import OperatorFaults
 from rota.lab.chaos.plan import (
     CRASH,
     FREEZE,
@@ -21,9 +21,9 @@ from rota.lab.chaos.plan import (
     KILL_BUSY,
     KILL_IDLE,
     KILL_ORCHESTRATOR,
-    PEOPLE,
+    OPERATOR_FAULTS,
+    STORE_FAULTS,
     TERMINATE,
-    TROUBLE,
     seconds,
 )
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.times import Instant
-    from rota.lab.chaos.crew import Crew
-    from rota.lab.chaos.ledger_reader import Life, Reader
+    from rota.lab.chaos.lab_crew import LabCrew
+    from rota.lab.chaos.ledger_reader import LedgerReader, Life
     from rota.lab.chaos.orchestrator import Orchestrator
     from rota.lab.chaos.plan import Fault
     from rota.store.store import Store
@@ -50,7 +50,7 @@ SIGNALS = {
 }
 
 
-class Breaker:
+class Injector:
     """Carries out one fault after another; `missed` are the kinds of those that found nobody to hit.
 
     `pass_time` looks on until a moment, `do_later` does something after so many seconds.
@@ -58,9 +58,9 @@ class Breaker:
 
     def __init__(
         self,
-        crew: Crew,
+        crew: LabCrew,
         store: Store,
-        reader: Reader,
+        reader: LedgerReader,
         pass_time: Callable[[float], None],
         do_later: Callable[[float, Callable[[], object]], None],
     ) -> None:
@@ -69,7 +69,7 @@ class Breaker:
         self._reader = reader
         self._pass_time = pass_time
         self._do_later = do_later
-        self._people = People(store, crew.pen, do_later)
+        self._operator_faults = OperatorFaults(store, crew.ledger_writer, do_later)
         self._frozen: set[str] = set()
         self.missed: list[str] = []
 
@@ -83,9 +83,9 @@ class Breaker:
             self._kill_api(fault)
         elif fault.kind == CRASH:
             self._crash(fault)
-        elif fault.kind in TROUBLE:
+        elif fault.kind in STORE_FAULTS:
             self._trouble(fault)
-        elif fault.kind in PEOPLE:
+        elif fault.kind in OPERATOR_FAULTS:
             self._act(fault)
         elif (life := self._struck(fault)) is None:
             self.missed.append(fault.kind)
@@ -95,12 +95,12 @@ class Breaker:
     def _act(self, fault: Fault) -> None:
         """Do what people do, once there is something to do it to."""
         deadline = time.monotonic() + VICTIM_WITHIN
-        while not self._people.act(fault):
+        while not self._operator_faults.act(fault):
             if time.monotonic() > deadline:
                 self.missed.append(fault.kind)
                 return
             self._pass_time(time.monotonic() + LOOK_AGAIN)
-        self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now())
+        self._crew.ledger_writer.write("fault", kind=fault.kind, store_at=self._store.now())
 
     def _trouble(self, fault: Fault) -> None:
         """Cut the crews' connections, or keep everyone from writing for a while."""
@@ -111,7 +111,7 @@ class Breaker:
         elif not store_faults.cut_connections(self._crew):
             self.missed.append(fault.kind)
             return
-        self._crew.pen.write("fault", kind=fault.kind, store_at=store_at)
+        self._crew.ledger_writer.write("fault", kind=fault.kind, store_at=store_at)
 
     def _crash(self, fault: Fault) -> None:
         """Crash the server, and start it again after a while; who begins just now is waited for."""
@@ -120,7 +120,7 @@ class Breaker:
         if self._are_beginning(self._crew.orchestrators.values()):
             self._do_later(WAIT_FOR_START, lambda: self._crash(fault))
             return
-        self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now(), lasts=fault.lasts)
+        self._crew.ledger_writer.write("fault", kind=fault.kind, store_at=self._store.now(), lasts=fault.lasts)
         store_faults.crash(server, seconds(fault.lasts))
         self._reach_again()
 
@@ -156,7 +156,7 @@ class Breaker:
 
     def _thawed(self, thaw: threading.Thread, lives: Sequence[Life], orchestrator: Orchestrator | None) -> None:
         thaw.join()
-        self._crew.pen.write("thaw", workers=[life.worker for life in lives])
+        self._crew.ledger_writer.write("thaw", workers=[life.worker for life in lives])
         if orchestrator is not None:
             self._frozen.discard(orchestrator.crew)
 
@@ -175,14 +175,14 @@ class Breaker:
         lives = [life for life in self._reader.read_on().living.values() if life.slot in slots and not life.frozen]
         hit = [life.worker for life in lives]
         facts = {"kind": fault.kind, "crew": victim.crew, "workers": hit, "lasts": fault.lasts}
-        self._crew.pen.write("fault", store_at=self._store.now(), **facts)
+        self._crew.ledger_writer.write("fault", store_at=self._store.now(), **facts)
         moment, store_at = clock(), self._store.now()
         self._frozen.add(victim.crew)
         victim.send(signal.SIGSTOP)
         for life in lives:
             self._crew.send(life, signal.SIGSTOP)
         self._thaw_later(seconds(fault.lasts), lives, victim)
-        self._crew.pen.write("struck", moment=moment, store_at=store_at)
+        self._crew.ledger_writer.write("struck", moment=moment, store_at=store_at)
 
     def _kill_orchestrator(self, fault: Fault) -> None:
         """Kill one, and start it again after a while."""
@@ -190,10 +190,10 @@ class Breaker:
         if victim is None:
             self.missed.append(fault.kind)
             return
-        self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now(), crew=victim.crew)
+        self._crew.ledger_writer.write("fault", kind=fault.kind, store_at=self._store.now(), crew=victim.crew)
         moment, store_at = clock(), self._store.now()
         victim.kill()
-        self._crew.pen.write("struck", moment=moment, store_at=store_at)
+        self._crew.ledger_writer.write("struck", moment=moment, store_at=store_at)
         self._do_later(seconds(fault.lasts), lambda: self._start_orchestrator(victim))
 
     def _start_orchestrator(self, which: Orchestrator) -> None:
@@ -211,10 +211,10 @@ class Breaker:
         if api.pid is None or self._are_beginning(self._crew.behind_api):
             self._do_later(WAIT_FOR_START, lambda: self._kill_api(fault))
             return
-        self._crew.pen.write("fault", kind=fault.kind, store_at=self._store.now())
+        self._crew.ledger_writer.write("fault", kind=fault.kind, store_at=self._store.now())
         moment, store_at = clock(), self._store.now()
         api.kill()
-        self._crew.pen.write("struck", moment=moment, store_at=store_at)
+        self._crew.ledger_writer.write("struck", moment=moment, store_at=store_at)
         self._do_later(seconds(fault.lasts), api.start)
 
     def _struck(self, fault: Fault) -> Life | None:
@@ -241,14 +241,14 @@ def clock() -> Instant:
     return time.monotonic_ns() // 1000
 
 
-def strike(crew: Crew, store: Store, kind: str, life: Life, number: signal.Signals) -> bool:
+def strike(crew: LabCrew, store: Store, kind: str, life: Life, number: signal.Signals) -> bool:
     """Signal a worker. The ledger hears of it before, and after that of the very moment; false when it had gone."""
-    crew.pen.write("fault", kind=kind, workers=[life.worker], store_at=store.now())
+    crew.ledger_writer.write("fault", kind=kind, workers=[life.worker], store_at=store.now())
     moment, store_at = clock(), store.now()
     if not crew.send(life, number):
-        crew.pen.write("spared")
+        crew.ledger_writer.write("spared")
         return False
-    crew.pen.write("struck", moment=moment, store_at=store_at)
+    crew.ledger_writer.write("struck", moment=moment, store_at=store_at)
     return True
 
 
@@ -257,10 +257,10 @@ def _fits(kind: str, life: Life, now: Instant) -> bool:
         return False
     match kind:
         case "hang":  # of a loop nobody ends what stands still: its lease lets another begin
-            return life.is_seen
+            return life.is_supervised
         case "kill busy":
-            return life.in_hand is not None
+            return life.current is not None
         case "kill idle":
-            return life.in_hand is None and now - life.idle_since > IDLE_FOR
+            return life.current is None and now - life.idle_since > IDLE_FOR
         case _:
             return True

@@ -20,7 +20,7 @@ from typing import Any
 GONE, OVER = "gone", "over"
 
 
-class Writer:
+class Connection:
     """One connection, or the pair of pipes of whoever started the ledger."""
 
     def __init__(self, read_from: int, write_to: int, connection: socket.socket | None = None) -> None:
@@ -58,7 +58,7 @@ class Writer:
             self._connection.close()
 
 
-class Ledger:
+class LedgerServer:
     """Serves its writers; one sync for all lines that have come together."""
 
     def __init__(self, path: str, socket_path: str) -> None:
@@ -69,22 +69,22 @@ class Ledger:
         self._listener.listen(128)
         self._selector.register(self._listener, selectors.EVENT_READ)
 
-    def serve(self, owner: Writer) -> None:
+    def serve(self, owner: Connection) -> None:
         """Write until the owner leaves."""
         self._selector.register(owner.read_from, selectors.EVENT_READ, owner)
         while not owner.ended:
-            heard: list[Writer] = []
+            heard: list[Connection] = []
             for key, _ in self._selector.select():
                 if key.data is None:
                     connection, _ = self._listener.accept()
-                    writer = Writer(connection.fileno(), connection.fileno(), connection)
+                    writer = Connection(connection.fileno(), connection.fileno(), connection)
                     self._selector.register(connection, selectors.EVENT_READ, writer)
                 else:
                     key.data.read()
                     heard.append(key.data)
             self._take(heard)
 
-    def _take(self, heard: list[Writer]) -> None:
+    def _take(self, heard: list[Connection]) -> None:
         """Write down what was heard: the dead first, because what others do now may follow from their death."""
         at = time.monotonic_ns() // 1000
         found: list[dict[str, Any]] = []
@@ -105,7 +105,7 @@ class Ledger:
 
 def main() -> None:
     path, socket_path = sys.argv[1:]
-    Ledger(path, socket_path).serve(Writer(0, 1))
+    LedgerServer(path, socket_path).serve(Connection(0, 1))
 
 
 if __name__ == "__main__":

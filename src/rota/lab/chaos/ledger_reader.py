@@ -61,18 +61,18 @@ class Life:
     faults: list[Injected] = field(default_factory=list)
 
     @property
-    def in_hand(self) -> Execution | None:
+    def current(self) -> Execution | None:
         """What it runs; the oldest where it runs several."""
         return next(iter(self.held.values()), None)
 
     @property
-    def is_seen(self) -> bool:
+    def is_supervised(self) -> bool:
         """Whether an orchestrator started it: it has a slot. A bash loop has not."""
         return self.slot.startswith("worker:")
 
     @property
     def queue(self) -> str:
-        return self.slot.split(":")[1] if self.is_seen else LOOPS
+        return self.slot.split(":")[1] if self.is_supervised else LOOPS
 
     @property
     def ended_with(self) -> list[Execution]:
@@ -99,7 +99,7 @@ class Pause:
 
 
 @dataclass
-class Book:
+class Ledger:
     """What the lines so far tell."""
 
     lives: list[Life] = field(default_factory=list)
@@ -234,20 +234,20 @@ class Book:
                 life.faults.remove(fault)
 
 
-class Reader:
+class LedgerReader:
     """Follows the ledger's file while it grows."""
 
     def __init__(self, path: str) -> None:
         self._file = open(path, "rb")  # noqa: SIM115 - open until the storm is over
         self._rest = b""
-        self.book = Book()
+        self.ledger = Ledger()
 
-    def read_on(self) -> Book:
+    def read_on(self) -> Ledger:
         """The book with every line that is whole by now."""
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
         for line in lines:
-            self.book.take(json.loads(line))
-        return self.book
+            self.ledger.take(json.loads(line))
+        return self.ledger
 
     def close(self) -> None:
         self._file.close()

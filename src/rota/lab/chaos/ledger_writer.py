@@ -11,7 +11,7 @@ from rota.core.errors import RotaError
 LEDGER = "ROTA_CHAOS_LEDGER"
 
 
-class Pen:
+class LedgerWriter:
     """One writer's connection."""
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
@@ -19,7 +19,7 @@ class Pen:
         self._writer = writer
 
     @classmethod
-    def connect(cls, path: str) -> Pen:
+    def connect(cls, path: str) -> LedgerWriter:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(path)
         return cls(connection.makefile("rb"), connection.makefile("wb"))

@@ -33,7 +33,7 @@ while [[ -z $leaving ]]; do
   esac
   [[ $claimed =~ ^\[\{\"id\":\ ?([0-9]+) ]] && ROTA_JOB_ID=${BASH_REMATCH[1]}
   [[ $claimed =~ \"token\":\ ?([0-9]+) ]] && ROTA_CLAIM_TOKEN=${BASH_REMATCH[1]}
-  if "$python" -m rota.lab.chaos.command loop <<<"$claimed"; then
+  if "$python" -m rota.lab.chaos.job_command loop <<<"$claimed"; then
     settle done
   else
     settle fail --error "as planned"

@@ -13,14 +13,14 @@ from rota.lab.chaos.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rota.lab.chaos.ledger_reader import Book, Execution, Life
+    from rota.lab.chaos.ledger_reader import Execution, Ledger, Life
     from rota.lab.chaos.snapshot import Sample
     from rota.store.events import Event
 
 JUDGED = ("I1", "I2", "I3", "I4", "I6", "I9", "I17", "I23")
 
 
-class Lookout:
+class OnlineChecks:
     """Follows the ledger, the event log and the claims. `in_order`: events are read in the order of their numbers."""
 
     def __init__(self, in_order: bool) -> None:
@@ -35,16 +35,16 @@ class Lookout:
         self._told = [0] * len(self._replays)
         self._committed: set[int] = set()
 
-    def look(self, book: Book, events: Sequence[Event], samples: Sequence[Sample]) -> list[Violation]:
+    def look(self, ledger: Ledger, events: Sequence[Event], samples: Sequence[Sample]) -> list[Violation]:
         """What is wrong by now and was not before; `events` and `samples` are those that have come since."""
-        return [*self._ledger(book), *self._log(events), *self._claims(samples)]
+        return [*self._ledger(ledger), *self._log(events), *self._claims(samples)]
 
-    def _ledger(self, book: Book) -> Iterator[Violation]:
-        for life in book.lives[self._lived :]:
+    def _ledger(self, ledger: Ledger) -> Iterator[Violation]:
+        for life in ledger.lives[self._lived :]:
             if (known := self._lives.setdefault(life.worker, life)).pid != life.pid:
                 yield Violation("I17", f"{life.worker} was process {known.pid} and process {life.pid}")
-        self._lived = len(book.lives)
-        for second in book.executions[self._judged :]:
+        self._lived = len(ledger.lives)
+        for second in ledger.executions[self._judged :]:
             first = self._last.get(second.job)
             self._last[second.job] = second
             if first is None:
@@ -54,7 +54,7 @@ class Lookout:
                 yield Violation("I1", f"job {second.job} began with token {second.token} {still}")
             if out_of_order(first, second, self._lives.get(second.worker)):
                 yield Violation("I2", f"job {second.job} began with token {second.token} after token {first.token}")
-        self._judged = len(book.executions)
+        self._judged = len(ledger.executions)
 
     def _log(self, events: Sequence[Event]) -> Iterator[Violation]:
         for event in events:

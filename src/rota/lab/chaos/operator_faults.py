@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Claim
     from rota.core.job import Job
-    from rota.lab.chaos.ledger_writer import Pen
+    from rota.lab.chaos.ledger_writer import LedgerWriter
     from rota.lab.chaos.plan import Fault
     from rota.store.store import Store
 
@@ -30,12 +30,12 @@ SHORT_LEASE = 100 * MILLISECOND
 LATE_WITHIN = 10.0
 
 
-class People:
+class OperatorFaults:
     """Acts on a crew through its store, and tells the ledger once it is answered. `later` does something in a while."""
 
-    def __init__(self, store: Store, pen: Pen, later: Later) -> None:
+    def __init__(self, store: Store, ledger_writer: LedgerWriter, later: Later) -> None:
         self._store = store
-        self._pen = pen
+        self._ledger_writer = ledger_writer
         self._later = later
 
     def act(self, fault: Fault) -> bool:
@@ -66,8 +66,8 @@ class People:
 
     def _acknowledged(self, queue: str, directive: int, until: float, fault: Fault) -> None:
         """Once every orchestrator has answered, nothing may start; one that does not answer is not waited for."""
-        if not unacknowledged(self._store, directive):
-            self._later(UNDER_WAY, lambda: self._pen.write("paused", queue=queue))
+        if not unheeded(self._store, wish):
+            self._later(UNDER_WAY, lambda: self._ledger_writer.write("paused", queue=queue))
             self._later(UNDER_WAY + seconds(fault.lasts), lambda: self._resume(queue))
         elif time.monotonic() > until:
             self._resume(queue)
@@ -75,16 +75,16 @@ class People:
             self._later(LOOK_AGAIN, lambda: self._acknowledged(queue, directive, until, fault))
 
     def _resume(self, queue: str) -> None:
-        self._pen.write("resumed", queue=queue)
+        self._ledger_writer.write("resumed", queue=queue)
         self._store.queues.resume(queue)
 
     def _cancel(self, job: Job) -> bool:
-        self._pen.write("called off", job=job.id)
+        self._ledger_writer.write("called off", job=job.id)
         try:
             self._store.jobs.cancel(job.id)
         except Conflict:  # it was over by then
             return False
-        self._later(UNDER_WAY, lambda: self._pen.write("cancelled", job=job.id))
+        self._later(UNDER_WAY, lambda: self._ledger_writer.write("cancelled", job=job.id))
         return True
 
     def _claim_for_too_long(self, ready: list[Job]) -> bool:
@@ -93,7 +93,7 @@ class People:
         if not ready:
             return False
         worker = self._store.workers.register("late", every=60 * SECOND)
-        self._pen.write("visitor", worker=worker.id)
+        self._ledger_writer.write("visitor", worker=worker.id)
         try:
             claim = self._store.claims.claim(ready[-1].id, worker.id, SHORT_LEASE)
         except (Conflict, Refused):
@@ -112,7 +112,7 @@ class People:
         try:
             if job.token != claim.token or job.status != jobs.ACTIVE:
                 self._store.claims.settle(claim, Done())
-                self._pen.write("late", job=claim.job_id, token=claim.token)
+                self._ledger_writer.write("late", job=claim.job_id, token=claim.token)
         except Stale:
-            self._pen.write("late refused")
+            self._ledger_writer.write("late refused")
         self._store.workers.deregister(claim.worker_id)

@@ -33,12 +33,12 @@ FREEZE, HANG, KILL_ORCHESTRATOR, KILL_API = "freeze", "hang", "kill orchestrator
 FREEZE_CREW = "freeze crew"
 # What people do meanwhile: pause a queue, call a job off, settle a claim that they have lost.
 PAUSE, CANCEL, SETTLE_LATE = "pause", "cancel", "settle late"
-PEOPLE = (PAUSE, CANCEL, SETTLE_LATE)
+OPERATOR_FAULTS = (PAUSE, CANCEL, SETTLE_LATE)
 # What befalls the store: its connections are cut, its server crashes, its write lock is held for a while.
 CUT, CRASH, HOLD = "cut connections", "crash server", "hold lock"
-TROUBLE = (CUT, CRASH, HOLD)
+STORE_FAULTS = (CUT, CRASH, HOLD)
 WEIGHTS = {KILL_BUSY: 8, KILL_IDLE: 3, TERMINATE: 3, FREEZE: 3, HANG: 1, KILL_ORCHESTRATOR: 2, KILL_API: 2}
-WEIGHTS |= {**dict.fromkeys(PEOPLE, 1), CUT: 2, CRASH: 1, HOLD: 3}
+WEIGHTS |= {**dict.fromkeys(OPERATOR_FAULTS, 1), CUT: 2, CRASH: 1, HOLD: 3}
 FATAL = (KILL_BUSY, KILL_IDLE, TERMINATE, HANG)
 # What everyone of a crew may die of, and what they did be done again for.
 OF_A_CREW = (KILL_ORCHESTRATOR, FREEZE_CREW)
@@ -68,7 +68,7 @@ class Shape(Record):
     limits: Mapping[str, int] = MappingProxyType({})
 
 
-def alone(**pools: int) -> Shape:
+def single_crew(**pools: int) -> Shape:
     """The main crew and nothing beside it."""
     return Shape({MAIN: pools})
 
@@ -248,7 +248,7 @@ def _faults(random: Random, options: Options, kinds: Sequence[str]) -> tuple[Fau
 
 def _queue(random: Random, options: Options, kind: str) -> str | None:
     """Whose worker is hit: every kind of worker as often as any other, however many there are of it."""
-    if kind in (*OF_A_CREW, KILL_API, *TROUBLE):
+    if kind in (*OF_A_CREW, KILL_API, *STORE_FAULTS):
         return None
     served = sorted({queue for pools in options.crews.values() for queue in pools})
     # Of a loop nobody ends what stands still: its lease lets another begin.

@@ -15,7 +15,7 @@ from rota.core import worker as workers
 from rota.core.record import Record
 from rota.core.state_machine import allowed
 from rota.lab.chaos.ledger_reader import Injected
-from rota.lab.chaos.plan import CRASH, FREEZE_CREW, KILL_API, PEOPLE
+from rota.lab.chaos.plan import CRASH, FREEZE_CREW, KILL_API, OPERATOR_FAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -140,7 +140,7 @@ class Replay:
         server, or while one stands still that may have the write lock in its hand.
         """
         self._look(at)
-        if fault.kind in PEOPLE:
+        if fault.kind in OPERATOR_FAULTS:
             return
         away = fault.kind in (CRASH, FREEZE_CREW) or (fault.kind == KILL_API and self._behind_api)
         self._is_away = self._is_away or away

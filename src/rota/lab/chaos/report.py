@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core import job as jobs
 from rota.core.times import MILLISECOND
-from rota.lab.chaos import figures
+from rota.lab.chaos import latencies
 from rota.lab.chaos.expected import is_expected_to_fail, lost
 from rota.lab.chaos.invariants import CHECKS, check, replay_of, untried
 from rota.lab.chaos.online_checks import JUDGED
@@ -16,20 +16,20 @@ from rota.lab.chaos.plan import LOOPS, POISON, SOURCED, WORKERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.lab.chaos.figures import Spread
+    from rota.lab.chaos.latencies import Spread
     from rota.lab.chaos.snapshot import Snapshot
 
 MOST_SHOWN = 20
 
 
-def document(all: Snapshot) -> dict[str, Any]:
+def document(snapshot: Snapshot) -> dict[str, Any]:
     """Everything that a storm showed."""
-    replay = replay_of(all)
-    violations = check(all, replay)
-    options = all.plan.options
+    replay = replay_of(snapshot)
+    violations = check(snapshot, replay)
+    options = snapshot.plan.options
     broken = sorted({each.invariant for each in violations}, key=lambda name: int(name[1:]))
-    finishes = Counter(run.job_id for run in all.runs if run.verb == jobs.FINISH)
-    remains = all.remains
+    finishes = Counter(run.job_id for run in snapshot.runs if run.verb == jobs.FINISH)
+    remains = snapshot.remains
     return {
         "seed": options.seed,
         "options": {
@@ -38,42 +38,42 @@ def document(all: Snapshot) -> dict[str, Any]:
             "jobs": options.jobs,
             "minutes": options.minutes,
             "workers": options.workers,
-            "kills": len(all.plan.faults),
+            "kills": len(snapshot.plan.faults),
             "own_server": options.own_server,
         },
         "crews": {crew: dict(pools) for crew, pools in options.crews.items()},
         "loops": options.loops,
         "keys": options.keys,
-        "limits": dict(all.limits),
-        "jobs": _jobs(all),
-        "faults": dict(Counter(fault.kind for fault in all.book.faults)),
-        "by_kind_of_worker": _by_worker(all),
-        "faults_without_a_victim": dict(Counter(all.watch.missed)),
-        "started_more_often_than_planned": figures.started_too_often(all),
-        "run_through_more_than_once": figures.run_through_twice(all),
+        "limits": dict(snapshot.limits),
+        "jobs": _jobs(snapshot),
+        "faults": dict(Counter(fault.kind for fault in snapshot.ledger.faults)),
+        "by_kind_of_worker": _by_worker(snapshot),
+        "faults_without_a_victim": dict(Counter(snapshot.watch.missed)),
+        "started_more_often_than_planned": latencies.started_too_often(snapshot),
+        "run_through_more_than_once": latencies.run_through_twice(snapshot),
         "committed_more_than_once": sum(times > 1 for times in finishes.values()),
-        "lost": len(lost(all)),
-        "refused_stale_outcomes": all.refused_outcomes,
-        "false_deaths": figures.false_deaths(all),
-        "claims_left": sum(job.status == jobs.ACTIVE for job in all.jobs.values()),
+        "lost": len(lost(snapshot)),
+        "refused_stale_outcomes": snapshot.refused_outcomes,
+        "false_deaths": latencies.false_deaths(snapshot),
+        "claims_left": sum(job.status == jobs.ACTIVE for job in snapshot.jobs.values()),
         "mending_ms": {
             kind: {"seen": _plain(each.seen), "rerun": _plain(each.rerun), "refilled": _plain(each.refilled)}
-            for kind, each in figures.mendings(all).items()
+            for kind, each in latencies.mendings(snapshot).items()
         },
         "longest_stall_ms": round(replay.longest_stall / MILLISECOND, 1),
         "longest_wait_ms": round(replay.longest_wait / MILLISECOND, 1),
-        "jobs_per_second": figures.throughput(all),
-        "turnaround_ms": _plain(figures.turnaround(all), each=False),
-        "worked_off": all.watch.worked_off,
-        "stop_seconds": round(all.watch.stop_seconds, 3),
+        "jobs_per_second": latencies.throughput(snapshot),
+        "turnaround_ms": _plain(latencies.turnaround(snapshot), each=False),
+        "worked_off": snapshot.watch.worked_off,
+        "stop_seconds": round(snapshot.watch.stop_seconds, 3),
         "left_behind": {
             "processes": list(remains.processes),
             "pid_files": list(remains.files),
             "sockets": list(remains.sockets),
             "locks": list(remains.locks),
         },
-        "invariants_checked": [name for name in CHECKS if name not in untried(all)],
-        "invariants_not_tried": untried(all),
+        "invariants_checked": [name for name in CHECKS if name not in untried(snapshot)],
+        "invariants_not_tried": untried(snapshot),
         "checked_on_the_way": list(JUDGED),
         "invariants_violated": broken,
         "violations": [{"invariant": each.invariant, "text": each.text, "at": each.at} for each in violations],
@@ -157,31 +157,33 @@ def _violation_line(violation: dict[str, Any]) -> str:
     return f"{moment}{violation['invariant']}: {violation['text']}"
 
 
-def _jobs(all: Snapshot) -> dict[str, int]:
-    kinds, states = all.kinds, Counter(job.status for job in all.jobs.values())
-    failed = [id for id, job in all.jobs.items() if job.status == jobs.FAILED]
+def _jobs(snapshot: Snapshot) -> dict[str, int]:
+    kinds, states = snapshot.kinds, Counter(job.status for job in snapshot.jobs.values())
+    failed = [id for id, job in snapshot.jobs.items() if job.status == jobs.FAILED]
     return {
-        "offered": len(all.book.offered),
-        "accepted": len(all.book.accepted),
+        "offered": len(snapshot.ledger.offered),
+        "accepted": len(snapshot.ledger.accepted),
         "done": states[jobs.DONE],
         "failed_as_planned": sum(kinds.get(id) == POISON for id in failed),
-        "quarantined_by_the_storm": sum(kinds.get(id) != POISON and is_expected_to_fail(all, id) for id in failed),
-        "failed_unexpectedly": sum(not is_expected_to_fail(all, id) for id in failed),
+        "quarantined_by_the_storm": sum(kinds.get(id) != POISON and is_expected_to_fail(snapshot, id) for id in failed),
+        "failed_unexpectedly": sum(not is_expected_to_fail(snapshot, id) for id in failed),
         "called_off": states[jobs.CANCELLED],
         "waiting_for_a_failed_one": states[jobs.BLOCKED],
-        "done_from_the_source": all.sourced.successes,
+        "done_from_the_source": snapshot.sourced.successes,
     }
 
 
-def _by_worker(all: Snapshot) -> dict[str, dict[str, int]]:
+def _by_worker(snapshot: Snapshot) -> dict[str, dict[str, int]]:
     """How many handlers each kind of worker began, by the ledger, and how many faults hit one of it."""
-    served = {queue for pools in all.plan.options.crews.values() for queue in pools}
-    begun = Counter(all.jobs[each.job].queue if each.job in all.jobs else SOURCED for each in all.book.executions)
-    hit = Counter(life.queue for life in all.book.lives for _ in life.faults)
+    served = {queue for pools in snapshot.plan.options.crews.values() for queue in pools}
+    begun = Counter(
+        snapshot.jobs[each.job].queue if each.job in snapshot.jobs else SOURCED for each in snapshot.ledger.executions
+    )
+    hit = Counter(life.queue for life in snapshot.ledger.lives for _ in life.faults)
     return {
         name: {"begun": begun[queue], "faults": hit[queue]}
         for queue, name in WORKERS.items()
-        if queue in served or (queue == LOOPS and all.plan.options.loops)
+        if queue in served or (queue == LOOPS and snapshot.plan.options.loops)
     }
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import Refused
 from rota.lab.chaos import report
-from rota.lab.chaos.crew import Crew
+from rota.lab.chaos.lab_crew import LabCrew
 from rota.lab.chaos.plan import draw
-from rota.lab.chaos.scenario import Storm
+from rota.lab.chaos.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rota.lab.chaos.plan import Options, Plan
 
 
-def _blow(crew: Crew, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
+def _blow(crew: LabCrew, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
     """The storm itself; afterwards none of its processes is there."""
     try:
-        storm = Storm(crew, plan, say)
+        storm = Scenario(crew, plan, say)
         try:
             return report.document(storm.run())
         finally:
@@ -43,7 +43,7 @@ def run(
     folder = tempfile.mkdtemp(prefix="rota-chaos-")
     plan = draw(options)
     say(f"seed {options.seed}: {options.jobs} jobs, {len(plan.faults)} faults, {options.minutes:g} min, in {folder}")
-    crew = Crew(folder, options.shape, url=url)
+    crew = LabCrew(folder, options.shape, url=url)
     crew.server = server
     try:
         told = _blow(crew, plan, say)

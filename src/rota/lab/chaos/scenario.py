@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from rota.core import job as jobs
 from rota.core.errors import Refused, RotaError
 from rota.core.job import NewJob
-from rota.lab.chaos import system
-from rota.lab.chaos.crew import LEDGER_SOCKET
+from rota.lab.chaos import crew_processes
 from rota.lab.chaos.expected import blocked_for_good
-from rota.lab.chaos.injector import Breaker
-from rota.lab.chaos.ledger_reader import Reader
-from rota.lab.chaos.online_checks import Lookout
+from rota.lab.chaos.injector import Injector
+from rota.lab.chaos.lab_crew import LEDGER_SOCKET
+from rota.lab.chaos.ledger_reader import LedgerReader
+from rota.lab.chaos.online_checks import OnlineChecks
 from rota.lab.chaos.plan import Offer, kind_of, seconds
 from rota.lab.chaos.snapshot import Sample, Watch, count, every_job, sourced, take
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rota.lab.chaos.crew import Crew
+    from rota.lab.chaos.lab_crew import LabCrew
     from rota.lab.chaos.plan import Plan, PlannedJob
     from rota.lab.chaos.snapshot import Snapshot
     from rota.lab.chaos.violation import Violation
@@ -34,24 +34,24 @@ WORK_OFF_WITHIN = 120.0
 SETTLE_WITHIN = 3.0
 
 
-class Storm:
+class Scenario:
     """Carries out one plan. The times of the plan count from the moment at which the whole crew is up."""
 
     def __init__(
-        self, crew: Crew, plan: Plan, say: Callable[[str], None], work_off_within: float = WORK_OFF_WITHIN
+        self, crew: LabCrew, plan: Plan, say: Callable[[str], None], work_off_within: float = WORK_OFF_WITHIN
     ) -> None:
         self._crew = crew
         self._plan = plan
         self._say = say
         self._patience = work_off_within
         self._store = crew.open()
-        self._reader: Reader | None = None
+        self._reader: LedgerReader | None = None
         self._later: list[tuple[float, int, Callable[[], object]]] = []
         self._samples: list[Sample] = []
         self._followed: list[Event] = []
         self._refused: list[str] = []
         self._violations: list[Violation] = []
-        self._lookout = Lookout(in_order=plan.options.store != "postgres")
+        self._online_checks = OnlineChecks(in_order=plan.options.store != "postgres")
         self._next_sample = self._next_word = self._began = 0.0
 
     def run(self) -> Snapshot:
@@ -62,17 +62,17 @@ class Storm:
         crew.start()
         if not crew.wait_until_whole(self._store):
             raise Refused(f"the crew did not come up: see {crew.main.log}")
-        self._reader = Reader(crew.ledger)
-        before = {name: system.vitals(each.pid or 0) for name, each in crew.orchestrators.items()}
-        missed = self._blow(Breaker(crew, self._store, self._reader, self._pass_time, self._do_later))
+        self._reader = LedgerReader(crew.ledger_path)
+        before = {name: crew_processes.vitals(each.pid or 0) for name, each in crew.orchestrators.items()}
+        missed = self._blow(Injector(crew, self._store, self._reader, self._pass_time, self._do_later))
         self._say("the storm is over: working off the queue")
         watch = self._cease(before, missed)
         self._store.close()
-        remains = system.remains(crew.folder, crew.mark, (LEDGER_SOCKET,))
+        remains = crew_processes.remains(crew.folder, crew.mark, (LEDGER_SOCKET,))
         with crew.open() as store:
             return take(store, self._plan, self._reader.read_on(), watch, remains, crew.folder)
 
-    def _blow(self, breaker: Breaker) -> list[str]:
+    def _blow(self, injector: Injector) -> list[str]:
         """Offer jobs and break what works on them, each when its time has come; the faults that hit nobody."""
         self._began = began = time.monotonic()
         for step in self._plan.steps:
@@ -80,17 +80,17 @@ class Storm:
             if isinstance(step, Offer):
                 self._offer(step)
             else:
-                breaker.carry_out(step)
+                injector.carry_out(step)
         self._pass_time(began + seconds(self._plan.options.span))
-        return breaker.missed
+        return injector.missed
 
-    def _cease(self, before: dict[str, system.Vitals], missed: list[str]) -> Watch:
+    def _cease(self, before: dict[str, crew_processes.Vitals], missed: list[str]) -> Watch:
         """Work off the queue, let the crew become whole again, and stop it."""
         crew = self._crew
         worked_off = self._work_off()
         whole = crew.wait_until_whole(self._store)
         after = {
-            name: system.settled(each.pid, before[name], SETTLE_WITHIN)
+            name: crew_processes.settled(each.pid, before[name], SETTLE_WITHIN)
             for name, each in crew.orchestrators.items()
             if whole and each.pid
         }
@@ -142,8 +142,8 @@ class Storm:
         """Tell at once what is wrong, with its moment."""
         assert self._reader is not None
         at = round(time.monotonic() - self._began, 1)
-        for found in self._lookout.look(self._reader.read_on(), events, samples):
-            self._violations.append(found.replace(at=at))
+        for found in self._online_checks.look(self._reader.read_on(), events, samples):
+            self._violations.append(found.but(at=at))
             self._say(f"violated after {at} s: {found.invariant}: {found.text}")
 
     def _sample(self) -> list[Sample]:
@@ -165,10 +165,10 @@ class Storm:
 
     def _tell(self) -> None:
         assert self._reader is not None
-        book = self._reader.read_on()
+        ledger = self._reader.read_on()
         counts = self._counts()
         final = sum(counts.get(state, 0) for state in jobs.FINAL)
-        self._say(f"{len(book.accepted):,} jobs accepted, {final:,} over, {len(book.faults)} faults")
+        self._say(f"{len(ledger.accepted):,} jobs accepted, {final:,} over, {len(ledger.faults)} faults")
 
     def _counts(self) -> dict[str, int]:
         return count(self._store)
@@ -180,7 +180,7 @@ class Storm:
         assert self._reader is not None
         accepted = self._reader.read_on().accepted
         numbers = [job.number for job in offer.jobs]
-        self._crew.pen.write("offered", numbers=numbers)
+        self._crew.ledger_writer.write("offered", numbers=numbers)
         again = [self._plan.jobs[number] for number in sorted(accepted)[-1:]]  # its key must bring the same job again
         numbers += [job.number for job in again]
         try:
@@ -188,7 +188,7 @@ class Storm:
         except RotaError as problem:
             self._refused.append(str(problem))
             return
-        self._crew.pen.write("accepted", numbers=numbers, jobs=ids)
+        self._crew.ledger_writer.write("accepted", numbers=numbers, jobs=ids)
 
     def _work_off(self) -> bool:
         """Wait until nothing is left to do; false when that takes too long."""

@@ -11,7 +11,7 @@ from rota.core import job as jobs
 from rota.core.errors import NotFound
 from rota.core.record import Record
 from rota.core.restart import RestartPolicy
-from rota.lab.chaos.app import MARKS, SOURCE
+from rota.lab.chaos.handlers import MARKS, SOURCE
 from rota.lab.chaos.plan import PLANNED, SOURCED
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rota.core.claim import Run
     from rota.core.job import Job
     from rota.core.worker import Worker
-    from rota.lab.chaos.ledger_reader import Book
+    from rota.lab.chaos.crew_processes import Remains, Vitals
+    from rota.lab.chaos.ledger_reader import Ledger
     from rota.lab.chaos.plan import Plan
-    from rota.lab.chaos.system import Remains, Vitals
     from rota.lab.chaos.violation import Violation
     from rota.store.events import Event
     from rota.store.store import Store
@@ -74,7 +74,7 @@ class Snapshot(Record):
     """A storm that is over: its plan, the ledger, what was watched, the store, and what the system still has."""
 
     plan: Plan
-    book: Book
+    ledger: Ledger
     watch: Watch
     remains: Remains
     policy: RestartPolicy
@@ -98,10 +98,10 @@ class Snapshot(Record):
     def kinds(self) -> dict[int, str]:
         """The planned kind of each accepted job."""
         planned = self.plan.jobs
-        return {id: planned[number].kind for number, id in self.book.accepted.items()}
+        return {id: planned[number].kind for number, id in self.ledger.accepted.items()}
 
 
-def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, folder: str) -> Snapshot:
+def take(store: Store, plan: Plan, ledger: Ledger, watch: Watch, remains: Remains, folder: str) -> Snapshot:
     """Read the whole store through its ports; nobody else uses it any more."""
     found = {job.id: job for job in every_job(store)}
     events = tuple(_every_event(store))
@@ -109,7 +109,7 @@ def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, f
     certificates = {id: certificate for id in workers if (certificate := store.workers.certificate(id)) is not None}
     return Snapshot(
         plan=plan,
-        book=book,
+        ledger=ledger,
         watch=watch,
         remains=remains,
         policy=store.settings.restarts,
@@ -120,7 +120,7 @@ def take(store: Store, plan: Plan, book: Book, watch: Watch, remains: Remains, f
         certificates=certificates,
         slots=tuple(store.slots.all()),
         counts=count(store),
-        refused_outcomes=_refused_outcomes(folder) + book.refused_late,
+        refused_outcomes=_refused_outcomes(folder) + ledger.refused_late,
         sourced=sourced(store, plan, folder),
         limits={each.queue.name: most for each in store.queues.list() if (most := each.queue.concurrency) is not None},
     )

@@ -15,12 +15,12 @@ from rota.store.open import open_store
 
 if TYPE_CHECKING:
     from rota.demo.server import OwnServer
-    from rota.lab.chaos.crew import Crew
+    from rota.lab.chaos.lab_crew import LabCrew
 
 CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
 
 
-def cut_connections(crew: Crew) -> bool:
+def cut_connections(crew: LabCrew) -> bool:
     """Cut every connection of the crews and of their API; false when there was none."""
     from rota.store.postgres.connection import address
     from rota.store.postgres.driver import psycopg
@@ -36,7 +36,7 @@ def crash(server: OwnServer, seconds: float) -> None:
     server.start()
 
 
-def hold_lock(crew: Crew, seconds: float) -> subprocess.Popen[bytes]:
+def hold_lock(crew: LabCrew, seconds: float) -> subprocess.Popen[bytes]:
     """A program that keeps everyone from writing for a while; once this returns, it does."""
     words = [sys.executable, "-m", "rota.lab.chaos.store_faults", crew.database, str(seconds)]
     process = subprocess.Popen(words, cwd=crew.folder, env=crew.environment, stdout=subprocess.PIPE)

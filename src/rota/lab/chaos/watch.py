@@ -9,7 +9,7 @@ import os
 import select
 import sys
 
-from rota.lab.chaos.ledger_writer import LEDGER, Pen
+from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
 
 
 def main() -> None:
@@ -19,8 +19,8 @@ def main() -> None:
     except ProcessLookupError:
         return
     os.setsid()  # it is killed after the loop, not with it
-    pen = Pen.connect(os.environ[LEDGER])
-    pen.write("up", pid=pid, worker=os.environ["ROTA_WORKER_ID"], slot=os.environ["ROTA_SLOT"])
+    writer = LedgerWriter.connect(os.environ[LEDGER])
+    writer.write("up", pid=pid, worker=os.environ["ROTA_WORKER_ID"], slot=os.environ["ROTA_SLOT"])
     select.select([loop], [], [])
 
 

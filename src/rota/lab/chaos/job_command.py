@@ -1,7 +1,7 @@
 """The command of a storm: one process for each job, which tells the ledger itself what it does.
 
-    python -m rota.lab.chaos.command work|flaky|poison < JOB
-    python -m rota.lab.chaos.command loop < CLAIMED
+    python -m rota.lab.chaos.job_command work|flaky|poison < JOB
+    python -m rota.lab.chaos.job_command loop < CLAIMED
 
 In a bash loop it is given what `rota ready --claim --json` prints, and finds its role there. Its connection ends with
 it, so the ledger knows when it was over, however that came.
@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 
-from rota.lab.chaos.ledger_writer import LEDGER, Pen
+from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
 from rota.lab.chaos.plan import FLAKY, POISON
 
 LOOP = "loop"
@@ -29,16 +29,16 @@ def main() -> int:
         (job,) = job
         role = job["kind"]
     worker, token = os.environ["ROTA_WORKER_ID"], int(os.environ["ROTA_CLAIM_TOKEN"])
-    pen = Pen.connect(os.environ[LEDGER])
+    writer = LedgerWriter.connect(os.environ[LEDGER])
     who = {"pid": os.getpid(), "worker": worker, "job": job["id"], "token": token}
-    pen.write("start", own=True, **who)
+    writer.write("start", own=True, **who)
     time.sleep(job["payload"]["ms"] / 1000)
     if role == POISON and in_loop:
         os.killpg(0, signal.SIGKILL)
     elif role == POISON:
         _kill(worker)
     outcome = "failed" if role == FLAKY and job["attempts"] == 0 else "done"
-    pen.write("end", outcome=outcome, **who)
+    writer.write("end", outcome=outcome, **who)
     return int(outcome == "failed")
 
 

@@ -36,7 +36,7 @@ COUNT = """INSERT INTO tally (queue, status, n) VALUES ('q', ?, ?)
 ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n"""
 
 
-class RawQueue:
+class RawSqlite:
     """A queue with no rules: it drains and fills as fast as the rows allow."""
 
     def __init__(self, path: str) -> None:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rota.core.job import NewJob
-from rota.lab.chaos.app import QUEUE
-from rota.lab.chaos.crew import Crew
-from rota.lab.chaos.plan import alone
+from rota.lab.chaos.handlers import QUEUE
+from rota.lab.chaos.lab_crew import LabCrew
+from rota.lab.chaos.plan import single_crew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,9 +22,9 @@ _EDGE = 1000  # more than the windows of a crew hold
 
 
 @contextmanager
-def crew(folder: str, url: str | None, workers: int, jobs: Sequence[NewJob] = ()) -> Iterator[tuple[Crew, Store]]:
+def crew(folder: str, url: str | None, workers: int, jobs: Sequence[NewJob] = ()) -> Iterator[tuple[LabCrew, Store]]:
     """A crew that is up, over a queue that was filled before it was started."""
-    made = Crew(folder, alone(**{QUEUE: workers}), APP, {}, url=url)
+    made = LabCrew(folder, single_crew(**{QUEUE: workers}), APP, {}, url=url)
     try:
         with made.open() as store:
             if jobs:

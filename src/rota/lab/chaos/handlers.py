@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from rota.app import App
-from rota.lab.chaos.ledger_writer import LEDGER, Pen
+from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
 from rota.lab.chaos.plan import COMMANDS, COROUTINES, FLAKY, FUNCTIONS, POISON, REMOTE, SOURCED, WORK, kind_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 QUEUE = FUNCTIONS
 SOURCE, MARKS, KEYS = "keys", "marks", "ROTA_CHAOS_KEYS"
 AT_ONCE = 5
-COMMAND = [sys.executable, "-m", "rota.lab.chaos.command"]
+COMMAND = [sys.executable, "-m", "rota.lab.chaos.job_command"]
 
 app = App()
 app.pool(COROUTINES, concurrency=AT_ONCE)
@@ -32,13 +32,13 @@ class FailsOnce(Exception):
 
 
 @cache
-def pen() -> Pen:
-    return Pen.connect(os.environ[LEDGER])
+def writer() -> LedgerWriter:
+    return LedgerWriter.connect(os.environ[LEDGER])
 
 
 def introduce() -> None:
     """A worker begins its life in the ledger."""
-    pen().write("up", pid=os.getpid(), worker=os.environ["ROTA_WORKER_ID"], slot=os.environ["ROTA_SLOT"])
+    writer().write("up", pid=os.getpid(), worker=os.environ["ROTA_WORKER_ID"], slot=os.environ["ROTA_SLOT"])
 
 
 for queue in (FUNCTIONS, COROUTINES, COMMANDS, SOURCED, REMOTE):
@@ -129,11 +129,11 @@ def keys() -> Iterator[str]:
 
 
 def begin(ctx: Context) -> None:
-    pen().write("start", pid=os.getpid(), worker=ctx.worker_id, job=ctx.job_id, token=ctx.token)
+    writer().write("start", pid=os.getpid(), worker=ctx.worker_id, job=ctx.job_id, token=ctx.token)
 
 
 def end(ctx: Context, outcome: str) -> None:
-    pen().write("end", pid=os.getpid(), worker=ctx.worker_id, job=ctx.job_id, token=ctx.token, outcome=outcome)
+    writer().write("end", pid=os.getpid(), worker=ctx.worker_id, job=ctx.job_id, token=ctx.token, outcome=outcome)
 
 
 async def _sleep(ms: int) -> None:

@@ -11,10 +11,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rota.lab.chaos import system
+from rota.lab.chaos import crew_processes
 from rota.lab.chaos.api import Api
-from rota.lab.chaos.app import KEYS, MARKS
-from rota.lab.chaos.ledger_writer import LEDGER, Pen
+from rota.lab.chaos.handlers import KEYS, MARKS
+from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
 from rota.lab.chaos.loops import Loops
 from rota.lab.chaos.orchestrator import Orchestrator
 from rota.lab.chaos.plan import LOOPS, MAIN
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rota.lab.chaos.plan import Shape
     from rota.store.store import Store
 
-APP = "rota.lab.chaos.app:app"
+APP = "rota.lab.chaos.handlers:app"
 DATABASE, LEDGER_FILE, LEDGER_SOCKET = "rota.db", "ledger", "ledger.sock"
 START_WITHIN = 60.0
 NAMED = "PGAPPNAME"  # what PostgreSQL calls a connection
@@ -48,7 +48,7 @@ SETTINGS = {
 }
 
 
-class Crew:
+class LabCrew:
     """Orchestrators over one database of their own, loops, an API, and the ledger beside them."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Crew:
         self.database = within_schema(url, self.schema) if url and self.schema else os.path.join(folder, DATABASE)
         self._plain = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
         own = {"ROTA_DB": self.database, "XDG_RUNTIME_DIR": folder, LEDGER: LEDGER_SOCKET, KEYS: str(shape.keys)}
-        own[system.MARK] = own[NAMED] = self.mark
+        own[crew_processes.MARK] = own[NAMED] = self.mark
         self.environment = {**self._plain, **settings, **own, **more}
         self.settings = load(environment=self.environment, start=folder)
         self.api = Api(folder, self.environment) if shape.behind_api else None
@@ -80,12 +80,12 @@ class Crew:
         self.loops = Loops(shape.loops, folder, partial(self._reach, LOOPS in shape.behind_api, unnamed=True))
         self._shape = shape
         os.makedirs(os.path.join(folder, MARKS), exist_ok=True)
-        self._ledger = self._start_ledger()
-        assert self._ledger.stdout is not None and self._ledger.stdin is not None
-        self.pen = Pen(self._ledger.stdout, self._ledger.stdin)
+        self._ledger_process = self._start_ledger()
+        assert self._ledger_process.stdout is not None and self._ledger_process.stdin is not None
+        self.ledger_writer = LedgerWriter(self._ledger_process.stdout, self._ledger_process.stdin)
 
     @property
-    def ledger(self) -> str:
+    def ledger_path(self) -> str:
         return os.path.join(self.folder, LEDGER_FILE)
 
     @property
@@ -123,8 +123,8 @@ class Crew:
 
     def send(self, life: Life, number: signal.Signals) -> bool:
         """Signal a worker; false when it had gone."""
-        if life.is_seen:
-            return system.send(life.pid, self.mark, number)
+        if life.is_supervised:
+            return crew_processes.send(life.pid, self.mark, number)
         return self.loops.send(life.pid, number)
 
     def stop(self) -> tuple[float, int | None]:
@@ -166,14 +166,14 @@ class Crew:
             each.kill()
         if self.api is not None:
             self.api.kill()
-        system.end_all(self.mark)
-        assert self._ledger.stdin is not None and self._ledger.stdout is not None
+        crew_processes.end_all(self.mark)
+        assert self._ledger_process.stdin is not None and self._ledger_process.stdout is not None
         try:
-            self._ledger.stdin.close()
+            self._ledger_process.stdin.close()
         except BrokenPipeError:  # it is gone already, which has been told
             pass
-        self._ledger.wait()
-        self._ledger.stdout.close()
+        self._ledger_process.wait()
+        self._ledger_process.stdout.close()
 
     def _reach(self, over_http: bool, unnamed: bool = False) -> dict[str, str]:
         """The environment of a process; over HTTP the API is its database. `unnamed`: its connections are not cut."""

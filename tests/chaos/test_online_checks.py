@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rota.lab.chaos.ledger_reader import Book
-from rota.lab.chaos.online_checks import JUDGED, Lookout
+from rota.lab.chaos.ledger_reader import Ledger
+from rota.lab.chaos.online_checks import JUDGED, OnlineChecks
 from rota.lab.chaos.snapshot import Sample
 from tests.chaos.quiet import FACTS, LINES, ONE, TWO, A, B, events, moved
 
@@ -17,15 +17,15 @@ DIED = ["worker", "die", A, {"reason": "signaled"}]
 def found(
     lines: list[dict[str, Any]], facts: list[tuple[int, list[list[Any]]]], samples: list[Sample], in_order: bool = True
 ) -> list[str]:
-    """What a lookout tells that looks after every line and every event."""
-    lookout, book, told = Lookout(in_order), Book(), []
+    """What a checks tells that looks after every line and every event."""
+    checks, ledger, told = OnlineChecks(in_order), Ledger(), []
     for line in lines:
-        book.take(line)
-        told += lookout.look(book, [], [])
+        ledger.take(line)
+        told += checks.look(ledger, [], [])
     for event in events(facts):
-        told += lookout.look(book, [event], [])
-    told += lookout.look(book, [], samples)
-    told += lookout.look(book, [], [])
+        told += checks.look(ledger, [event], [])
+    told += checks.look(ledger, [], samples)
+    told += checks.look(ledger, [], [])
     return [each.invariant for each in told]
 
 
@@ -66,13 +66,13 @@ def test_a_second_commit_is_told_once() -> None:
 
 
 def test_an_event_that_is_read_twice_is_told() -> None:
-    lookout, (first, second, *_) = Lookout(in_order=True), events(FACTS)
-    assert lookout.look(Book(), [first, second], []) == []
-    assert "I23" in {each.invariant for each in lookout.look(Book(), [first], [])}
+    checks, (first, second, *_) = OnlineChecks(in_order=True), events(FACTS)
+    assert checks.look(Ledger(), [first, second], []) == []
+    assert "I23" in {each.invariant for each in checks.look(Ledger(), [first], [])}
 
 
 def test_where_commits_overtake_one_another_only_a_repetition_is_told() -> None:
     for in_order, told in ((True, ["I23"]), (False, [])):
-        lookout, (first, second, *_) = Lookout(in_order), events([(1, [["worker", "leave", B, {}]])] * 2)
-        assert lookout.look(Book(), [second], []) == []
-        assert [each.invariant for each in lookout.look(Book(), [first], [])] == told
+        checks, (first, second, *_) = OnlineChecks(in_order), events([(1, [["worker", "leave", B, {}]])] * 2)
+        assert checks.look(Ledger(), [second], []) == []
+        assert [each.invariant for each in checks.look(Ledger(), [first], [])] == told

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from rota.core.record import Record
 from rota.core.version import __version__
-from rota.lab.bench import bare, crew, disk, rows
-from rota.lab.bench.figures import median_ratio, percentile, spread
+from rota.lab.bench import bare, disk, measured_crew, store_rates
 from rota.lab.bench.recovery import kill_workers
+from rota.lab.percentiles import median_ratio, percentile, spread
 from rota.settings import Settings
 from rota.store.open import within_schema
 
@@ -29,7 +29,7 @@ BATCH = {"sqlite": 50, "postgres": 100}
 RATE, TIME = "jobs/s", "ms"
 
 
-class Much(Record):
+class RunSize(Record):
     """How much of each is measured in a round."""
 
     rounds: int = 3
@@ -48,7 +48,7 @@ class Much(Record):
 class Bench:
     """Measures in a folder, and on a PostgreSQL server if one is named; it leaves nothing in either."""
 
-    def __init__(self, folder: str, server: str | None, much: Much, told: Callable[[str], None]) -> None:
+    def __init__(self, folder: str, server: str | None, much: RunSize, told: Callable[[str], None]) -> None:
         self._folder = folder
         self._server = server
         self._much = much
@@ -71,11 +71,13 @@ class Bench:
     def _plan(self) -> dict[str, Callable[[], tuple[list[float], list[float]]]]:
         jobs, times, batch = self._much.jobs, self._much.times, BATCH[self.store]
         return {
-            "enqueue, one by one": lambda: self._pair(rows.enqueue_rota, rows.enqueue_raw, 1, times * 5),
+            "enqueue, one by one": lambda: self._pair(store_rates.enqueue_rota, store_rates.enqueue_raw, 1, times * 5),
             f"enqueue, {BULK:,} at once": lambda: self._pair(
-                rows.enqueue_rota, rows.enqueue_raw, BULK, max(1, jobs // BULK)
+                store_rates.enqueue_rota, store_rates.enqueue_raw, BULK, max(1, jobs // BULK)
             ),
-            f"exchange, {batch} at once": lambda: self._pair(rows.drain_rota, rows.drain_raw, batch, jobs),
+            f"exchange, {batch} at once": lambda: self._pair(
+                store_rates.drain_rota, store_rates.drain_raw, batch, jobs
+            ),
             f"work off a queue, {WORKERS} workers": self._drain,
             "pickup": self._pickup,
             "a killed worker's job runs again": self._mend,
@@ -91,15 +93,15 @@ class Bench:
 
     def _drain(self) -> tuple[list[float], list[float]]:
         with self._new_folder() as folder:
-            ours = crew.noop_rate(folder, self._server, WORKERS, self._much.jobs)
+            ours = measured_crew.noop_rate(folder, self._server, WORKERS, self._much.jobs)
         with self._place() as url:
             if self._server:
-                return [ours], [rows.drain_raw(url, BATCH[self.store], self._much.jobs)]
+                return [ours], [store_rates.drain_raw(url, BATCH[self.store], self._much.jobs)]
             return [ours], [bare.drain(url, self._much.jobs, WORKERS)]
 
     def _pickup(self) -> tuple[list[float], list[float]]:
         with self._new_folder() as folder:
-            ours = crew.pickups(folder, self._server, self._much.times)
+            ours = measured_crew.pickups(folder, self._server, self._much.times)
         if self._server:
             return ours, []
         with self._place() as url:

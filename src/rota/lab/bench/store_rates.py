@@ -13,8 +13,8 @@ from rota.store.open import open_store
 
 if TYPE_CHECKING:
     from rota.core.claim import Outcome
-    from rota.lab.bench.raw import RawQueue
     from rota.lab.bench.raw_postgres import RawPostgres
+    from rota.lab.bench.raw_sqlite import RawSqlite
     from rota.store.store import Store
 
 PAYLOAD = {"path": "library/a.wav", "n": 1}
@@ -82,11 +82,11 @@ def _new_store(url: str) -> Store:
     return open_store(url, Settings(), make=True)
 
 
-def _raw(url: str) -> RawQueue | RawPostgres:
+def _raw(url: str) -> RawSqlite | RawPostgres:
     if "://" in url:
         from rota.lab.bench.raw_postgres import RawPostgres
 
         return RawPostgres(url)
-    from rota.lab.bench.raw import RawQueue
+    from rota.lab.bench.raw_sqlite import RawSqlite
 
-    return RawQueue(url)
+    return RawSqlite(url)
