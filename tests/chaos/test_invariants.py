@@ -9,7 +9,7 @@ import pytest
 from rota.core.slot import History
 from rota.lab.chaos import latencies, report
 from rota.lab.chaos.crew_processes import Remains, Vitals
-from rota.lab.chaos.invariants import CHECKS, check, replay_of
+from rota.lab.chaos.invariants import CHECKS, check, false_deaths, replay_of
 from rota.lab.chaos.online_checks import OnlineChecks
 from rota.lab.chaos.plan import POISON
 from rota.lab.chaos.snapshot import Sample, Sourced
@@ -290,7 +290,7 @@ def test_a_worker_that_was_only_frozen_should_not_have_died() -> None:
     frozen = with_lines(
         lambda lines: [{**line, "kind": "freeze"} if line["what"] == "fault" else line for line in lines]
     )
-    assert len(latencies.false_deaths(frozen(q.quiet()))) == 1
+    assert len(false_deaths(frozen(q.quiet()))) == 1
 
 
 @pytest.mark.parametrize("with_a_job", [True, False])
@@ -300,7 +300,7 @@ def test_a_worker_whose_orchestrator_was_killed_may_be_lost_but_not_with_a_job_i
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
     ledger = q.ledger(sorted([*lines, killed, *([] if with_a_job else [idle])], key=lambda line: line["at"]))
     lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
-    assert bool(latencies.false_deaths(q.quiet().but(ledger=ledger, certificates={q.A: lost}))) == with_a_job
+    assert bool(false_deaths(q.quiet().but(ledger=ledger, certificates={q.A: lost}))) == with_a_job
 
 
 @pytest.mark.parametrize(("frozen_at", "is_excused"), [(29, True), (31, False)])
@@ -322,7 +322,7 @@ def test_a_worker_that_ends_with_a_job_in_hand_is_excused_only_by_a_stop_of_its_
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
     ledger = q.ledger(sorted([*lines, killed, stopped], key=lambda line: line["at"]))
     lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
-    assert bool(latencies.false_deaths(q.quiet().but(ledger=ledger, certificates={q.A: lost}))) == is_false
+    assert bool(false_deaths(q.quiet().but(ledger=ledger, certificates={q.A: lost}))) == is_false
 
 
 @pytest.mark.parametrize(("who", "token", "is_excused"), [(q.B, 0, True), (q.A, 0, False), (q.B, 4, False)])
@@ -333,7 +333,7 @@ def test_only_who_was_stopped_past_its_lease_may_begin_with_a_token_that_it_has_
     lines = [{**line, "token": token} if line.get("token") == 5 else line for line in q.LINES]
     ledger = q.ledger(sorted([*lines, stopped], key=lambda line: line["at"]))
     assert ("I2" not in violated(q.quiet().but(ledger=ledger))) == is_excused
-    told = OnlineChecks(in_order=True).look(ledger, [], [])
+    told = OnlineChecks(in_order=True).check(ledger, [], [])
     assert ("I2" not in {each.invariant for each in told}) == is_excused
 
 
@@ -370,7 +370,7 @@ def test_what_a_storm_could_not_show_is_not_told_as_checked() -> None:
 
 
 def test_mending_is_measured_from_the_fault_to_the_certificate_and_to_the_next_start() -> None:
-    mending = latencies.mendings(q.quiet())["kill busy, another idle"]
+    mending = latencies.recoveries(q.quiet())["kill busy, another idle"]
     assert mending.seen is not None and mending.seen.most == 2.0
     assert mending.rerun is not None and mending.rerun.most == 0.0  # 9 µs
     assert mending.refilled is None
@@ -393,7 +393,7 @@ def test_a_job_of_a_paused_queue_waits_though_another_worker_is_idle(
 ) -> None:
     facts = [*q.FACTS, *((at, [["queue", verb, queue, {}]]) for at, verb, queue in pauses)]
     events = tuple(q.events(sorted(facts, key=lambda fact: fact[0])))
-    assert ("kill busy, another idle" in latencies.mendings(q.quiet().but(events=events))) == is_told_apart
+    assert ("kill busy, another idle" in latencies.recoveries(q.quiet().but(events=events))) == is_told_apart
 
 
 def test_a_fault_whose_victim_had_gone_is_no_fault() -> None:
@@ -426,4 +426,4 @@ def test_one_whose_orchestrator_was_killed_while_it_was_started_is_no_false_deat
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES and line.get("token") != 2]
     slots = tuple(slot.but(crew="main") for slot in q.quiet().slots)
     snapshot = q.quiet().but(ledger=q.ledger([*lines, killed]), slots=slots)
-    assert bool(latencies.false_deaths(snapshot)) == is_false
+    assert bool(false_deaths(snapshot)) == is_false

@@ -117,7 +117,7 @@ def test_the_life_of_a_bash_loop_is_in_it_from_its_first_word_to_its_end(ledger:
     ledger.writer.write("offered", numbers=[])  # once this is answered it listens
     env = {**os.environ, LEDGER: ledger.socket, "ROTA_WORKER_ID": "worker-looploop", "ROTA_SLOT": "loop:0"}
     loop = subprocess.Popen(["sleep", "600"])
-    watch = subprocess.Popen([sys.executable, "-m", "rota.lab.chaos.watch", str(loop.pid)], env=env)
+    watch = subprocess.Popen([sys.executable, "-m", "rota.lab.chaos.ledger_writer", str(loop.pid)], env=env)
     try:
         eventually(lambda: ledger.whats() == ["offered", "up"])
         ledger.writer.write("thaw", worker="worker-looploop")

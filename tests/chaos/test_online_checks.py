@@ -21,11 +21,11 @@ def found(
     checks, ledger, told = OnlineChecks(in_order), Ledger(), []
     for line in lines:
         ledger.take(line)
-        told += checks.look(ledger, [], [])
+        told += checks.check(ledger, [], [])
     for event in events(facts):
-        told += checks.look(ledger, [event], [])
-    told += checks.look(ledger, [], samples)
-    told += checks.look(ledger, [], [])
+        told += checks.check(ledger, [event], [])
+    told += checks.check(ledger, [], samples)
+    told += checks.check(ledger, [], [])
     return [each.invariant for each in told]
 
 
@@ -67,12 +67,12 @@ def test_a_second_commit_is_told_once() -> None:
 
 def test_an_event_that_is_read_twice_is_told() -> None:
     checks, (first, second, *_) = OnlineChecks(in_order=True), events(FACTS)
-    assert checks.look(Ledger(), [first, second], []) == []
-    assert "I23" in {each.invariant for each in checks.look(Ledger(), [first], [])}
+    assert checks.check(Ledger(), [first, second], []) == []
+    assert "I23" in {each.invariant for each in checks.check(Ledger(), [first], [])}
 
 
 def test_where_commits_overtake_one_another_only_a_repetition_is_told() -> None:
     for in_order, told in ((True, ["I23"]), (False, [])):
         checks, (first, second, *_) = OnlineChecks(in_order), events([(1, [["worker", "leave", B, {}]])] * 2)
-        assert checks.look(Ledger(), [second], []) == []
-        assert [each.invariant for each in checks.look(Ledger(), [first], [])] == told
+        assert checks.check(Ledger(), [second], []) == []
+        assert [each.invariant for each in checks.check(Ledger(), [first], [])] == told

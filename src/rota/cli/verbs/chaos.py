@@ -84,7 +84,7 @@ def _run(call: Call, minutes: float, url: str | None, server: OwnServer | None) 
     import random
 
     from rota.lab.chaos.plan import DATABASE, Options
-    from rota.lab.chaos.run import compare, run
+    from rota.lab.chaos.scenario import compare, run
 
     seed = random.randrange(LARGEST_SEED) if call["seed"] is None else call["seed"]  # noqa: S311 - a seed is no secret
     store = "sqlite" if url is None else "postgres"

@@ -1,4 +1,4 @@
-"""The application of a storm: every handler writes into the ledger before it begins and when it is through."""
+"""The application of a storm: every handler writes to the ledger when it begins and when it ends."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
 
 QUEUE = FUNCTIONS
 SOURCE, MARKS, KEYS = "keys", "marks", "ROTA_CHAOS_KEYS"
-AT_ONCE = 5
+COROUTINES_AT_ONCE = 5
 COMMAND = [sys.executable, "-m", "rota.lab.chaos.job_command"]
 
 app = App()
-app.pool(COROUTINES, concurrency=AT_ONCE)
+app.pool(COROUTINES, concurrency=COROUTINES_AT_ONCE)
 
 
 class FailsOnce(Exception):
-    """What a flaky job raises at its first attempt."""
+    """Raised by a flaky job at its first attempt."""
 
 
 @cache
-def writer() -> LedgerWriter:
+def ledger_writer() -> LedgerWriter:
     return LedgerWriter.connect(os.environ[LEDGER])
 
 
-def introduce() -> None:
-    """A worker begins its life in the ledger."""
-    writer().write("up", pid=os.getpid(), worker=os.environ["ROTA_WORKER_ID"], slot=os.environ["ROTA_SLOT"])
+def register() -> None:
+    """Write the worker's first line to the ledger."""
+    ledger_writer().write("up", pid=os.getpid(), worker=os.environ["ROTA_WORKER_ID"], slot=os.environ["ROTA_SLOT"])
 
 
 for queue in (FUNCTIONS, COROUTINES, COMMANDS, SOURCED, REMOTE):
-    app.setup(queue=queue)(introduce)
+    app.setup(queue=queue)(register)
 
 
 @app.task(queue=FUNCTIONS)
 def work(ms: int, ctx: Context) -> int:
-    """Takes so many milliseconds."""
+    """Take a number of milliseconds."""
     begin(ctx)
     time.sleep(ms / 1000)
     end(ctx, "done")
@@ -56,7 +56,7 @@ def work(ms: int, ctx: Context) -> int:
 
 @app.task(queue=FUNCTIONS)
 def flaky(ms: int, ctx: Context) -> int:
-    """Fails at its first attempt."""
+    """Fail at the first attempt."""
     begin(ctx)
     time.sleep(ms / 1000)
     if ctx.attempt == 1:
@@ -68,14 +68,14 @@ def flaky(ms: int, ctx: Context) -> int:
 
 @app.task(queue=FUNCTIONS)
 def poison(ms: int, ctx: Context) -> None:
-    """Kills its worker."""
+    """Kill the worker."""
     begin(ctx)
     time.sleep(ms / 1000)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @app.task(queue=COROUTINES, name=kind_of(WORK, COROUTINES))
-async def work_beside(ms: int, ctx: Context) -> int:
+async def work_coroutine(ms: int, ctx: Context) -> int:
     begin(ctx)
     await _sleep(ms)
     end(ctx, "done")
@@ -83,7 +83,7 @@ async def work_beside(ms: int, ctx: Context) -> int:
 
 
 @app.task(queue=COROUTINES, name=kind_of(FLAKY, COROUTINES))
-async def flaky_beside(ms: int, ctx: Context) -> int:
+async def flaky_coroutine(ms: int, ctx: Context) -> int:
     begin(ctx)
     await _sleep(ms)
     if ctx.attempt == 1:
@@ -94,27 +94,27 @@ async def flaky_beside(ms: int, ctx: Context) -> int:
 
 
 @app.task(queue=COROUTINES, name=kind_of(POISON, COROUTINES))
-async def poison_beside(ms: int, ctx: Context) -> None:
+async def poison_coroutine(ms: int, ctx: Context) -> None:
     begin(ctx)
     await _sleep(ms)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @app.command(queue=COMMANDS, name=kind_of(WORK, COMMANDS), argv=[*COMMAND, WORK])
-def work_outside(ms: int) -> None: ...
+def work_command(ms: int) -> None: ...
 
 
 @app.command(queue=COMMANDS, name=kind_of(FLAKY, COMMANDS), argv=[*COMMAND, FLAKY])
-def flaky_outside(ms: int) -> None: ...
+def flaky_command(ms: int) -> None: ...
 
 
 @app.command(queue=COMMANDS, name=kind_of(POISON, COMMANDS), argv=[*COMMAND, POISON])
-def poison_outside(ms: int) -> None: ...
+def poison_command(ms: int) -> None: ...
 
 
 @app.task(queue=SOURCED)
 def mark(key: str, ctx: Context) -> None:
-    """Leave the mark that the source looks for."""
+    """Leave the mark that tells the source that this key is done."""
     begin(ctx)
     with open(os.path.join(MARKS, key), "w"):
         pass
@@ -123,20 +123,22 @@ def mark(key: str, ctx: Context) -> None:
 
 @app.source(queue=SOURCED, task=mark, name=SOURCE, every="500ms", low=10, batch=20)
 def keys() -> Iterator[str]:
-    """What has no mark yet."""
+    """Yield the keys that have no mark yet."""
     done = set(os.listdir(MARKS)) if os.path.isdir(MARKS) else set()
     yield from (key for key in map(str, range(int(os.environ.get(KEYS, "0")))) if key not in done)
 
 
 def begin(ctx: Context) -> None:
-    writer().write("start", pid=os.getpid(), worker=ctx.worker_id, job=ctx.job_id, token=ctx.token)
+    ledger_writer().write("start", pid=os.getpid(), worker=ctx.worker_id, job=ctx.job_id, token=ctx.token)
 
 
 def end(ctx: Context, outcome: str) -> None:
-    writer().write("end", pid=os.getpid(), worker=ctx.worker_id, job=ctx.job_id, token=ctx.token, outcome=outcome)
+    ledger_writer().write(
+        "end", pid=os.getpid(), worker=ctx.worker_id, job=ctx.job_id, token=ctx.token, outcome=outcome
+    )
 
 
 async def _sleep(ms: int) -> None:
-    import asyncio  # only the workers of coroutines need it
+    import asyncio  # only workers of coroutines need it
 
     await asyncio.sleep(ms / 1000)

@@ -1,10 +1,10 @@
-"""The command of a storm: one process for each job, which tells the ledger itself what it does.
+"""The program that the commands and the bash loops of a storm run, once for each job; it writes to the ledger itself.
 
     python -m rota.lab.chaos.job_command work|flaky|poison < JOB
     python -m rota.lab.chaos.job_command loop < CLAIMED
 
-In a bash loop it is given what `rota ready --claim --json` prints, and finds its role there. Its connection ends with
-it, so the ledger knows when it was over, however that came.
+A bash loop passes what `rota ready --claim --json` prints, which names the kind of job. The connection to the ledger
+closes with the process, so the ledger has its end whatever causes it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ def main() -> int:
         role = job["kind"]
     worker, token = os.environ["ROTA_WORKER_ID"], int(os.environ["ROTA_CLAIM_TOKEN"])
     writer = LedgerWriter.connect(os.environ[LEDGER])
-    who = {"pid": os.getpid(), "worker": worker, "job": job["id"], "token": token}
-    writer.write("start", own=True, **who)
+    execution = {"pid": os.getpid(), "worker": worker, "job": job["id"], "token": token}
+    writer.write("start", own=True, **execution)
     time.sleep(job["payload"]["ms"] / 1000)
     if role == POISON and in_loop:
         os.killpg(0, signal.SIGKILL)
     elif role == POISON:
-        _kill(worker)
+        _kill_worker(worker)
     outcome = "failed" if role == FLAKY and job["attempts"] == 0 else "done"
-    writer.write("end", outcome=outcome, **who)
+    writer.write("end", outcome=outcome, **execution)
     return int(outcome == "failed")
 
 
-def _kill(worker: str) -> None:
-    """Kill the worker that started us, and wait for our own end; one that is gone already is not mistaken."""
+def _kill_worker(worker: str) -> None:
+    """Kill the worker that started us and wait to be ended; a parent that is not this worker any more is spared."""
     parent = os.getppid()
     descriptor = os.pidfd_open(parent)
     with open(f"/proc/{parent}/environ", "rb") as file:

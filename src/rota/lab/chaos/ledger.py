@@ -2,9 +2,9 @@
 
     python -m rota.lab.chaos.ledger FILE SOCKET
 
-Workers write over the socket, whoever started it over its standard input and output; both speak JSON lines. A line is
-stamped, written and synced before it is answered. The end of a connection is the end of that worker or command, and a
-line too. The ledger ends with its standard input.
+Workers write over the socket, the program that started the ledger over its standard input and output, both in JSON
+lines. A line is stamped, written and synced before it is answered. The end of a connection is the end of that worker or
+command, and becomes a line too. The ledger ends with its standard input.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ GONE, OVER = "gone", "over"
 
 
 class Connection:
-    """One connection, or the pair of pipes of whoever started the ledger."""
+    """A program that writes: over a socket, or over the pair of pipes of the program that started the ledger."""
 
     def __init__(self, read_from: int, write_to: int, connection: socket.socket | None = None) -> None:
         self.read_from = read_from
         self.write_to = write_to
         self._connection = connection
         self._rest = b""
-        self.last: dict[str, Any] | None = None
+        self.last_line: dict[str, Any] | None = None
         self.lines: list[dict[str, Any]] = []
         self.ended = False
 
     def read(self) -> None:
-        """Take in what has come."""
+        """Take in what has arrived."""
         try:
             data = os.read(self.read_from, 1 << 16)
         except ConnectionResetError:  # it died before it read its last answer
@@ -43,14 +43,14 @@ class Connection:
         self.lines = [json.loads(line) for line in whole]
         for line in self.lines:
             if line["what"] == "up":
-                self.last = {"what": GONE, "pid": line["pid"], "worker": line["worker"]}
+                self.last_line = {"what": GONE, "pid": line["pid"], "worker": line["worker"]}
             elif line.get("own"):
-                self.last = {"what": OVER, "pid": line["pid"], "worker": line["worker"], "token": line["token"]}
+                self.last_line = {"what": OVER, "pid": line["pid"], "worker": line["worker"], "token": line["token"]}
 
     def answer(self, at: int) -> None:
         try:
             os.write(self.write_to, b"".join(b'{"at":%d}\n' % at for _ in self.lines))
-        except OSError:  # it died meanwhile, and the end of its connection will say so
+        except OSError:  # it has died; the end of its connection is noticed by the next read
             pass
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class Connection:
 
 
 class LedgerServer:
-    """Serves its writers; one sync for all lines that have come together."""
+    """Serves its connections, with one sync for all lines that arrive together."""
 
     def __init__(self, path: str, socket_path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -70,37 +70,37 @@ class LedgerServer:
         self._selector.register(self._listener, selectors.EVENT_READ)
 
     def serve(self, owner: Connection) -> None:
-        """Write until the owner leaves."""
+        """Write until the owner closes its connection."""
         self._selector.register(owner.read_from, selectors.EVENT_READ, owner)
         while not owner.ended:
-            heard: list[Connection] = []
+            readable: list[Connection] = []
             for key, _ in self._selector.select():
                 if key.data is None:
-                    connection, _ = self._listener.accept()
-                    writer = Connection(connection.fileno(), connection.fileno(), connection)
-                    self._selector.register(connection, selectors.EVENT_READ, writer)
+                    accepted, _ = self._listener.accept()
+                    connection = Connection(accepted.fileno(), accepted.fileno(), accepted)
+                    self._selector.register(accepted, selectors.EVENT_READ, connection)
                 else:
                     key.data.read()
-                    heard.append(key.data)
-            self._take(heard)
+                    readable.append(key.data)
+            self._record(readable)
 
-    def _take(self, heard: list[Connection]) -> None:
-        """Write down what was heard: the dead first, because what others do now may follow from their death."""
+    def _record(self, readable: list[Connection]) -> None:
+        """Write what was read: ended connections first, because others may already act on these deaths."""
         at = time.monotonic_ns() // 1000
-        found: list[dict[str, Any]] = []
-        for writer in sorted(heard, key=lambda writer: not writer.ended):
-            found += writer.lines
-            if writer.ended:
-                self._selector.unregister(writer.read_from)
-                writer.close()
-                if writer.last is not None:
-                    found.append(writer.last)
-        if found:
-            os.write(self._file, b"".join(json.dumps({"at": at, **line}).encode() + b"\n" for line in found))
+        lines: list[dict[str, Any]] = []
+        for connection in sorted(readable, key=lambda connection: not connection.ended):
+            lines += connection.lines
+            if connection.ended:
+                self._selector.unregister(connection.read_from)
+                connection.close()
+                if connection.last_line is not None:
+                    lines.append(connection.last_line)
+        if lines:
+            os.write(self._file, b"".join(json.dumps({"at": at, **line}).encode() + b"\n" for line in lines))
             os.fsync(self._file)
-        for writer in heard:
-            if writer.lines and not writer.ended:
-                writer.answer(at)
+        for connection in readable:
+            if connection.lines and not connection.ended:
+                connection.answer(at)
 
 
 def main() -> None:

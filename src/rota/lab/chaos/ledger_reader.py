@@ -1,4 +1,4 @@
-"""The ledger, read: who lived, which handlers ran from when to when, what was broken, and which jobs were accepted."""
+"""The ledger, read: which workers lived, which handlers ran and when, which faults hit, which jobs were accepted."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rota.lab.chaos.plan import FREEZE, FREEZE_CREW, HANG, LOOPS, OF_A_CREW
+from rota.lab.chaos.plan import FATAL, FREEZE, FREEZE_CREW, HANG, LOOPS, OF_A_CREW, POISON
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rota.core.times import Duration, Instant
 
 
 @dataclass
 class Execution:
-    """One call of a handler. `over_at` is its end or the end of its process; `outcome` None when it was cut short.
+    """One call of a handler.
 
-    `own`: it has a process of its own, which may outlive its worker's.
+    `over_at` is its end or the end of its process; `outcome` is None if it was cut short. One with `own` has a process
+    of its own, which may outlive its worker's.
     """
 
     job: int
@@ -29,12 +30,29 @@ class Execution:
     outcome: str | None = None
     own: bool = False
 
+    def overlaps(self, later: Execution, life: Life | None) -> bool:
+        """Whether it still ran when a later execution of its job began.
+
+        `life` is its own worker's: one whose crew was frozen by then could not know that its claim had expired.
+        """
+        still_ran = self.over_at is None or self.over_at > later.started_at
+        return still_ran and not (life is not None and life.was_frozen_with_crew(later.started_at))
+
+    def token_did_not_grow(self, later: Execution, life: Life | None) -> bool:
+        """Whether a later execution has its token, or an older one that its worker should have known to be lost.
+
+        `life` is the worker of the later one.
+        """
+        was_frozen = life is not None and life.was_frozen_with_crew(later.started_at)
+        return later.token == self.token or (later.token < self.token and not was_frozen)
+
 
 @dataclass
 class Injected:
-    """A fault. `at` is the moment of the signal on the clock that all processes share, `store_at` on the store's.
+    """A fault that was injected.
 
-    It hits `workers`, or all of a crew, and lasts for a while.
+    `at` is the moment of the signal on the clock that all processes share, `store_at` on the store's. It hits
+    `workers`, or all of a crew, and lasts for a while.
     """
 
     kind: str
@@ -47,14 +65,17 @@ class Injected:
 
 @dataclass
 class Life:
-    """One worker life, from its first word to the end of its connection. `cut` is what was cut short in it."""
+    """The life of a worker, from its first line to the end of its connection.
+
+    `running` are its executions by token, `cut` those that were cut short.
+    """
 
     worker: str
     slot: str
     pid: int
     up_at: Instant
     gone_at: Instant | None = None
-    held: dict[int, Execution] = field(default_factory=dict)
+    running: dict[int, Execution] = field(default_factory=dict)
     cut: list[Execution] = field(default_factory=list)
     idle_since: Instant = 0
     frozen: bool = False
@@ -62,12 +83,12 @@ class Life:
 
     @property
     def current(self) -> Execution | None:
-        """What it runs; the oldest where it runs several."""
-        return next(iter(self.held.values()), None)
+        """What it runs; the oldest if it runs several."""
+        return next(iter(self.running.values()), None)
 
     @property
     def is_supervised(self) -> bool:
-        """Whether an orchestrator started it: it has a slot. A bash loop has not."""
+        """Whether an orchestrator started it, in a slot. A bash loop has none."""
         return self.slot.startswith("worker:")
 
     @property
@@ -76,22 +97,22 @@ class Life:
 
     @property
     def ended_with(self) -> list[Execution]:
-        """What it had when it ended."""
-        return [*self.held.values(), *self.cut]
+        """The executions that its end cut short."""
+        return [*self.running.values(), *self.cut]
 
-    def was_away(self, at: Instant) -> bool:
-        """Whether its crew was stopped by then, so that others may have taken what it had."""
+    def was_frozen_with_crew(self, at: Instant) -> bool:
+        """Whether its crew was frozen by then, so that another may have taken over its jobs."""
         return any(fault.kind == FREEZE_CREW and fault.at <= at for fault in self.faults)
 
-    def put_down(self, token: int, at: Instant) -> None:
-        self.held.pop(token, None)
-        if not self.held:
-            self.idle_since = at
+    def was_ended_by_fault(self, kinds: Mapping[int, str]) -> bool:
+        """Whether it was hit by something that ends a worker: a fault or a poison job. `kinds`: of the jobs."""
+        poisoned = any(kinds.get(execution.job) == POISON for execution in self.ended_with)
+        return poisoned or any(fault.kind in (*FATAL, FREEZE_CREW) for fault in self.faults)
 
 
 @dataclass
 class Pause:
-    """A time in which nothing of a queue may start: from when its pause was answered until it was to be resumed."""
+    """A time in which nothing of a queue may start, from the acknowledgement of its pause until it is resumed."""
 
     queue: str
     began_at: Instant
@@ -100,7 +121,7 @@ class Pause:
 
 @dataclass
 class Ledger:
-    """What the lines so far tell."""
+    """What the lines that were read so far say."""
 
     lives: list[Life] = field(default_factory=list)
     executions: list[Execution] = field(default_factory=list)
@@ -116,7 +137,7 @@ class Ledger:
     refused_late: int = 0
 
     def take(self, line: dict[str, Any]) -> None:
-        """Read on by one line."""
+        """Add one line."""
         at: Instant = line["at"]
         match line["what"]:
             case "up":
@@ -127,15 +148,15 @@ class Ledger:
                 own = line.get("own", False)
                 self._start(Execution(line["job"], line["token"], line["worker"], at, own=own))
             case "end":
-                self._end(line, at)
+                self._end(line["worker"], line["token"], at, line["outcome"])
             case "over":
-                self._over(line["worker"], line["token"], at)
+                self._end(line["worker"], line["token"], at)
             case "gone":
                 self._gone(line["worker"], at)
             case "fault":
-                hit = tuple(line.get("workers", ()))
+                workers = tuple(line.get("workers", ()))
                 crew, lasts = line.get("crew"), line.get("lasts", 0)
-                self._break(Injected(line["kind"], at, line["store_at"], hit, crew, lasts))
+                self._hit(Injected(line["kind"], at, line["store_at"], workers, crew, lasts))
             case "struck":
                 fault = self.faults[-1]
                 fault.at, fault.store_at = line["moment"], line["store_at"]
@@ -149,9 +170,9 @@ class Ledger:
             case "accepted":
                 self.accepted.update(zip(line["numbers"], line["jobs"], strict=True))
             case _:
-                self._take_word_of_people(line, at)
+                self._take_from_operator(line, at)
 
-    def _take_word_of_people(self, line: dict[str, Any], at: Instant) -> None:
+    def _take_from_operator(self, line: dict[str, Any], at: Instant) -> None:
         match line["what"]:
             case "paused":
                 self.pauses.append(Pause(line["queue"], at))
@@ -172,33 +193,31 @@ class Ledger:
             case other:
                 raise ValueError(f"the ledger has a line that nobody writes: {other!r}")
 
-    def lives_of(self, kind: str) -> list[tuple[Life, Injected]]:
-        """The lives that were hit by faults of this kind."""
+    def lives_hit_by(self, kind: str) -> list[tuple[Life, Injected]]:
+        """Return the lives that were hit by faults of this kind."""
         return [(life, fault) for life in self.lives for fault in life.faults if fault.kind == kind]
 
-    def of_crew(self, crew: str | None) -> list[Injected]:
-        """What befell the whole of a crew."""
+    def faults_of_crew(self, crew: str | None) -> list[Injected]:
+        """Return the faults that hit a whole crew."""
         return [fault for fault in self.faults if fault.kind in OF_A_CREW and fault.crew == crew]
 
     def faults_of(self, kind: str) -> list[Injected]:
         return [fault for fault in self.faults if fault.kind == kind]
 
-    def of_job(self) -> dict[int, list[Execution]]:
-        """The calls of each job, in order."""
-        found: dict[int, list[Execution]] = {}
+    def executions_by_job(self) -> dict[int, list[Execution]]:
+        """Return the executions of each job, in order."""
+        by_job: dict[int, list[Execution]] = {}
         for execution in self.executions:
-            found.setdefault(execution.job, []).append(execution)
-        return found
+            by_job.setdefault(execution.job, []).append(execution)
+        return by_job
 
     def _start(self, execution: Execution) -> None:
         self.executions.append(execution)
         if execution.worker in self.living:
-            self.living[execution.worker].held[execution.token] = execution
+            self.living[execution.worker].running[execution.token] = execution
 
-    def _end(self, line: dict[str, Any], at: Instant) -> None:
-        self._over(line["worker"], line["token"], at, line["outcome"])
-
-    def _over(self, worker: str, token: int, at: Instant, outcome: str | None = None) -> None:
+    def _end(self, worker: str, token: int, at: Instant, outcome: str | None = None) -> None:
+        """End an execution; without an outcome, it was cut short."""
         life = self.living.get(worker)
         for execution in reversed(self.executions):
             if execution.token == token and execution.over_at is None:
@@ -207,18 +226,20 @@ class Ledger:
                     life.cut.append(execution)
                 break
         if life is not None:
-            life.put_down(token, at)
+            life.running.pop(token, None)
+            if not life.running:
+                life.idle_since = at
 
     def _gone(self, worker: str, at: Instant) -> None:
         life = self.living.pop(worker, None)
         if life is None:
             return
         life.gone_at = at
-        for execution in life.held.values():
+        for execution in life.running.values():
             if not execution.own:
                 execution.over_at = at
 
-    def _break(self, fault: Injected) -> None:
+    def _hit(self, fault: Injected) -> None:
         self.faults.append(fault)
         for life in self._living(fault.workers):
             life.faults.append(fault)
@@ -228,7 +249,7 @@ class Ledger:
         return [self.living[worker] for worker in workers if worker in self.living]
 
     def _spare(self, fault: Injected) -> None:
-        """The process had gone before the signal came: nothing was broken."""
+        """Take back a fault whose signal came after the end of its process."""
         for life in self.lives:
             if fault in life.faults:
                 life.faults.remove(fault)
@@ -243,7 +264,7 @@ class LedgerReader:
         self.ledger = Ledger()
 
     def read_on(self) -> Ledger:
-        """The book with every line that is whole by now."""
+        """Return the ledger with every line that is complete by now."""
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
         for line in lines:
             self.ledger.take(json.loads(line))

@@ -1,9 +1,17 @@
-"""How programs write into the ledger: a line is on the disk before the call returns."""
+"""How programs write to the ledger: a line is on disk before the call returns.
+
+    python -m rota.lab.chaos.ledger_writer PID
+
+records the life of a bash loop, which cannot keep a connection open itself.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import select
 import socket
+import sys
 from typing import IO, Any
 
 from rota.core.errors import RotaError
@@ -12,7 +20,7 @@ LEDGER = "ROTA_CHAOS_LEDGER"
 
 
 class LedgerWriter:
-    """One writer's connection."""
+    """One program's connection to the ledger."""
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
         self._reader = reader
@@ -25,7 +33,7 @@ class LedgerWriter:
         return cls(connection.makefile("rb"), connection.makefile("wb"))
 
     def write(self, what: str, **facts: Any) -> int:
-        """Write a line; the moment at which the ledger had it, on its clock."""
+        """Write a line, and return the moment of its arrival on the ledger's clock."""
         try:
             self._writer.write(json.dumps({"what": what, **facts}).encode() + b"\n")
             self._writer.flush()
@@ -36,3 +44,20 @@ class LedgerWriter:
             raise RotaError("the ledger is gone")
         at: int = json.loads(answer)["at"]
         return at
+
+
+def main() -> None:
+    """Record that a bash loop is up, and keep the connection open until it ends."""
+    pid = int(sys.argv[1])
+    try:
+        loop = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    os.setsid()  # A SIGKILL to the loop's process group must not end us with it.
+    writer = LedgerWriter.connect(os.environ[LEDGER])
+    writer.write("up", pid=pid, worker=os.environ["ROTA_WORKER_ID"], slot=os.environ["ROTA_SLOT"])
+    select.select([loop], [], [])
+
+
+if __name__ == "__main__":
+    main()

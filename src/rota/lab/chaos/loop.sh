@@ -17,7 +17,7 @@ trap 'leaving=1' TERM
 # The ledger learns of this life, and of its end, from a process that watches this one.
 register() {
   ROTA_WORKER_ID=$(rota worker register --name "$name" --queue "$queue" --pid $$) &&
-    { "$python" -m rota.lab.chaos.watch $$ & }
+    { "$python" -m rota.lab.chaos.ledger_writer $$ & }
 }
 
 # While the store is away the answer is 1: say it again. Refused (5) is an answer.

@@ -1,14 +1,13 @@
-"""What can be judged while a storm still blows: each look takes in what is new since the last."""
+"""The invariants that can be judged while the storm goes on: each check takes in what is new since the last."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from rota.core import worker as workers
-from rota.lab.chaos.expected import out_of_order, overlap
 from rota.lab.chaos.plan import PLANNED
 from rota.lab.chaos.replay import Replay, Served
-from rota.lab.chaos.violation import Violation
+from rota.lab.chaos.snapshot import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,42 +20,42 @@ JUDGED = ("I1", "I2", "I3", "I4", "I6", "I9", "I17", "I23")
 
 
 class OnlineChecks:
-    """Follows the ledger, the event log and the claims. `in_order`: events are read in the order of their numbers."""
+    """Follows the ledger, the event log and the claims. `in_order`: events arrive in the order of their numbers."""
 
     def __init__(self, in_order: bool) -> None:
         self._in_order = in_order
-        self._read = self._lived = self._judged = 0
+        self._lives_checked = self._executions_checked = 0
         self._last: dict[int, Execution] = {}
         self._lives: dict[str, Life] = {}
         self._numbers: set[int] = set()
         self._highest = 0
         self._dead: set[str] = set()
         self._replays = [Replay({}, Served(queue)) for queue in PLANNED]
-        self._told = [0] * len(self._replays)
-        self._committed: set[int] = set()
+        self._moves_reported = [0] * len(self._replays)
+        self._committed_again: set[int] = set()
 
-    def look(self, ledger: Ledger, events: Sequence[Event], samples: Sequence[Sample]) -> list[Violation]:
-        """What is wrong by now and was not before; `events` and `samples` are those that have come since."""
-        return [*self._ledger(ledger), *self._log(events), *self._claims(samples)]
+    def check(self, ledger: Ledger, events: Sequence[Event], samples: Sequence[Sample]) -> list[Violation]:
+        """Return the violations that are new. `events` and `samples` are those that are new since the last call."""
+        return [*self._check_ledger(ledger), *self._check_events(events), *self._check_claims(samples)]
 
-    def _ledger(self, ledger: Ledger) -> Iterator[Violation]:
-        for life in ledger.lives[self._lived :]:
-            if (known := self._lives.setdefault(life.worker, life)).pid != life.pid:
-                yield Violation("I17", f"{life.worker} was process {known.pid} and process {life.pid}")
-        self._lived = len(ledger.lives)
-        for second in ledger.executions[self._judged :]:
+    def _check_ledger(self, ledger: Ledger) -> Iterator[Violation]:
+        for life in ledger.lives[self._lives_checked :]:
+            if (first_life := self._lives.setdefault(life.worker, life)).pid != life.pid:
+                yield Violation("I17", f"{life.worker} was process {first_life.pid} and process {life.pid}")
+        self._lives_checked = len(ledger.lives)
+        for second in ledger.executions[self._executions_checked :]:
             first = self._last.get(second.job)
             self._last[second.job] = second
             if first is None:
                 continue
-            if overlap(first, second, self._lives.get(first.worker)):
+            if first.overlaps(second, self._lives.get(first.worker)):
                 still = f"while token {first.token} was still running"
                 yield Violation("I1", f"job {second.job} began with token {second.token} {still}")
-            if out_of_order(first, second, self._lives.get(second.worker)):
+            if first.token_did_not_grow(second, self._lives.get(second.worker)):
                 yield Violation("I2", f"job {second.job} began with token {second.token} after token {first.token}")
-        self._judged = len(ledger.executions)
+        self._executions_checked = len(ledger.executions)
 
-    def _log(self, events: Sequence[Event]) -> Iterator[Violation]:
+    def _check_events(self, events: Sequence[Event]) -> Iterator[Violation]:
         for event in events:
             if event.number in self._numbers:
                 yield Violation("I23", f"a follower read event {event.cursor} twice")
@@ -71,14 +70,15 @@ class OnlineChecks:
                     self._dead.add(fact[2])
         for place, replay in enumerate(self._replays):
             replay.play(events, ())
-            for text in replay.wrong_moves[self._told[place] :]:
+            for text in replay.wrong_moves[self._moves_reported[place] :]:
                 yield Violation("I4", text)
-            self._told[place] = len(replay.wrong_moves)
-            for job in [job for job, times in replay.finishes.items() if times > 1 and job not in self._committed]:
-                self._committed.add(job)
-                yield Violation("I6", f"job {job} was committed {replay.finishes[job]} times")
+            self._moves_reported[place] = len(replay.wrong_moves)
+            for job, times in replay.finishes.items():
+                if times > 1 and job not in self._committed_again:
+                    self._committed_again.add(job)
+                    yield Violation("I6", f"job {job} was committed {times} times")
 
-    def _claims(self, samples: Sequence[Sample]) -> Iterator[Violation]:
+    def _check_claims(self, samples: Sequence[Sample]) -> Iterator[Violation]:
         for sample in samples:
             if sample.token is None or sample.worker_status not in workers.LIVE:
                 held = f"with {sample.worker} and token {sample.token}"

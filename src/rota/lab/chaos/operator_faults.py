@@ -1,4 +1,4 @@
-"""What people do while a storm blows: they pause a queue, call a job off, and settle a claim that they have lost."""
+"""What operators do while a storm blows: pause a queue, cancel a job, settle a claim that they have lost."""
 
 from __future__ import annotations
 
@@ -23,23 +23,26 @@ if TYPE_CHECKING:
 
     Later = Callable[[float, Callable[[], object]], None]
 
-LOOK_AGAIN = 0.01
-# A handler that began before the answer tells the ledger a moment later.
-UNDER_WAY = 0.2
+POLL = 0.01
+# A handler that began before a directive was acknowledged may write its line into the ledger a moment after it.
+LEDGER_DELAY = 0.2
 SHORT_LEASE = 100 * MILLISECOND
 LATE_WITHIN = 10.0
 
 
 class OperatorFaults:
-    """Acts on a crew through its store, and tells the ledger once it is answered. `later` does something in a while."""
+    """Acts on a crew through its store, and writes into the ledger once the crew has acknowledged it.
 
-    def __init__(self, store: Store, ledger_writer: LedgerWriter, later: Later) -> None:
+    `do_later` calls a function after a number of seconds.
+    """
+
+    def __init__(self, store: Store, ledger_writer: LedgerWriter, do_later: Later) -> None:
         self._store = store
         self._ledger_writer = ledger_writer
-        self._later = later
+        self._do_later = do_later
 
-    def act(self, fault: Fault) -> bool:
-        """Do what was planned; false when there is nothing to do it to."""
+    def inject(self, fault: Fault) -> bool:
+        """Do what was planned; return false if there is nothing to act on."""
         if fault.kind == PAUSE:
             return self._pause(fault)
         waiting = [job for state in (jobs.BLOCKED, jobs.READY) for job in self._newest(state)]
@@ -60,19 +63,22 @@ class OperatorFaults:
         except RotaError:
             return False
         if paused:
-            directive, until = self._store.orchestrators.last_directive(), time.monotonic() + PATIENCE
-            self._later(LOOK_AGAIN, lambda: self._acknowledged(queue, directive, until, fault))
+            directive, deadline = self._store.orchestrators.last_wish(), time.monotonic() + PATIENCE
+            self._do_later(POLL, lambda: self._await_pause(queue, directive, deadline, fault))
         return bool(paused)
 
-    def _acknowledged(self, queue: str, directive: int, until: float, fault: Fault) -> None:
-        """Once every orchestrator has answered, nothing may start; one that does not answer is not waited for."""
-        if not unheeded(self._store, wish):
-            self._later(UNDER_WAY, lambda: self._ledger_writer.write("paused", queue=queue))
-            self._later(UNDER_WAY + seconds(fault.lasts), lambda: self._resume(queue))
-        elif time.monotonic() > until:
+    def _await_pause(self, queue: str, directive: int, deadline: float, fault: Fault) -> None:
+        """Note the pause once every orchestrator has acknowledged it: from then on, nothing of the queue may start.
+
+        A pause that is not acknowledged in time is taken back and proves nothing.
+        """
+        if not unheeded(self._store, directive):
+            self._do_later(LEDGER_DELAY, lambda: self._ledger_writer.write("paused", queue=queue))
+            self._do_later(LEDGER_DELAY + seconds(fault.lasts), lambda: self._resume(queue))
+        elif time.monotonic() > deadline:
             self._resume(queue)
         else:
-            self._later(LOOK_AGAIN, lambda: self._acknowledged(queue, directive, until, fault))
+            self._do_later(POLL, lambda: self._await_pause(queue, directive, deadline, fault))
 
     def _resume(self, queue: str) -> None:
         self._ledger_writer.write("resumed", queue=queue)
@@ -82,13 +88,13 @@ class OperatorFaults:
         self._ledger_writer.write("called off", job=job.id)
         try:
             self._store.jobs.cancel(job.id)
-        except Conflict:  # it was over by then
+        except Conflict:  # it has ended meanwhile
             return False
-        self._later(UNDER_WAY, lambda: self._ledger_writer.write("cancelled", job=job.id))
+        self._do_later(LEDGER_DELAY, lambda: self._ledger_writer.write("cancelled", job=job.id))
         return True
 
     def _claim_for_too_long(self, ready: list[Job]) -> bool:
-        """Claim a job by hand, do nothing until somebody else has it, and settle it then: that must be refused."""
+        """Claim a job, let the lease expire, and settle it once another worker has it: that must be refused."""
         ready.sort(key=lambda job: (job.payload or {}).get("ms", 0))
         if not ready:
             return False
@@ -99,15 +105,15 @@ class OperatorFaults:
         except (Conflict, Refused):
             self._store.workers.deregister(worker.id)
             return False
-        until = time.monotonic() + LATE_WITHIN
-        self._later(seconds(SHORT_LEASE), lambda: self._settle_late(claim, until))
+        deadline = time.monotonic() + LATE_WITHIN
+        self._do_later(seconds(SHORT_LEASE), lambda: self._settle_late(claim, deadline))
         return True
 
-    def _settle_late(self, claim: Claim, until: float) -> None:
+    def _settle_late(self, claim: Claim, deadline: float) -> None:
         job = self._store.jobs.get(claim.job_id)
         taken = job.token != claim.token and job.status == jobs.ACTIVE
-        if not taken and job.status not in jobs.FINAL and time.monotonic() < until:
-            self._later(LOOK_AGAIN, lambda: self._settle_late(claim, until))
+        if not taken and job.status not in jobs.FINAL and time.monotonic() < deadline:
+            self._do_later(POLL, lambda: self._settle_late(claim, deadline))
             return
         try:
             if job.token != claim.token or job.status != jobs.ACTIVE:

@@ -1,4 +1,4 @@
-"""What a storm came to: one document for programs, one table for people."""
+"""The report of a storm: a document for programs, a table for people."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from typing import TYPE_CHECKING, Any
 from rota.core import job as jobs
 from rota.core.times import MILLISECOND
 from rota.lab.chaos import latencies
-from rota.lab.chaos.expected import is_expected_to_fail, lost
-from rota.lab.chaos.invariants import CHECKS, check, replay_of, untried
+from rota.lab.chaos.invariants import CHECKS, check, false_deaths, replay_of, untried
 from rota.lab.chaos.online_checks import JUDGED
-from rota.lab.chaos.plan import LOOPS, POISON, SOURCED, WORKERS
+from rota.lab.chaos.plan import FLAKY, LOOPS, POISON, SOURCED, WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.lab.chaos.latencies import Spread
+    from rota.lab.chaos.latencies import Latency
     from rota.lab.chaos.snapshot import Snapshot
 
 MOST_SHOWN = 20
 
 
 def document(snapshot: Snapshot) -> dict[str, Any]:
-    """Everything that a storm showed."""
+    """Return everything that a storm showed, as a JSON document."""
     replay = replay_of(snapshot)
     violations = check(snapshot, replay)
     options = snapshot.plan.options
-    broken = sorted({each.invariant for each in violations}, key=lambda name: int(name[1:]))
+    violated = sorted({violation.invariant for violation in violations}, key=lambda name: int(name[1:]))
     finishes = Counter(run.job_id for run in snapshot.runs if run.verb == jobs.FINISH)
     remains = snapshot.remains
     return {
@@ -49,21 +48,25 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
         "faults": dict(Counter(fault.kind for fault in snapshot.ledger.faults)),
         "by_kind_of_worker": _by_worker(snapshot),
         "faults_without_a_victim": dict(Counter(snapshot.watch.missed)),
-        "started_more_often_than_planned": latencies.started_too_often(snapshot),
-        "run_through_more_than_once": latencies.run_through_twice(snapshot),
+        "started_more_often_than_planned": _started_too_often(snapshot),
+        "run_through_more_than_once": _run_through_twice(snapshot),
         "committed_more_than_once": sum(times > 1 for times in finishes.values()),
-        "lost": len(lost(snapshot)),
+        "lost": len(snapshot.lost),
         "refused_stale_outcomes": snapshot.refused_outcomes,
-        "false_deaths": latencies.false_deaths(snapshot),
+        "false_deaths": false_deaths(snapshot),
         "claims_left": sum(job.status == jobs.ACTIVE for job in snapshot.jobs.values()),
         "mending_ms": {
-            kind: {"seen": _plain(each.seen), "rerun": _plain(each.rerun), "refilled": _plain(each.refilled)}
-            for kind, each in latencies.mendings(snapshot).items()
+            kind: {
+                "seen": _latency(recovery.seen),
+                "rerun": _latency(recovery.rerun),
+                "refilled": _latency(recovery.refilled),
+            }
+            for kind, recovery in latencies.recoveries(snapshot).items()
         },
         "longest_stall_ms": round(replay.longest_stall / MILLISECOND, 1),
         "longest_wait_ms": round(replay.longest_wait / MILLISECOND, 1),
         "jobs_per_second": latencies.throughput(snapshot),
-        "turnaround_ms": _plain(latencies.turnaround(snapshot), each=False),
+        "turnaround_ms": _latency(latencies.turnaround(snapshot), with_each=False),
         "worked_off": snapshot.watch.worked_off,
         "stop_seconds": round(snapshot.watch.stop_seconds, 3),
         "left_behind": {
@@ -75,86 +78,100 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
         "invariants_checked": [name for name in CHECKS if name not in untried(snapshot)],
         "invariants_not_tried": untried(snapshot),
         "checked_on_the_way": list(JUDGED),
-        "invariants_violated": broken,
-        "violations": [{"invariant": each.invariant, "text": each.text, "at": each.at} for each in violations],
+        "invariants_violated": violated,
+        "violations": [
+            {"invariant": violation.invariant, "text": violation.text, "at": violation.at} for violation in violations
+        ],
     }
 
 
-def is_good(told: dict[str, Any]) -> bool:
-    """Whether nothing was lost, committed twice, falsely killed or violated."""
-    return not (told["lost"] or told["committed_more_than_once"] or told["false_deaths"] or told["violations"])
+def is_good(document: dict[str, Any]) -> bool:
+    """Whether nothing was lost, committed twice, falsely declared dead or violated."""
+    return not any(document[name] for name in ("lost", "committed_more_than_once", "false_deaths", "violations"))
 
 
-def _compared(told: dict[str, Any]) -> str:
-    kept = told.get("of_the_undisturbed_pace")
-    return "" if kept is None else f", {kept} of the pace without faults"
-
-
-def _turnaround(told: dict[str, Any]) -> str:
-    """With the same without faults, where that was measured."""
-    found, calm = told["turnaround_ms"], told.get("undisturbed_turnaround_ms")
-    if found is None:
-        return "–"
-    beside = "" if calm is None else f" (without faults {calm['p50']:,.0f} and {calm['p99']:,.0f} ms)"
-    return f"p50 {found['p50']:,.0f} ms, p99 {found['p99']:,.0f} ms{beside}"
-
-
-def _counted(found: dict[str, int]) -> str:
-    return ", ".join(f"{name} {n}" for name, n in sorted(found.items())) or "none"
-
-
-def _crews(told: dict[str, Any]) -> str:
-    crews = [
-        f"{crew} " + " ".join(f"{queue}={workers}" for queue, workers in pools.items())
-        for crew, pools in told["crews"].items()
-    ]
-    limits = [f"at most {most} at once in {queue}" for queue, most in told["limits"].items()]
-    return "; ".join([*crews, f"{told['loops']} bash loops", f"{told['keys']} keys of a source", *limits])
-
-
-def lines(told: dict[str, Any]) -> Iterator[str]:
-    """The document as people read it."""
-    options = ", ".join(f"{name} {value}" for name, value in told["options"].items())
-    faults = _counted(told["faults"])
-    left = {name.replace("_", " "): found for name, found in told["left_behind"].items() if found}
+def lines(document: dict[str, Any]) -> Iterator[str]:
+    """Yield the document as text."""
+    options = ", ".join(f"{name} {value}" for name, value in document["options"].items())
+    left = {name.replace("_", " "): names for name, names in document["left_behind"].items() if names}
     rows = [
-        ("seed", told["seed"]),
+        ("seed", document["seed"]),
         ("options", options),
-        ("crews", _crews(told)),
-        ("jobs", ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in told["jobs"].items())),
-        ("faults", faults),
-        ("faults without a victim", _counted(told["faults_without_a_victim"])),
-        ("handlers begun / faults, by worker", _worker_cells(told["by_kind_of_worker"])),
-        ("lost", told["lost"]),
-        ("committed more than once", told["committed_more_than_once"]),
-        ("started more often than planned", told["started_more_often_than_planned"]),
-        ("run through more than once", told["run_through_more_than_once"]),
-        ("refused stale outcomes", told["refused_stale_outcomes"]),
-        ("false deaths", len(told["false_deaths"])),
-        ("claims left", told["claims_left"]),
-        ("longest stall", f"{told['longest_stall_ms']} ms"),
-        ("longest wait beside an idle worker", f"{told['longest_wait_ms']} ms"),
-        ("jobs a second", f"{told['jobs_per_second']}{_compared(told)}"),
-        ("from ready to done", _turnaround(told)),
-        ("stop", f"{told['stop_seconds']} s"),
-        ("left behind", ", ".join(f"{name}: {' '.join(found)}" for name, found in left.items()) or "nothing"),
-        ("invariants checked", " ".join(told["invariants_checked"])),
-        ("not tried by this storm", " ".join(told["invariants_not_tried"]) or "none"),
-        ("checked all the while", " ".join(told["checked_on_the_way"])),
-        ("invariants violated", " ".join(told["invariants_violated"]) or "none"),
+        ("crews", _crews(document)),
+        ("jobs", ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in document["jobs"].items())),
+        ("faults", _counts(document["faults"])),
+        ("faults without a victim", _counts(document["faults_without_a_victim"])),
+        ("handlers begun / faults, by worker", _worker_cells(document["by_kind_of_worker"])),
+        ("lost", document["lost"]),
+        ("committed more than once", document["committed_more_than_once"]),
+        ("started more often than planned", document["started_more_often_than_planned"]),
+        ("run through more than once", document["run_through_more_than_once"]),
+        ("refused stale outcomes", document["refused_stale_outcomes"]),
+        ("false deaths", len(document["false_deaths"])),
+        ("claims left", document["claims_left"]),
+        ("longest stall", f"{document['longest_stall_ms']} ms"),
+        ("longest wait beside an idle worker", f"{document['longest_wait_ms']} ms"),
+        ("jobs a second", f"{document['jobs_per_second']}{_compared(document)}"),
+        ("from ready to done", _turnaround(document)),
+        ("stop", f"{document['stop_seconds']} s"),
+        ("left behind", ", ".join(f"{name}: {' '.join(names)}" for name, names in left.items()) or "nothing"),
+        ("invariants checked", " ".join(document["invariants_checked"])),
+        ("not tried by this storm", " ".join(document["invariants_not_tried"]) or "none"),
+        ("checked all the while", " ".join(document["checked_on_the_way"])),
+        ("invariants violated", " ".join(document["invariants_violated"]) or "none"),
     ]
     widest = max(len(name) for name, _ in rows)
     yield from (f"{name:<{widest}}  {value}" for name, value in rows)
-    yield from _mending_lines(told["mending_ms"])
-    yield from (f"false death: {each}" for each in told["false_deaths"][:MOST_SHOWN])
-    yield from map(_violation_line, told["violations"][:MOST_SHOWN])
-    if len(told["violations"]) > MOST_SHOWN:
-        yield f"… and {len(told['violations']) - MOST_SHOWN} more violations"
+    yield from _mending_lines(document["mending_ms"])
+    yield from (f"false death: {text}" for text in document["false_deaths"][:MOST_SHOWN])
+    yield from map(_violation_line, document["violations"][:MOST_SHOWN])
+    if len(document["violations"]) > MOST_SHOWN:
+        yield f"… and {len(document['violations']) - MOST_SHOWN} more violations"
+
+
+def _compared(document: dict[str, Any]) -> str:
+    kept = document.get("of_the_undisturbed_pace")
+    return "" if kept is None else f", {kept} of the pace without faults"
+
+
+def _turnaround(document: dict[str, Any]) -> str:
+    """How long jobs took, beside the run without faults if there was one."""
+    turnaround, calm = document["turnaround_ms"], document.get("undisturbed_turnaround_ms")
+    if turnaround is None:
+        return "–"
+    without = "" if calm is None else f" (without faults {calm['p50']:,.0f} and {calm['p99']:,.0f} ms)"
+    return f"p50 {turnaround['p50']:,.0f} ms, p99 {turnaround['p99']:,.0f} ms{without}"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in sorted(counts.items())) or "none"
+
+
+def _crews(document: dict[str, Any]) -> str:
+    crews = [
+        f"{crew} " + " ".join(f"{queue}={workers}" for queue, workers in pools.items())
+        for crew, pools in document["crews"].items()
+    ]
+    limits = [f"at most {limit} at once in {queue}" for queue, limit in document["limits"].items()]
+    return "; ".join([*crews, f"{document['loops']} bash loops", f"{document['keys']} keys of a source", *limits])
 
 
 def _violation_line(violation: dict[str, Any]) -> str:
     moment = "" if violation["at"] is None else f"after {violation['at']:.1f} s: "
     return f"{moment}{violation['invariant']}: {violation['text']}"
+
+
+def _started_too_often(snapshot: Snapshot) -> int:
+    """Count the jobs whose handler began more often than it would have without faults."""
+    planned = {FLAKY: 2, POISON: jobs.DEATHS_TO_QUARANTINE}
+    kinds, by_job = snapshot.kinds, snapshot.ledger.executions_by_job()
+    return sum(len(executions) > planned.get(kinds.get(job, ""), 1) for job, executions in by_job.items())
+
+
+def _run_through_twice(snapshot: Snapshot) -> int:
+    """Count the jobs whose handler succeeded more than once, of which only one run was committed."""
+    by_job = snapshot.ledger.executions_by_job()
+    return sum(sum(execution.outcome == "done" for execution in executions) > 1 for executions in by_job.values())
 
 
 def _jobs(snapshot: Snapshot) -> dict[str, int]:
@@ -165,8 +182,8 @@ def _jobs(snapshot: Snapshot) -> dict[str, int]:
         "accepted": len(snapshot.ledger.accepted),
         "done": states[jobs.DONE],
         "failed_as_planned": sum(kinds.get(id) == POISON for id in failed),
-        "quarantined_by_the_storm": sum(kinds.get(id) != POISON and is_expected_to_fail(snapshot, id) for id in failed),
-        "failed_unexpectedly": sum(not is_expected_to_fail(snapshot, id) for id in failed),
+        "quarantined_by_the_storm": sum(kinds.get(id) != POISON and snapshot.is_expected_to_fail(id) for id in failed),
+        "failed_unexpectedly": sum(not snapshot.is_expected_to_fail(id) for id in failed),
         "called_off": states[jobs.CANCELLED],
         "waiting_for_a_failed_one": states[jobs.BLOCKED],
         "done_from_the_source": snapshot.sourced.successes,
@@ -174,11 +191,10 @@ def _jobs(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _by_worker(snapshot: Snapshot) -> dict[str, dict[str, int]]:
-    """How many handlers each kind of worker began, by the ledger, and how many faults hit one of it."""
+    """Count the handlers that each kind of worker began, and the faults that hit it, as the ledger has them."""
     served = {queue for pools in snapshot.plan.options.crews.values() for queue in pools}
-    begun = Counter(
-        snapshot.jobs[each.job].queue if each.job in snapshot.jobs else SOURCED for each in snapshot.ledger.executions
-    )
+    ran = [snapshot.jobs.get(execution.job) for execution in snapshot.ledger.executions]
+    begun = Counter(SOURCED if job is None else job.queue for job in ran)
     hit = Counter(life.queue for life in snapshot.ledger.lives for _ in life.faults)
     return {
         name: {"begun": begun[queue], "faults": hit[queue]}
@@ -187,15 +203,15 @@ def _by_worker(snapshot: Snapshot) -> dict[str, dict[str, int]]:
     }
 
 
-def _worker_cells(found: dict[str, dict[str, int]]) -> str:
-    return ", ".join(f"{name} {each['begun']} / {each['faults']}" for name, each in found.items())
+def _worker_cells(by_worker: dict[str, dict[str, int]]) -> str:
+    return ", ".join(f"{name} {counts['begun']} / {counts['faults']}" for name, counts in by_worker.items())
 
 
-def _plain(spread: Spread | None, each: bool = True) -> dict[str, Any] | None:
-    if spread is None:
+def _latency(latency: Latency | None, with_each: bool = True) -> dict[str, Any] | None:
+    if latency is None:
         return None
-    told = {"p50": spread.p50, "p99": spread.p99, "max": spread.most}
-    return {**told, "each": list(spread.each)} if each else told
+    percentiles = {"p50": latency.p50, "p99": latency.p99, "max": latency.most}
+    return {**percentiles, "each": list(latency.each)} if with_each else percentiles
 
 
 def _mending_lines(mending: dict[str, Any]) -> Iterator[str]:
@@ -205,12 +221,12 @@ def _mending_lines(mending: dict[str, Any]) -> Iterator[str]:
     widest = max(len("ms from fault to"), *map(len, mending))
     yield f"{'ms from fault to':<{widest}} {'seen':>24} {'job runs again':>24} {'slot filled again':>24}"
     yield f"{'':<{widest}}" + f" {'p50':>8}{'p99':>8}{'max':>8}" * 3
-    for kind, each in mending.items():
-        cells = "".join(f" {_cells(each[part])}" for part in ("seen", "rerun", "refilled"))
+    for kind, recovery in mending.items():
+        cells = "".join(f" {_latency_cells(recovery[part])}" for part in ("seen", "rerun", "refilled"))
         yield f"{kind:<{widest}}{cells}".rstrip()
 
 
-def _cells(spread: dict[str, float] | None) -> str:
-    if spread is None:
+def _latency_cells(latency: dict[str, float] | None) -> str:
+    if latency is None:
         return f"{'–':>8}" * 3
-    return "".join(f"{spread[name]:>8,.0f}" for name in ("p50", "p99", "max"))
+    return "".join(f"{latency[name]:>8,.0f}" for name in ("p50", "p99", "max"))

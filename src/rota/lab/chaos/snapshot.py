@@ -11,19 +11,20 @@ from rota.core import job as jobs
 from rota.core.errors import NotFound
 from rota.core.record import Record
 from rota.core.restart import RestartPolicy
+from rota.core.times import SECOND
 from rota.lab.chaos.handlers import MARKS, SOURCE
-from rota.lab.chaos.plan import PLANNED, SOURCED
+from rota.lab.chaos.plan import PLANNED, POISON, SOURCED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rota.core.claim import Run
     from rota.core.job import Job
+    from rota.core.times import Duration
     from rota.core.worker import Worker
     from rota.lab.chaos.crew_processes import Remains, Vitals
     from rota.lab.chaos.ledger_reader import Ledger
     from rota.lab.chaos.plan import Plan
-    from rota.lab.chaos.violation import Violation
     from rota.store.events import Event
     from rota.store.store import Store
     from rota.store.workers.registration import Certificate
@@ -32,8 +33,16 @@ if TYPE_CHECKING:
 PAGE = 1000
 
 
+class Violation(Record):
+    """A breach of an invariant. `at`: how many seconds into the storm it was seen; None when it was seen afterwards."""
+
+    invariant: str
+    text: str
+    at: float | None = None
+
+
 class Sample(Record):
-    """A claim as it stood at some moment, with the state of its worker then; None for no living worker."""
+    """A claim at some moment, with the state of its worker then; None if there was no such worker."""
 
     job: int
     token: int | None
@@ -42,7 +51,7 @@ class Sample(Record):
 
 
 class Watch(Record):
-    """What was seen while the storm blew and when it was over."""
+    """What was observed during the storm and at its end."""
 
     samples: tuple[Sample, ...]
     followed: tuple[Event, ...]
@@ -58,7 +67,7 @@ class Watch(Record):
 
 
 class Sourced(Record):
-    """What became of the source's keys: how many succeeded, by the store, and which failed or have no mark."""
+    """The state of the source's keys: how many succeeded according to the store, which failed, which have no mark."""
 
     keys: int = 0
     successes: int = 0
@@ -71,7 +80,7 @@ class Sourced(Record):
 
 
 class Snapshot(Record):
-    """A storm that is over: its plan, the ledger, what was watched, the store, and what the system still has."""
+    """A storm that is over: its plan, the ledger, what was observed, the store, and what is left on the system."""
 
     plan: Plan
     ledger: Ledger
@@ -100,21 +109,45 @@ class Snapshot(Record):
         planned = self.plan.jobs
         return {id: planned[number].kind for number, id in self.ledger.accepted.items()}
 
+    @property
+    def commit_overlap(self) -> Duration:
+        """For how long transactions may run side by side without seeing each other. SQLite has one writer at a time."""
+        return SECOND if self.plan.options.store == "postgres" else 0
+
+    @property
+    def lost(self) -> list[str]:
+        """Accepted jobs that are missing, or that are neither over nor waiting for one that failed."""
+        losses = []
+        for id in self.ledger.accepted.values():
+            job = self.jobs.get(id)
+            if job is None:
+                losses.append(f"job {id} was accepted, and is not there")
+            elif job.status not in jobs.FINAL and not (job.status == jobs.BLOCKED and blocked_for_good(job, self.jobs)):
+                losses.append(f"job {id} is still {job.status}")
+        return losses
+
+    def is_expected_to_fail(self, id: int) -> bool:
+        """Whether a job is poison, was cancelled by an operator, or cost three workers that the storm itself killed."""
+        if self.jobs[id].status == jobs.CANCELLED:
+            return id in self.ledger.called_off
+        return self.kinds.get(id) == POISON or self.jobs[id].deaths >= jobs.DEATHS_TO_QUARANTINE
+
 
 def take(store: Store, plan: Plan, ledger: Ledger, watch: Watch, remains: Remains, folder: str) -> Snapshot:
-    """Read the whole store through its ports; nobody else uses it any more."""
-    found = {job.id: job for job in every_job(store)}
+    """Read the whole store through its ports, once nothing else uses it."""
+    offered = {job.id: job for job in every_job(store)}
     events = tuple(_every_event(store))
     workers = {id: store.workers.get(id) for id in _registered(events)}
     certificates = {id: certificate for id in workers if (certificate := store.workers.certificate(id)) is not None}
+    queues = [status.queue for status in store.queues.list()]
     return Snapshot(
         plan=plan,
         ledger=ledger,
         watch=watch,
         remains=remains,
         policy=store.settings.restarts,
-        jobs=found,
-        runs=tuple(sorted((run for id in found for run in store.claims.runs(id)), key=lambda run: run.token)),
+        jobs=offered,
+        runs=tuple(sorted((run for id in offered for run in store.claims.runs(id)), key=lambda run: run.token)),
         events=events,
         workers=workers,
         certificates=certificates,
@@ -122,12 +155,12 @@ def take(store: Store, plan: Plan, ledger: Ledger, watch: Watch, remains: Remain
         counts=count(store),
         refused_outcomes=_refused_outcomes(folder) + ledger.refused_late,
         sourced=sourced(store, plan, folder),
-        limits={each.queue.name: most for each in store.queues.list() if (most := each.queue.concurrency) is not None},
+        limits={queue.name: queue.concurrency for queue in queues if queue.concurrency is not None},
     )
 
 
 def every_job(store: Store) -> Iterator[Job]:
-    """Every job that was offered; those of a source leave no row when they are done."""
+    """Read every job that was offered. Jobs of a source are left out: they leave no row when they are done."""
     before = None
     while page := store.jobs.list(limit=PAGE, before=before):
         yield from (job for job in page if job.queue in PLANNED)
@@ -135,7 +168,7 @@ def every_job(store: Store) -> Iterator[Job]:
 
 
 def count(store: Store) -> dict[str, int]:
-    """How many of the jobs that were offered are in which state, as the store counts them."""
+    """Return how many of the offered jobs are in each state, as the store counts them."""
     counts: dict[str, int] = {}
     for status in store.queues.list():
         for state, n in status.counts.items() if status.queue.name in PLANNED else ():
@@ -144,7 +177,7 @@ def count(store: Store) -> dict[str, int]:
 
 
 def sourced(store: Store, plan: Plan, folder: str) -> Sourced:
-    """What became of the source's keys by now, in a crew of this folder."""
+    """Read the state of the source's keys from the store and from the marks in the crew's folder."""
     keys = plan.options.keys
     try:
         successes = store.sources.get(SOURCE).success_count
@@ -154,6 +187,14 @@ def sourced(store: Store, plan: Plan, folder: str) -> Sourced:
     marks = os.path.join(folder, MARKS)
     unmarked = [key for key in map(str, range(keys)) if not os.path.exists(os.path.join(marks, key))]
     return Sourced(keys, successes, failed, frozenset(unmarked))
+
+
+def blocked_for_good(job: Job, others: Mapping[int, Job]) -> bool:
+    """Whether a job waits for one that failed or was cancelled, or for one that is itself blocked for good."""
+    needs = [others[id] for id in job.after if id in others]
+    return any(need.status in (jobs.FAILED, jobs.CANCELLED) for need in needs) or any(
+        need.status == jobs.BLOCKED and blocked_for_good(need, others) for need in needs
+    )
 
 
 def _every_event(store: Store) -> Iterator[Event]:
@@ -168,9 +209,9 @@ def _registered(events: tuple[Event, ...]) -> list[str]:
 
 
 def _refused_outcomes(folder: str) -> int:
-    """How many outcomes the orchestrators refused, as they logged it."""
-    found = 0
+    """Count the outcomes that the orchestrators refused, as their logs report it."""
+    refused = 0
     for path in glob.glob(os.path.join(folder, "*.log")):
         with open(path, encoding="utf-8", errors="replace") as file:
-            found += sum("was refused" in line for line in file)
-    return found
+            refused += sum("was refused" in line for line in file)
+    return refused

@@ -1,6 +1,8 @@
-"""Trouble with the store itself: on PostgreSQL connections are cut or all of it crashes, on SQLite a lock is held.
+"""Faults of the store: on PostgreSQL connections are cut or the server crashes, on SQLite the write lock is held.
 
-python -m rota.lab.chaos.store_faults DATABASE SECONDS
+    python -m rota.lab.chaos.store_faults DATABASE SECONDS
+
+holds the write lock of a database for that long.
 """
 
 from __future__ import annotations
@@ -10,46 +12,91 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from rota.core.errors import StoreAway
+from rota.lab.chaos.plan import CRASH, CUT, HOLD, seconds
 from rota.settings import load
 from rota.store.open import open_store
 
 if TYPE_CHECKING:
-    from rota.demo.server import OwnServer
+    from collections.abc import Callable
+
     from rota.lab.chaos.lab_crew import LabCrew
+    from rota.lab.chaos.plan import Fault
+    from rota.store.store import Store
 
-CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
-
-
-def cut_connections(crew: LabCrew) -> bool:
-    """Cut every connection of the crews and of their API; false when there was none."""
-    from rota.store.postgres.connection import address
-    from rota.store.postgres.driver import psycopg
-
-    with psycopg.connect(address(crew.database).conninfo, autocommit=True) as connection:
-        return bool(connection.execute(CUT, [crew.mark]).fetchall())
+CUT_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+UP_WITHIN = 30.0
+TRY_AGAIN_AFTER = 0.25
 
 
-def crash(server: OwnServer, seconds: float) -> None:
-    """Crash the server, and start it again after a while; nothing of it is left but what is on the disk."""
-    server.crash()
-    time.sleep(seconds)
-    server.start()
+class StoreFaults:
+    """Breaks the store of a crew. `do_later` calls a function after a number of seconds."""
 
+    def __init__(self, crew: LabCrew, store: Store, do_later: Callable[[float, Callable[[], object]], None]) -> None:
+        self._crew = crew
+        self._store = store
+        self._do_later = do_later
 
-def hold_lock(crew: LabCrew, seconds: float) -> subprocess.Popen[bytes]:
-    """A program that keeps everyone from writing for a while; once this returns, it does."""
-    words = [sys.executable, "-m", "rota.lab.chaos.store_faults", crew.database, str(seconds)]
-    process = subprocess.Popen(words, cwd=crew.folder, env=crew.environment, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.read(1)
-    return process
+    def inject(self, fault: Fault) -> bool:
+        """Inject a fault and write it into the ledger; return false if there was nothing to break."""
+        if fault.kind == CRASH:
+            self._crash(fault)
+            return True
+        store_at = self._store.now()
+        if fault.kind == HOLD:
+            holder = self._hold_lock(seconds(fault.lasts))
+            self._do_later(seconds(fault.lasts), holder.communicate)
+        elif fault.kind == CUT and not self._cut_connections():
+            return False
+        self._crew.ledger_writer.write("fault", kind=fault.kind, store_at=store_at)
+        return True
+
+    def _cut_connections(self) -> bool:
+        """Cut every connection of the crews and of their API; return false if there was none."""
+        from rota.store.postgres.connection import address
+        from rota.store.postgres.driver import psycopg
+
+        with psycopg.connect(address(self._crew.database).conninfo, autocommit=True) as connection:
+            return bool(connection.execute(CUT_CONNECTIONS, [self._crew.mark]).fetchall())
+
+    def _hold_lock(self, duration: float) -> subprocess.Popen[bytes]:
+        """Start a program that holds the write lock, and wait until it does."""
+        words = [sys.executable, "-m", "rota.lab.chaos.store_faults", self._crew.database, str(duration)]
+        process = subprocess.Popen(words, cwd=self._crew.folder, env=self._crew.environment, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.read(1)
+        return process
+
+    def _crash(self, fault: Fault) -> None:
+        """Crash the server and start it again after a while, later if an orchestrator is just starting."""
+        server = self._crew.server
+        assert server is not None, "only a server that was started for the storm may be crashed"
+        if any(orchestrator.is_starting for orchestrator in self._crew.orchestrators.values()):
+            self._do_later(TRY_AGAIN_AFTER, lambda: self._crash(fault))
+            return
+        self._crew.ledger_writer.write("fault", kind=fault.kind, store_at=self._store.now(), lasts=fault.lasts)
+        server.crash()
+        time.sleep(seconds(fault.lasts))
+        server.start()
+        self._reconnect()
+
+    def _reconnect(self) -> None:
+        """Use up the error of our own connection, which the crash has cut."""
+        deadline = time.monotonic() + UP_WITHIN
+        while True:
+            try:
+                self._store.now()
+                return
+            except StoreAway:
+                if time.monotonic() > deadline:
+                    raise
 
 
 def main() -> None:
-    database, seconds = sys.argv[1], float(sys.argv[2])
+    database, duration = sys.argv[1], float(sys.argv[2])
     with open_store(database, load()) as store, store.database.write():
         print(flush=True)
-        time.sleep(seconds)
+        time.sleep(duration)
 
 
 if __name__ == "__main__":
