@@ -19,7 +19,7 @@ import psycopg
 from benchmarks import _report, _stores
 from benchmarks._fill import size_of
 from rota.core.claim import Done
-from rota.lab.bench import disk, store_rates
+from rota.lab.bench import bare, store_rates
 from rota.settings import Settings
 from rota.store.claims.exchange import Idle, Report
 from rota.store.jobs.enqueue import NewJob
@@ -74,7 +74,7 @@ def measure(url: str, jobs: int) -> list[tuple[str, float]]:
 
 def _syncs() -> list[float]:
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
-        return disk.sync_times(folder, SYNCS)
+        return bare.sync_times(folder, SYNCS)
 
 
 def _size(url: str) -> int:

@@ -53,7 +53,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     kills = options.kills * (options.rounds or 1)
-    bare_again, bare_refilled = bare.mend(min(kills, KILLS))
+    bare_again, bare_refilled = bare.recover(min(kills, KILLS))
     busy, busy_refilled, busy_once = measure(kills, 40, SHORT)
     idle, idle_refilled, idle_once = measure(kills, 1, LONG)
     table = [

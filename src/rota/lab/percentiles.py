@@ -1,4 +1,4 @@
-"""What many samples come to."""
+"""Statistics of samples: percentiles, medians, how far they spread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
-    """The sample below which `share` of them lie."""
+    """Return the sample below which `share` of them lie."""
     ordered = sorted(samples)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
@@ -19,15 +19,15 @@ def median(samples: Sequence[float]) -> float:
 
 
 def spread(samples: Sequence[float]) -> float:
-    """How far apart the middle half of the samples is, as a share of the median."""
+    """Return the width of the middle half of the samples, relative to their median."""
     return (percentile(samples, 0.75) - percentile(samples, 0.25)) / median(samples)
 
 
 def median_ratio(ours: Sequence[float], raw: Sequence[float]) -> float:
-    """The median of the ratios within each round: a slow minute of the machine hits both sides of one."""
+    """Return the median of the ratios of each round: a slow minute of the machine affects both sides of a round."""
     return median([a / b for a, b in zip(ours, raw, strict=True)])
 
 
 def text(value: float) -> str:
-    """As a person reads it."""
+    """Format a figure for people, with three digits or as a whole number."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

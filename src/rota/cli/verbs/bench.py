@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     ),
 )
 def bench(call: Call) -> int:
-    """Measure, and tell what came of it."""
+    """Measure, and print the figures."""
     from rota.lab.bench.measurements import Bench, RunSize
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the crews are ended first
@@ -38,11 +38,11 @@ def bench(call: Call) -> int:
     if db and db.startswith(REMOTE):
         raise BadInput("bench measures a database, and an HTTP API was named: run it where the database is")
     server = db if db and db.startswith(POSTGRES) else None
-    much = RunSize(rounds=call["rounds"] or 3, jobs=call["jobs"] or 20_000)
+    size = RunSize(rounds=call["rounds"] or 3, jobs=call["jobs"] or 20_000)
     with _folder(None if server else db) as folder:
         where = "in a schema of its own on the server" if server else f"in {os.path.dirname(folder)}"
         aside(f"measuring {where}; this takes about two minutes, and nothing is left of it")
-        document = Bench(folder, server, much, aside).run()
+        document = Bench(folder, server, size, aside).run()
     if call.json:
         call.document(document)
     else:

@@ -21,7 +21,7 @@ LONGEST = 24 * 60
 
 
 def _server(call: Call) -> str | None:
-    """Return the PostgreSQL server that the run gets a schema on; None where none was named."""
+    """Return the PostgreSQL server on which the storm gets a schema of its own; None if none was named."""
     if (call.settings().db or "").startswith(REMOTE):
         raise BadInput(
             "chaos breaks a crew beside its database, and an HTTP API was named: run it where the database is"
@@ -59,6 +59,7 @@ def _server(call: Call) -> str | None:
     ),
 )
 def chaos(call: Call) -> int:
+    """Run a storm and print its report; return 1 if anything was lost, committed twice or violated."""
     from rota.lab.chaos import report
 
     minutes = 1.0 if call["minutes"] is None else call["minutes"]
@@ -81,8 +82,6 @@ def chaos(call: Call) -> int:
 
 
 def _run(call: Call, minutes: float, url: str | None, server: OwnServer | None) -> dict[str, Any]:
-    import random
-
     from rota.lab.chaos.plan import DATABASE, Options
     from rota.lab.chaos.scenario import compare, run
 

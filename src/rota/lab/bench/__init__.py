@@ -1,4 +1,4 @@
-"""`rota bench`: how fast rota is on this machine, beside how fast the machine would let it be.
+"""`rota bench`: how fast rota is on this machine, beside the raw limits of the machine.
 
-Start at `run.py`, which lists the measurements.
+It may use the crews of `chaos`. Start at `measurements.py`, which lists what is measured.
 """

@@ -1,7 +1,7 @@
-"""The raw limits of a crew: one writer and bare workers over socketpairs, with nothing around them.
+"""The raw limits of a crew: one writer with bare workers over socketpairs, bare processes, and the disk.
 
-The rows are those of `raw`: the same columns, indexes, runs, events and counters, and the same durability. What is
-left out is what the ratio shows: health, windows that learn, fairness, the store thread, frames, restarts.
+The writer writes the rows of `raw_sqlite`, with all columns, indexes, runs, events and counters, equally durable. The
+ratio to it shows what it leaves out: health checks, adaptive windows, fairness, the store thread, frames, restarts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from typing import Any, NoReturn
 from rota.lab.bench.raw_sqlite import RawSqlite
 
 WINDOW = 64
+PAGE = b"\0" * 4096
 PAYLOAD = '{"n":1}'
 
 
 def drain(path: str, jobs: int, workers: int) -> float:
-    """Jobs a second from a full queue to the last commit, two windows in flight for each worker."""
+    """Return jobs per second from a full queue to the last commit, with two windows in flight for each worker."""
     pipes = [_fork_worker() for _ in range(workers)]
     queue = RawSqlite(path)
     queue.insert([PAYLOAD] * jobs)
@@ -56,40 +57,40 @@ def drain(path: str, jobs: int, workers: int) -> float:
 
 
 def pickup(path: str, times: int) -> list[float]:
-    """Milliseconds from before the insert to the handler's start: insert, wake the writer, claim, hand over."""
+    """Return milliseconds from before an insert to the handler's start: insert, wake the writer, claim, hand over."""
     worker = _fork_worker()
-    ears, bell = os.pipe()
-    feeder, found = RawSqlite(path), list[float]()
+    wake_read, wake_write = os.pipe()
+    feeder, times_ms = RawSqlite(path), list[float]()
     writer = os.fork()
     if not writer:
-        _write(path, ears, worker[1])
+        _write(path, wake_read, worker[1])
     for _ in range(times):
         began = time.monotonic_ns()
         feeder.insert([PAYLOAD])
-        os.write(bell, b"1")
-        found.append((json.loads(worker[1].recv(1 << 16))[2] - began) / 1e6)
+        os.write(wake_write, b"1")
+        times_ms.append((json.loads(worker[1].recv(1 << 16))[2] - began) / 1e6)
         time.sleep(0.002)
-    os.write(bell, b"0")
+    os.write(wake_write, b"0")
     os.waitpid(writer, 0)
     feeder.close()
-    os.close(bell)
-    os.close(ears)
+    os.close(wake_write)
+    os.close(wake_read)
     _end([worker])
-    return found
+    return times_ms
 
 
-def _write(path: str, ears: int, worker: socket.socket) -> NoReturn:
-    """A process that claims a job at every ring of the bell, and hands it over."""
+def _write(path: str, wake_read: int, worker: socket.socket) -> NoReturn:
+    """Be the writer process: claim a job at each wake-up, and hand it to the worker."""
     try:
         queue = RawSqlite(path)
-        while os.read(ears, 1) == b"1":
+        while os.read(wake_read, 1) == b"1":
             worker.sendall(json.dumps(queue.exchange([], 1)).encode() + b"\n")
     finally:
         os._exit(0)
 
 
 def _fork_worker() -> tuple[int, socket.socket]:
-    """A process that answers each job of a window with a line: its id, its token, and when it began."""
+    """Fork a worker that answers each job of a window with a line: its id, its token, and when it began."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
@@ -113,7 +114,7 @@ def _end(workers: list[tuple[int, socket.socket]]) -> None:
         os.waitpid(pid, 0)
 
 
-WAITS = """
+ANSWERING = """
 import socket, time
 pipe = socket.socket(fileno=int(__import__("sys").argv[1]))
 pipe.sendall(b"%d\\n" % time.monotonic_ns())
@@ -122,13 +123,13 @@ while pipe.recv(1):
 """
 
 
-class Bare:
-    """A bare Python process that says when it is up, and when it begins a job."""
+class BareProcess:
+    """A bare Python process that reports when it is up, and when it begins a job."""
 
     def __init__(self) -> None:
         self.pipe, theirs = socket.socketpair()
         with theirs:
-            words = [sys.executable, "-c", WAITS, str(theirs.fileno())]
+            words = [sys.executable, "-c", ANSWERING, str(theirs.fileno())]
             self._process = subprocess.Popen(words, pass_fds=(theirs.fileno(),))
         self._pidfd = os.pidfd_open(self._process.pid)
 
@@ -136,7 +137,7 @@ class Bare:
         return int(self.pipe.recv(64))
 
     def kill(self) -> None:
-        """Kill it, and see its death."""
+        """Kill it, and wait until its end is noticed."""
         self._process.kill()
         select.select([self._pidfd], [], [])
 
@@ -147,11 +148,11 @@ class Bare:
         self.pipe.close()
 
 
-def mend(times: int) -> tuple[list[float], list[float]]:
-    """Milliseconds from a kill to the job's start in another process, and to a new process being up."""
+def recover(times: int) -> tuple[list[float], list[float]]:
+    """Return milliseconds from a kill to the job's start in another process, and to a new process being up."""
     again: list[float] = []
     refilled: list[float] = []
-    other, victim = Bare(), Bare()
+    other, victim = BareProcess(), BareProcess()
     other.answer()
     victim.answer()
     for _ in range(times):
@@ -162,9 +163,25 @@ def mend(times: int) -> tuple[list[float], list[float]]:
         other.pipe.send(b"1")
         again.append((other.answer() - killed) / 1e6)
         victim.close()
-        new = Bare()
+        new = BareProcess()
         refilled.append((new.answer() - killed) / 1e6)
         other, victim = new, other
     other.close()
     victim.close()
     return again, refilled
+
+
+def sync_times(folder: str, times: int) -> list[float]:
+    """Return milliseconds for each page that is appended to a file and synced."""
+    path, times_ms = os.path.join(folder, "pages"), []
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for _ in range(times):
+            began = time.perf_counter()
+            os.write(descriptor, PAGE)
+            os.fsync(descriptor)
+            times_ms.append((time.perf_counter() - began) * 1e3)
+    finally:
+        os.close(descriptor)
+        os.unlink(path)
+    return times_ms

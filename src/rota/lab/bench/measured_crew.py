@@ -1,4 +1,4 @@
-"""What a whole crew does: jobs a second, and how soon one begins."""
+"""Measurements of a whole crew: jobs per second, and how soon a job begins."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 APP = "rota.lab.bench.tasks:app"
 MINUTE = 60_000_000
-_EDGE = 1000  # more than the windows of a crew hold
+EDGE = 1000  # more jobs than the windows of a crew hold
 
 
 @contextmanager
 def crew(folder: str, url: str | None, workers: int, jobs: Sequence[NewJob] = ()) -> Iterator[tuple[LabCrew, Store]]:
-    """A crew that is up, over a queue that was filled before it was started."""
-    made = LabCrew(folder, single_crew(**{QUEUE: workers}), APP, {}, url=url)
+    """Start a crew over a queue that was filled before, and yield it once it is up."""
+    lab_crew = LabCrew(folder, single_crew(**{QUEUE: workers}), APP, {}, url=url)
     try:
-        with made.open() as store:
+        with lab_crew.open() as store:
             if jobs:
                 store.jobs.add_many(jobs)
-            made.start()
-            assert made.wait_until_whole(store), "the crew did not come up"
-            yield made, store
+            lab_crew.start()
+            assert lab_crew.wait_until_whole(store), "the crew did not come up"
+            yield lab_crew, store
     finally:
-        made.close()
-        if made.schema is not None:
-            made.remove()
+        lab_crew.close()
+        if lab_crew.schema is not None:
+            lab_crew.remove()
 
 
 def noop_rate(folder: str, url: str | None, workers: int, jobs: int) -> float:
-    """Jobs a second, from the first to the last commit."""
+    """Return jobs per second, from the first to the last commit."""
     with crew(folder, url, workers, [new_job("noop", n=n) for n in range(jobs)]) as (_, store):
         wait_until_done(store, jobs)
         first, last = finished(store)
@@ -47,17 +47,17 @@ def noop_rate(folder: str, url: str | None, workers: int, jobs: int) -> float:
 
 
 def pickups(folder: str, url: str | None, times: int) -> list[float]:
-    """Milliseconds from before the enqueue to the handler's start, one job at a time on an idle crew."""
-    found = []
+    """Return milliseconds from before an enqueue to the handler's start, one job at a time on an idle crew."""
+    times_ms = []
     with crew(folder, url, 2) as (_, store):
         for n in range(times + 10):
             time.sleep(0.005 + n % 7 / 1000)
             began = time.monotonic_ns()
             (id,) = store.jobs.add_many([new_job("moment")])
-            time.sleep(0.03)  # a look while the job is under way would be in its way
+            time.sleep(0.03)  # polling while the job runs would slow it down
             (job,) = store.jobs.wait([id], "done", MINUTE)
-            found.append((job.result - began) / 1e6)
-    return found[10:]
+            times_ms.append((job.result - began) / 1e6)
+    return times_ms[10:]  # without the warm-up
 
 
 def new_job(kind: str, **payload: object) -> NewJob:
@@ -65,7 +65,7 @@ def new_job(kind: str, **payload: object) -> NewJob:
 
 
 def wait_until_done(store: Store, jobs: int) -> None:
-    """Look seldom: this program would otherwise take from the crew what it measures."""
+    """Wait until that many jobs are done. Poll rarely, because polling takes processor time from the crew."""
     while True:
         counts = next((status.counts for status in store.queues.list() if status.queue.name == QUEUE), {})
         if counts.get("done") == jobs:
@@ -75,7 +75,7 @@ def wait_until_done(store: Store, jobs: int) -> None:
 
 
 def finished(store: Store) -> tuple[int, int]:
-    """When the first and the last job of a queue was committed; jobs are taken in order but for a window or two."""
-    last = store.jobs.list("done", limit=_EDGE)
-    first = store.jobs.list("done", limit=_EDGE, before=_EDGE + 1)
+    """Return when the first and the last job were committed; the order of jobs is broken by a window or two at most."""
+    last = store.jobs.list("done", limit=EDGE)
+    first = store.jobs.list("done", limit=EDGE, before=EDGE + 1)
     return min(job.finished_at or 0 for job in first), max(job.finished_at or 0 for job in last)

@@ -1,4 +1,4 @@
-"""The measurements of `rota bench`: rota and the raw limit beside it, in turn, for a few rounds."""
+"""The measurements of `rota bench`: rota and the raw limit in turn, for a few rounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.record import Record
 from rota.core.version import __version__
-from rota.lab.bench import bare, disk, measured_crew, store_rates
+from rota.lab.bench import bare, measured_crew, store_rates
 from rota.lab.bench.recovery import kill_workers
 from rota.lab.percentiles import median_ratio, percentile, spread
 from rota.settings import Settings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    Measured = Callable[[str, int, int], float]
+    Measure = Callable[[str, int, int], float]
     Samples = dict[str, tuple[list[float], list[float]]]
 
 BULK, WORKERS, LONG_JOB_MS = 1000, 2, 400
@@ -30,14 +30,14 @@ RATE, TIME = "jobs/s", "ms"
 
 
 class RunSize(Record):
-    """How much of each is measured in a round."""
+    """How much is measured in a round."""
 
     rounds: int = 3
     jobs: int = 20_000
 
     @property
     def times(self) -> int:
-        """How often something small is done: often enough for a p99 in a run that is not cut short."""
+        """How often something small is done: in a full run, often enough for a p99."""
         return max(5, self.jobs // 200)
 
     @property
@@ -46,30 +46,30 @@ class RunSize(Record):
 
 
 class Bench:
-    """Measures in a folder, and on a PostgreSQL server if one is named; it leaves nothing in either."""
+    """Measures in a folder, and on a PostgreSQL server if one is named, and leaves nothing in either."""
 
-    def __init__(self, folder: str, server: str | None, much: RunSize, told: Callable[[str], None]) -> None:
+    def __init__(self, folder: str, server: str | None, size: RunSize, say: Callable[[str], None]) -> None:
         self._folder = folder
         self._server = server
-        self._much = much
-        self._told = told
+        self._size = size
+        self._say = say
         self.store = "postgres" if server else "sqlite"
         self._samples: Samples = {}
 
     def run(self) -> dict[str, Any]:
-        """Everything, as one document."""
-        for number in range(1, self._much.rounds + 1):
+        """Measure everything; return one document."""
+        for number in range(1, self._size.rounds + 1):
             for what, measure in self._plan().items():
-                self._told(f"round {number} of {self._much.rounds}: {what}")
+                self._say(f"round {number} of {self._size.rounds}: {what}")
                 ours, raw = self._samples.setdefault(what, ([], []))
                 more_ours, more_raw = measure()
                 ours += more_ours
                 raw += more_raw
-        about = {"store": self.store, "rounds": self._much.rounds, "version": __version__, "cores": os.cpu_count()}
+        about = {"store": self.store, "rounds": self._size.rounds, "version": __version__, "cores": os.cpu_count()}
         return {**about, "python": platform.python_version(), "figures": [*self._figures()]}
 
     def _plan(self) -> dict[str, Callable[[], tuple[list[float], list[float]]]]:
-        jobs, times, batch = self._much.jobs, self._much.times, BATCH[self.store]
+        jobs, times, batch = self._size.jobs, self._size.times, BATCH[self.store]
         return {
             "enqueue, one by one": lambda: self._pair(store_rates.enqueue_rota, store_rates.enqueue_raw, 1, times * 5),
             f"enqueue, {BULK:,} at once": lambda: self._pair(
@@ -80,42 +80,42 @@ class Bench:
             ),
             f"work off a queue, {WORKERS} workers": self._drain,
             "pickup": self._pickup,
-            "a killed worker's job runs again": self._mend,
+            "a killed worker's job runs again": self._recover,
             "fsync of a page": self._sync,
         }
 
-    def _pair(self, ours: Measured, raw: Measured, batch: int, size: int) -> tuple[list[float], list[float]]:
-        found = []
+    def _pair(self, ours: Measure, raw: Measure, batch: int, count: int) -> tuple[list[float], list[float]]:
+        rates = []
         for measure in (ours, raw):
-            with self._place() as url:
-                found.append([measure(url, batch, size)])
-        return found[0], found[1]
+            with self._new_database() as url:
+                rates.append([measure(url, batch, count)])
+        return rates[0], rates[1]
 
     def _drain(self) -> tuple[list[float], list[float]]:
         with self._new_folder() as folder:
-            ours = measured_crew.noop_rate(folder, self._server, WORKERS, self._much.jobs)
-        with self._place() as url:
+            ours = measured_crew.noop_rate(folder, self._server, WORKERS, self._size.jobs)
+        with self._new_database() as url:
             if self._server:
-                return [ours], [store_rates.drain_raw(url, BATCH[self.store], self._much.jobs)]
-            return [ours], [bare.drain(url, self._much.jobs, WORKERS)]
+                return [ours], [store_rates.drain_raw(url, BATCH[self.store], self._size.jobs)]
+            return [ours], [bare.drain(url, self._size.jobs, WORKERS)]
 
     def _pickup(self) -> tuple[list[float], list[float]]:
         with self._new_folder() as folder:
-            ours = measured_crew.pickups(folder, self._server, self._much.times)
+            ours = measured_crew.pickups(folder, self._server, self._size.times)
         if self._server:
             return ours, []
-        with self._place() as url:
-            return ours, bare.pickup(url, self._much.times)
+        with self._new_database() as url:
+            return ours, bare.pickup(url, self._size.times)
 
-    def _mend(self) -> tuple[list[float], list[float]]:
+    def _recover(self) -> tuple[list[float], list[float]]:
         with self._new_folder() as folder:
-            again, _, once = kill_workers(folder, self._server, self._much.kills, 1, LONG_JOB_MS)
+            again, _, once = kill_workers(folder, self._server, self._size.kills, 1, LONG_JOB_MS)
         assert once, "a job was settled twice"
-        return again, bare.mend(self._much.kills)[0]
+        return again, bare.recover(self._size.kills)[0]
 
     def _sync(self) -> tuple[list[float], list[float]]:
         with self._new_folder() as folder:
-            return [], disk.sync_times(folder, self._much.times)
+            return [], bare.sync_times(folder, self._size.times)
 
     @contextmanager
     def _new_folder(self) -> Iterator[str]:
@@ -123,8 +123,8 @@ class Bench:
             yield folder
 
     @contextmanager
-    def _place(self) -> Iterator[str]:
-        """A fresh database."""
+    def _new_database(self) -> Iterator[str]:
+        """Yield the URL or path of a fresh database."""
         if self._server is None:
             with self._new_folder() as folder:
                 yield os.path.join(folder, "rota.db")

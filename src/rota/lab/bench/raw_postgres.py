@@ -43,7 +43,7 @@ SELECT id, kind, title, payload FROM claimed"""
 
 
 class RawPostgres:
-    """A queue with no rules: it drains and fills as fast as the rows allow."""
+    """A queue without rules: it is filled and drained as fast as the rows can be written."""
 
     def __init__(self, url: str) -> None:
         open_store(url, Settings(), make=True).close()
@@ -56,7 +56,7 @@ class RawPostgres:
         self._connection.execute(INSERT, [list(payloads)])
 
     def exchange(self, held: Sequence[Any], want: int) -> list[Any]:
-        """Settle what is held and claim as many again, in one transaction."""
+        """Settle the jobs held and claim up to `want` others, in one transaction."""
         return self._connection.execute(EXCHANGE, {"held": [row[0] for row in held], "want": want}).fetchall()
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The raw limit: the rows that rota writes, written by plain apsw statements with nothing around them.
 
 Same columns, indexes and checks, since the schema is rota's own; the same durability, the same lock before a write,
-a run row per job, and an event row and counters per batch. What rota adds on top is what the ratio shows.
+a run row per job, and an event row and counters per batch. The ratio to it shows what rota adds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n"""
 
 
 class RawSqlite:
-    """A queue with no rules: it drains and fills as fast as the rows allow."""
+    """A queue without rules: it is filled and drained as fast as the rows can be written."""
 
     def __init__(self, path: str) -> None:
         new = not os.path.exists(path)
@@ -60,7 +60,7 @@ class RawSqlite:
         self._commit()
 
     def exchange(self, held: Sequence[Any], want: int) -> list[Any]:
-        """Settle what is held and claim as many again, in one transaction."""
+        """Settle the jobs held and claim up to `want` others, in one transaction."""
         now = time.time_ns() // 1000
         self._begin()
         if held:

@@ -1,4 +1,4 @@
-"""Workers are killed with a job in hand: how long until that job runs again in another, and the slot is filled."""
+"""How long it takes, after a busy worker is killed, until its job runs again and its slot is filled again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORKERS = 4
 
 
 class Killer:
-    """Kills workers that have a job in hand, and reads in the ledger when that job began again."""
+    """Kills busy workers, and reads in the ledger when their jobs began again."""
 
     def __init__(self, crew: LabCrew, store: Store) -> None:
         self._crew = crew
@@ -43,7 +43,7 @@ class Killer:
             self.ids += self._store.jobs.add_many([new] * missing)
 
     def kill(self, jobs: int, ms: int) -> None:
-        """One kill, of a crew that is whole, and what follows it."""
+        """Kill one worker of a whole crew, and wait for the recovery."""
         self.feed(jobs, ms)
         life = self._busy_one(jobs, ms)
         if not strike(self._crew, self._store, KILL_BUSY, life, signal.SIGKILL):
@@ -57,7 +57,7 @@ class Killer:
         self.refilled.append(self._wait_for_life(life) - at / 1000)
 
     def _busy_one(self, jobs: int, ms: int) -> Life:
-        """A worker in the midst of a job that was never hit before, while the whole crew lives."""
+        """Return a worker that runs a job that was not hit before, once the whole crew is up."""
         while True:
             ledger = self._reader.read_on()
             lives = ledger.living.values()
@@ -88,14 +88,14 @@ class Killer:
 
 
 def kill_workers(folder: str, url: str | None, kills: int, jobs: int, ms: int) -> tuple[list[float], list[float], bool]:
-    """Milliseconds to the next start and to the next life, and whether every job was settled once."""
+    """Return milliseconds to the next start and to the next life, and whether every job was settled once."""
     crew = LabCrew(folder, single_crew(**{QUEUE: WORKERS}), url=url)
     try:
         with crew.open() as store:
             crew.start()
             assert crew.wait_until_whole(store), "the crew did not come up"
             killer = Killer(crew, store)
-            while len(killer.again) < kills:  # some jobs end in the moment between the look and the signal
+            while len(killer.again) < kills:  # some jobs end between the choice of the worker and the signal
                 killer.kill(jobs, ms)
             once = _settled_once(store, killer.ids)
             killer.close()
@@ -108,7 +108,7 @@ def kill_workers(folder: str, url: str | None, kills: int, jobs: int, ms: int) -
 
 
 def _settled_once(store: Store, ids: Sequence[int]) -> bool:
-    """Whether every job is done, by one commit."""
+    """Whether every job is done, by a single commit each."""
     for start in range(0, len(ids), 100):
         for job in store.jobs.wait(ids[start : start + 100], "done", 60_000_000):
             if [run.verb for run in store.claims.runs(job.id)].count("finish") != 1:

@@ -1,4 +1,4 @@
-"""How many jobs a second one process moves through the store, and through the same rows written by hand."""
+"""How many jobs per second one process moves through the store, and through equal rows written by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAYLOAD_TEXT = '{"path":"library/a.wav","n":1}'
 
 
 def drain_rota(url: str, batch: int, jobs: int) -> float:
-    """Jobs a second through `exchange`."""
+    """Return jobs per second through `exchange`."""
     with _new_store(url) as store:
         store.jobs.add_many(_new_job(n) for n in range(jobs))
         id = store.orchestrators.join()
@@ -51,7 +51,7 @@ def drain_raw(url: str, batch: int, jobs: int) -> float:
 
 
 def enqueue_rota(url: str, batch: int, times: int) -> float:
-    """Jobs a second through `add` or `add_many`."""
+    """Return jobs per second through `add` or `add_many`."""
     with _new_store(url) as store:
         store.jobs.add(_new_job(0))
         started = time.perf_counter()

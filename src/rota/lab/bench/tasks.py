@@ -1,4 +1,4 @@
-"""The application of a crew that is measured; the queue is the one that `rota.lab.chaos` crews serve."""
+"""The application of a measured crew. Its queue is the one that crews of `rota.lab.chaos` serve."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ app = App()
 
 @app.task(queue=QUEUE)
 def noop(n: int) -> None:
-    """Nothing at all."""
+    """Do nothing."""
 
 
 @app.task(queue=QUEUE)
 def moment() -> int:
-    """When it began, on the clock that all processes share."""
+    """Return when it began, on the clock that all processes share."""
     return time.monotonic_ns()
 
 
 @app.task(queue=QUEUE)
 def sleep(ms: int) -> None:
-    """Takes so many milliseconds."""
+    """Take a number of milliseconds."""
     time.sleep(ms / 1000)
 
 
 @app.task(queue=QUEUE)
 def begun(ms: int) -> int:
-    """When it began; takes so many milliseconds."""
+    """Take a number of milliseconds, and return when it began."""
     began = time.monotonic_ns()
     time.sleep(ms / 1000)
     return began
