@@ -1,4 +1,4 @@
-"""What the system shows of a crew from outside: its processes, descriptors, threads, files and locks."""
+"""A crew as the system shows it: its processes, their descriptors and threads, and what is left after a stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARK = "ROTA_CHAOS"
 
 
 class Vitals(Record):
-    """What a process has in use, and its dead children that nobody reaped."""
+    """The resources that a process uses, and the number of its children that ended and were not reaped."""
 
     descriptors: int
     threads: int
@@ -29,7 +29,7 @@ class Vitals(Record):
 
 
 class Remains(Record):
-    """What is there after a stop, and should not be."""
+    """What is left after a stop, and should not be."""
 
     processes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -38,19 +38,19 @@ class Remains(Record):
 
 
 def marked(mark: str) -> list[int]:
-    """The processes whose environment carries this mark."""
+    """Return the processes whose environment contains this mark."""
     pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
-    return [pid for pid in pids if pid != os.getpid() and _carries(pid, mark)]
+    return [pid for pid in pids if pid != os.getpid() and _has_mark(pid, mark)]
 
 
 def send(pid: int, mark: str, number: signal.Signals) -> bool:
-    """Signal a process, if it is one of ours; false when it is not, or not any more."""
+    """Signal a process; return false if it has ended, or if it does not have the mark."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return False
     try:
-        if not _carries(pid, mark):
+        if not _has_mark(pid, mark):
             return False
         signal.pidfd_send_signal(descriptor, number)
         return True
@@ -61,7 +61,7 @@ def send(pid: int, mark: str, number: signal.Signals) -> bool:
 
 
 def end_all(mark: str, within: float = 10.0) -> None:
-    """Kill every process that carries the mark, and see them gone."""
+    """Kill every process that has the mark, and wait until they are gone."""
     deadline = time.monotonic() + within
     while (left := marked(mark)) and time.monotonic() < deadline:
         for pid in left:
@@ -70,14 +70,14 @@ def end_all(mark: str, within: float = 10.0) -> None:
 
 
 def vitals(pid: int) -> Vitals:
-    """What this process has in use now."""
+    """Return what a process uses now."""
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         zombies = sum(_is_zombie(int(child)) for child in file.read().split())
     return Vitals(len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task")), zombies)
 
 
 def settled(pid: int, before: Vitals, within: float) -> Vitals:
-    """What it has in use once that is no more than before, or after a while: some wait may be timed by a thread."""
+    """Return what a process uses, once that is no more than before or the time is over: timers may have threads."""
     deadline = time.monotonic() + within
     while (now := vitals(pid)).exceeds(before) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -85,7 +85,7 @@ def settled(pid: int, before: Vitals, within: float) -> Vitals:
 
 
 def remains(folder: str, mark: str, ours: tuple[str, ...]) -> Remains:
-    """What a crew left behind in its folder and in the system; `ours` are files of the storm itself."""
+    """Return what a crew has left in its folder and on the system. `ours`: files of the storm itself."""
     files, sockets, locks = [], [], []
     for path in _files(folder):
         name = os.path.relpath(path, folder)
@@ -102,11 +102,11 @@ def remains(folder: str, mark: str, ours: tuple[str, ...]) -> Remains:
     return Remains(tuple(processes), tuple(files), tuple(sockets), tuple(locks))
 
 
-def _carries(pid: int, mark: str) -> bool:
+def _has_mark(pid: int, mark: str) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return f"{MARK}={mark}".encode() in file.read().split(b"\0")
-    except OSError:  # gone, or not ours
+    except OSError:  # it has ended, or belongs to another user
         return False
 
 

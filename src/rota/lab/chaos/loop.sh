@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A worker of a storm: a loop over the command line, as docs/howto/bash-loops.md has it.
+# A worker of a storm: a loop over the command line, as docs/howto/bash-loops.md describes it.
 #
 #     loop.sh PYTHON QUEUE NAME
 #
-# It gives its process, so that an orchestrator of this host sees its end; where there is none, its beats decide. It and
-# its command are one process group, and are killed together, as a service manager does it.
+# It registers with its PID, so that an orchestrator on this host notices its end; without one, its heartbeats decide. It
+# and its command are one process group and are killed together, as a service manager would do it.
 set -uo pipefail
 
 python=$1 queue=$2 name=$3
@@ -14,13 +14,13 @@ export ROTA_WORKER_ID ROTA_JOB_ID ROTA_CLAIM_TOKEN ROTA_SLOT=$name
 leaving=
 trap 'leaving=1' TERM
 
-# The ledger learns of this life, and of its end, from a process that watches this one.
+# A process that watches this one tells the ledger when it is up and when it ends.
 register() {
   ROTA_WORKER_ID=$(rota worker register --name "$name" --queue "$queue" --pid $$) &&
     { "$python" -m rota.lab.chaos.ledger_writer $$ & }
 }
 
-# While the store is away the answer is 1: say it again. Refused (5) is an answer.
+# Exit code 1 means that the store is out of reach: try again. 5 is a refusal, and final.
 settle() { until rota "$@" >/dev/null || [[ $? == 5 ]]; do sleep 0.2; done; }
 
 until register; do sleep 0.5; done

@@ -1,4 +1,4 @@
-"""The plan of a storm: which jobs are offered and what is broken, when. A seed draws the whole of it beforehand."""
+"""The plan of a storm: which jobs are offered and which faults injected, when. A seed draws all of it beforehand."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
 
     from rota.core.times import Duration
 
-# The queues of a storm, one for each kind of worker: jobs of all are planned, but those that a source finds.
+# The queues of a storm, one for each kind of worker. Jobs are planned for all of them except that of the source.
 FUNCTIONS, COROUTINES, COMMANDS, SOURCED = "storm", "storm-coroutines", "storm-commands", "storm-source"
 REMOTE, LOOPS = "storm-remote", "storm-loops"
 PLANNED = {FUNCTIONS: 27, COROUTINES: 8, COMMANDS: 4, REMOTE: 4, LOOPS: 1}
 
-# The crews of a storm: the main one, one beside it on the same database, and one that reaches only an HTTP API.
+# The crews of a storm: the main one, another one on the same database, and one that reaches only an HTTP API.
 MAIN, BESIDE, FAR = "main", "beside", "far"
 WORK, FLAKY, POISON = "work", "flaky", "poison"
 LENGTHS = {0: 4, 5: 4, 50: 2, 300: 1}
 
-# What is done to a worker: SIGKILL with a job in hand or without, SIGTERM, SIGSTOP with SIGCONT after a while or never.
+# Faults of a worker: SIGKILL while it is busy or idle, SIGTERM, SIGSTOP with SIGCONT after a while or never.
 KILL_BUSY, KILL_IDLE, TERMINATE = "kill busy", "kill idle", "terminate"
 FREEZE, HANG, KILL_ORCHESTRATOR, KILL_API = "freeze", "hang", "kill orchestrator", "kill API"
-# A whole crew is stopped until others count it as lost, and then goes on: as a host does that was cut off, or slept.
+# A whole crew is stopped until its lease has expired, and then goes on, like a host that was cut off or slept.
 FREEZE_CREW = "freeze crew"
-# What people do meanwhile: pause a queue, call a job off, settle a claim that they have lost.
+# What operators do meanwhile: pause a queue, cancel a job, settle a claim that they have lost.
 PAUSE, CANCEL, SETTLE_LATE = "pause", "cancel", "settle late"
 OPERATOR_FAULTS = (PAUSE, CANCEL, SETTLE_LATE)
-# What befalls the store: its connections are cut, its server crashes, its write lock is held for a while.
+# Faults of the store: its connections are cut, its server crashes, its write lock is held for a while.
 CUT, CRASH, HOLD = "cut connections", "crash server", "hold lock"
 STORE_FAULTS = (CUT, CRASH, HOLD)
 WEIGHTS = {KILL_BUSY: 8, KILL_IDLE: 3, TERMINATE: 3, FREEZE: 3, HANG: 1, KILL_ORCHESTRATOR: 2, KILL_API: 2}
 WEIGHTS |= {**dict.fromkeys(OPERATOR_FAULTS, 1), CUT: 2, CRASH: 1, HOLD: 3}
 FATAL = (KILL_BUSY, KILL_IDLE, TERMINATE, HANG)
-# What everyone of a crew may die of, and what they did be done again for.
+# Faults of which every worker of a crew may die, and for which its jobs may run again.
 OF_A_CREW = (KILL_ORCHESTRATOR, FREEZE_CREW)
 
-# Coroutines could do more at once than their queue allows: two workers, five each.
+# Lower than what the workers of coroutines could run: two of them, five jobs each.
 LIMITS = {COROUTINES: 6}
 
-DATABASE, HTTP = "database", "http"  # what a crew reaches: the database itself, or an API in front of it
+DATABASE, HTTP = "database", "http"  # how a crew reaches its store: directly, or over an API
 
 LARGEST_OFFER = 20
 USUAL_PAUSE = 1500 * MILLISECOND
@@ -56,9 +56,10 @@ PAST_THE_LEASE = (LEASE + SECOND, LEASE + 4 * SECOND)
 
 
 class Shape(Record):
-    """What runs: the pools of each crew, bash loops, who of these reaches only an HTTP API, and keys of a source.
+    """Which programs run: the pools of each crew, bash loops, and the keys of a source.
 
-    `limits`: how many may run at once in a queue.
+    `behind_api` names the crews, and the queue of the loops, that reach only an HTTP API. `limits` are the concurrency
+    limits of queues.
     """
 
     crews: dict[str, dict[str, int]]
@@ -69,15 +70,16 @@ class Shape(Record):
 
 
 def single_crew(**pools: int) -> Shape:
-    """The main crew and nothing beside it."""
+    """Return the shape of the main crew without anything else."""
     return Shape({MAIN: pools})
 
 
 class Options(Record):
-    """What a person asks for. `faults` None: one in every second and a half. `over`: what the main crew reaches.
+    """The options of a storm.
 
-    `others`: there are more crews beside the main one, and bash loops. `own_server`: PostgreSQL was started for the
-    storm, and may be crashed.
+    `faults` is their number; None means one every second and a half. `over` is how the main crew reaches its store.
+    With `others` there are more crews besides the main one, and bash loops. With `own_server` PostgreSQL was started
+    for the storm, and may be crashed.
     """
 
     seed: int
@@ -96,9 +98,9 @@ class Options(Record):
 
     @property
     def pools(self) -> dict[str, int]:
-        """As many workers as asked for run functions; half as many coroutines, or commands; one has the source.
+        """The pools of the main crew: `workers` for functions, half as many for coroutines and commands, one source.
 
-        A crew over HTTP cannot look for work in a source.
+        A crew over HTTP cannot have a source.
         """
         half = max(1, self.workers // 2)
         pools = {FUNCTIONS: self.workers, COROUTINES: half, COMMANDS: half}
@@ -106,7 +108,7 @@ class Options(Record):
 
     @property
     def crews(self) -> dict[str, dict[str, int]]:
-        """The pools of each crew. One more works on functions beside the main one, unless that reaches only an API."""
+        """The pools of each crew: a second one runs functions unless the main one is over HTTP; a third always is."""
         few = max(1, self.workers // 4)
         crews = {MAIN: self.pools}
         if self.others and self.over == DATABASE:
@@ -125,7 +127,7 @@ class Options(Record):
 
     @property
     def loops(self) -> int:
-        """How many bash loops there are."""
+        """The number of bash loops."""
         return max(1, self.workers // 4) if self.others else 0
 
     @property
@@ -135,7 +137,7 @@ class Options(Record):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What can be broken, one at a time."""
+        """The kinds of faults that can be injected, except freezing a whole crew."""
         no_api = () if self.behind_api else (KILL_API,)
         not_here = (HOLD,) if self.store == "postgres" else (CUT, CRASH)
         spared = () if self.own_server else (CRASH,)
@@ -143,12 +145,12 @@ class Options(Record):
 
     @property
     def keys(self) -> int:
-        """How many keys the source has, besides the jobs that are offered."""
+        """The number of keys of the source, in addition to the jobs that are offered."""
         return 0 if self.over == HTTP else self.jobs // 10
 
 
 class PlannedJob(Record):
-    """A job that will be offered. `after` are the numbers of jobs that it waits for."""
+    """A job that will be offered. `after` has the numbers of the jobs that it waits for."""
 
     number: int
     kind: str
@@ -159,14 +161,14 @@ class PlannedJob(Record):
 
 
 class Offer(Record):
-    """Jobs that are offered in one transaction, so long after the beginning."""
+    """Jobs that are offered in one transaction, at a time after the beginning."""
 
     at: Duration
     jobs: tuple[PlannedJob, ...]
 
 
 class Fault(Record):
-    """Something that is broken. `queue` and `choice`, from 0 up to 1, say which worker; `lasts` for how long."""
+    """A fault to inject. `queue` and `choice`, from 0 up to 1, choose the worker; `lasts` says for how long."""
 
     at: Duration
     kind: str
@@ -192,13 +194,18 @@ class Plan(Record):
 
 
 def draw(options: Options, kinds: Sequence[str] | None = None) -> Plan:
-    """The plan of a seed: the same options give the same plan, on any machine. `kinds`: only these are drawn."""
+    """Draw the plan of a seed. Equal options give an equal plan on any machine.
+
+    Args:
+        options: The seed and everything else that was asked for.
+        kinds: The kinds of faults to draw from; by default, all that are possible with these options.
+    """
     random = Random(options.seed)
     return Plan(options, _offers(random, options), _faults(random, options, options.kinds if kinds is None else kinds))
 
 
 def _offers(random: Random, options: Options) -> tuple[Offer, ...]:
-    """A tenth of the jobs at once, the rest in small groups while the storm blows."""
+    """Offer a tenth of the jobs at the beginning, and the others in small groups during the storm."""
     groups = [list(range(options.jobs // 10))]
     while (done := sum(map(len, groups))) < options.jobs:
         groups.append(list(range(done, min(options.jobs, done + random.randint(1, LARGEST_OFFER)))))
@@ -212,13 +219,13 @@ def _offers(random: Random, options: Options) -> tuple[Offer, ...]:
 
 
 def _poison(random: Random, groups: Sequence[Sequence[int]]) -> dict[int, int | None]:
-    """Numbers of jobs that kill their worker, each with one of a later group that waits for it, where there is one."""
+    """Choose the jobs that kill their worker, each with a job of a later group that waits for it, if there is one."""
     everyone = list(chain.from_iterable(groups))
-    found: dict[int, int | None] = {}
+    poison: dict[int, int | None] = {}
     for number in random.sample(everyone, min(5, len(everyone), 1 + len(everyone) // 300)):
         later = [other for group in groups if group and group[0] > number for other in group]
-        found[number] = random.choice(later) if later else None
-    return found
+        poison[number] = random.choice(later) if later else None
+    return poison
 
 
 def _job(random: Random, options: Options, number: int, before: int, poison: dict[int, int | None]) -> PlannedJob:
@@ -232,7 +239,7 @@ def _job(random: Random, options: Options, number: int, before: int, poison: dic
 
 
 def _faults(random: Random, options: Options, kinds: Sequence[str]) -> tuple[Fault, ...]:
-    """One of each kind as far as they go, the rest by weight; a crew in each minute, unless a number was asked for."""
+    """Draw one fault of each kind and the others by weight; without a given number, also one frozen crew per minute."""
     wanted = max(len(kinds), options.span // USUAL_PAUSE) if options.faults is None else options.faults
     drawn = random.sample(list(kinds), min(len(kinds), wanted))
     drawn += random.choices(kinds, [WEIGHTS[kind] for kind in kinds], k=wanted - len(drawn))
@@ -247,11 +254,11 @@ def _faults(random: Random, options: Options, kinds: Sequence[str]) -> tuple[Fau
 
 
 def _queue(random: Random, options: Options, kind: str) -> str | None:
-    """Whose worker is hit: every kind of worker as often as any other, however many there are of it."""
+    """Choose the queue whose worker is hit, so that every kind of worker is hit equally often."""
     if kind in (*OF_A_CREW, KILL_API, *STORE_FAULTS):
         return None
     served = sorted({queue for pools in options.crews.values() for queue in pools})
-    # Of a loop nobody ends what stands still: its lease lets another begin.
+    # Nothing would end a hung bash loop: its lease only lets another worker begin.
     return random.choice([*served, LOOPS] if options.loops and kind != HANG else served)
 
 
@@ -263,7 +270,7 @@ def _lasts(random: Random, kind: str) -> Duration:
     return random.randint(0, LONGEST_AWAY) if kind in (KILL_ORCHESTRATOR, KILL_API, PAUSE, HOLD, CRASH) else 0
 
 
-# What people call the workers of each queue.
+# The names of the kinds of workers, by their queues.
 WORKERS = {
     FUNCTIONS: "function",
     COROUTINES: "coroutine",
@@ -275,7 +282,7 @@ WORKERS = {
 
 
 def kind_of(kind: str, queue: str) -> str:
-    """The task that a planned kind means in a queue."""
+    """Return the task of a planned kind of job in a queue."""
     return kind if queue in (FUNCTIONS, REMOTE, LOOPS) else f"{kind}-{queue}"
 
 

@@ -1,4 +1,4 @@
-"""The event log, played again from its beginning: what it says of every job, and how long work waited."""
+"""The event log, replayed from its beginning: the state of every job, and how long work waited."""
 
 from __future__ import annotations
 
@@ -27,20 +27,23 @@ PROGRESS = (jobs.CLAIM, jobs.FINISH, jobs.FAIL)
 
 
 class Served(Record):
-    """A queue. `behind_api`: its workers reach only an API. `most`: so many of its jobs may run at once."""
+    """A queue. `behind_api`: its workers reach only an API. `limit`: how many of its jobs may run at once."""
 
     name: str
     behind_api: bool = False
-    most: int | None = None
+    limit: int | None = None
 
 
 class Replay:
-    """Takes in events in the order of their numbers, as far as they tell of one queue and its pool, and faults.
+    """Takes in the events of one queue and its pool, in the order of their numbers, and the injected faults.
 
-    Those are injected ones, by the store's clock. `at_once`: for how long a change may be under way beside others, and
-    so not know of what they made ready. `touched`: when a job was given others that wait for it, which keeps claims
-    off it for as long as that change is under way. `visitors` choose their job themselves. `crews`: the crew of each
-    slot.
+    Args:
+        priorities: The priority of each job.
+        queue: The queue.
+        at_once: For how long transactions may run side by side, unaware of what the others made ready.
+        touched: When jobs were added that wait for it, for each job: until such a transaction ends, the job is locked.
+        visitors: Workers that choose their job themselves.
+        crews: The crew of each slot.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class Replay:
         self._queue = queue.name
         self._crews = crews
         self._behind_api = queue.behind_api
-        self._most = queue.most
+        self._limit = queue.limit
         self.states: dict[int, str] = {}
         self.finishes: dict[int, int] = {}
         self.wrong_moves: list[str] = []
@@ -78,8 +81,8 @@ class Replay:
         self._frozen_until: Instant | None = None
 
     def play(self, events: Sequence[Event], faults: Iterable[Injected]) -> Replay:
-        """Play a whole log."""
-        # Of changes made at once, the one that began later may end first: time does not go back for that.
+        """Replay events together with faults, in the order of the store's clock."""
+        # Of concurrent transactions, the later one may commit first; the replay's time does not go back for that.
         begun = accumulate((event.at for event in events), max)
         moments: list[tuple[Instant, Event | Injected]] = [(fault.store_at, fault) for fault in faults]
         moments += zip(begun, events, strict=True)
@@ -92,11 +95,11 @@ class Replay:
 
     @property
     def out_of_order(self) -> list[str]:
-        """Claims that passed over a better job."""
+        """Texts about the claims that passed over a job that was to be claimed first."""
         return [*self._out_of_order, *(text for _, text in self._passed_over.values())]
 
     def add(self, other: Replay) -> None:
-        """Take in what the replay of another queue came to."""
+        """Add the results of another queue's replay."""
         self.states |= other.states
         self.finishes |= other.finishes
         self.wrong_moves += other.wrong_moves
@@ -105,15 +108,15 @@ class Replay:
         self.longest_stall = max(self.longest_stall, other.longest_stall)
 
     def _event(self, event: Event, at: Instant) -> None:
-        self._look(at)
+        self._measure(at)
         progress = claimed = False
         facts = [fact for fact in event.facts if self._is_mine(fact)]
         for place, fact in enumerate(facts):
             match fact:
                 case ["job", str(verb), str(), old, str(new), list(ids), *rest]:
-                    told = rest[0] if rest else {}
+                    details = rest[0] if rest else {}
                     for id in ids:
-                        self._move(verb, old, new, id, told, at)
+                        self._move(verb, old, new, id, details, at)
                     progress, claimed = progress or verb in PROGRESS, claimed or verb == jobs.CLAIM
                     if verb == jobs.CLAIM and not _claims(facts[place + 1 : place + 2]):
                         self._check_order(event, facts[: place + 1])
@@ -121,8 +124,8 @@ class Replay:
                     self._up.pop(name, None)
                     if status == slots.UP:
                         self._up[name] = worker
-                case ["queue", "pause" | "resume" as directive, str(name), *_] if name in (self._queue, queues.ALL):
-                    self._is_paused = directive == "pause"
+                case ["queue", "pause" | "resume" as verb, str(name), *_] if name in (self._queue, queues.ALL):
+                    self._is_paused = verb == "pause"
                 case ["worker", workers.DIE | workers.LEAVE, str(id), *_]:
                     self._forget(id)
         if claimed:
@@ -134,20 +137,20 @@ class Replay:
         self._begin_to_wait(at)
 
     def _fault(self, fault: Injected, at: Instant) -> None:
-        """Whoever was hit is not healthy from now on; without its orchestrator nobody of a crew is.
+        """Treat the workers that were hit as unhealthy; if it was an orchestrator, all workers of its crew.
 
-        Without its API a crew waits, and nobody may say for how long until it gets on again; so do all without their
-        server, or while one stands still that may have the write lock in its hand.
+        Without its API a crew waits, for a time that is not measured. So does every crew without its server, or while
+        a process is frozen that may hold the write lock.
         """
-        self._look(at)
+        self._measure(at)
         if fault.kind in OPERATOR_FAULTS:
             return
         away = fault.kind in (CRASH, FREEZE_CREW) or (fault.kind == KILL_API and self._behind_api)
         self._is_away = self._is_away or away
-        if fault.kind == FREEZE_CREW:  # what follows is longer than a lease; the figures have it apart
+        if fault.kind == FREEZE_CREW:  # the wait that follows is longer than a lease; the latencies have it separately
             self._frozen_until = at + fault.lasts
         if fault.crew is not None:
-            self._up = {slot: who for slot, who in self._up.items() if self._crews.get(slot) != fault.crew}
+            self._up = {slot: worker for slot, worker in self._up.items() if self._crews.get(slot) != fault.crew}
         for worker in fault.workers:
             self._forget(worker)
         self._begin_to_wait(at)
@@ -155,7 +158,7 @@ class Replay:
     def _forget(self, worker: str) -> None:
         self._up = {name: other for name, other in self._up.items() if other != worker}
 
-    def _move(self, verb: str, old: str | None, new: str, id: int, told: dict[str, Any], at: Instant) -> None:
+    def _move(self, verb: str, old: str | None, new: str, id: int, details: dict[str, Any], at: Instant) -> None:
         if self.states.get(id) != old:
             self.wrong_moves.append(f"job {id} was {self.states.get(id)}, and {verb} tells of {old}")
         if new not in allowed(jobs.MOVES, old, verb):
@@ -166,7 +169,7 @@ class Replay:
             insort(self._ready, self._rank(id))
             self._ready_since[id] = at
         if verb == jobs.CLAIM:
-            self._holders[id] = told.get("worker", "")
+            self._holders[id] = details.get("worker", "")
             passed_at, text = self._passed_over.pop(id, (at, ""))
             if at - passed_at >= self._at_once and text:
                 self._out_of_order.append(text)
@@ -177,17 +180,17 @@ class Replay:
         self.states[id] = new
 
     def _rank(self, id: int) -> tuple[int, int]:
-        """Higher priorities first, then older jobs."""
+        """The order of claims: higher priorities first, then older jobs."""
         return -self._priorities.get(id, 0), id
 
     def _is_mine(self, fact: list[Any]) -> bool:
-        """Whether it tells of this queue's jobs or of a slot of its pool; of workers all do."""
+        """Whether a fact is about this queue's jobs, a slot of its pool, or any worker."""
         if fact[0] == "job":
             return len(fact) < 6 or bool(fact[2] == self._queue)
         return fact[0] != "slot" or bool(fact[2].rpartition(":")[0] == f"worker:{self._queue}")
 
     def _check_order(self, event: Event, facts: Sequence[list[Any]]) -> None:
-        """Nothing better was left when these were claimed, but what another claim, under way beside it, has taken."""
+        """Note the ready jobs that should have been claimed before these, unless a concurrent transaction hid them."""
         claimed = [id for fact in facts if _claims([fact]) and not self._is_chosen(fact) for id in fact[5]]
         if not claimed:
             return
@@ -195,15 +198,15 @@ class Replay:
         for rank in self._ready:
             if rank >= worst:
                 return
-            if not self._is_out_of_sight(rank[1], event.at):
-                told = f"job {worst[1]} was claimed before job {rank[1]} (event {event.cursor})"
-                self._passed_over.setdefault(rank[1], (event.at, told))
+            if not self._may_be_hidden(rank[1], event.at):
+                text = f"job {worst[1]} was claimed before job {rank[1]} (event {event.cursor})"
+                self._passed_over.setdefault(rank[1], (event.at, text))
 
     def _is_chosen(self, fact: list[Any]) -> bool:
         return bool(fact[6:]) and fact[6].get("worker") in self._visitors
 
-    def _is_out_of_sight(self, id: int, at: Instant) -> bool:
-        """Whether a change under way beside a claim of that moment may have hidden this job from it."""
+    def _may_be_hidden(self, id: int, at: Instant) -> bool:
+        """Whether a concurrent transaction may have hidden this job from a claim of that moment."""
         if not self._at_once:
             return False
         is_new = self._ready_since[id] > at - self._at_once
@@ -211,7 +214,7 @@ class Replay:
 
     def _begin_to_wait(self, at: Instant) -> None:
         idle = set(self._up.values()) - set(self._holders.values())
-        full = self._most is not None and len(self._holders) >= self._most
+        full = self._limit is not None and len(self._holders) >= self._limit
         if self._is_away or self._is_paused or full or self._frozen_until or not (self._ready and idle):
             self._waiting_since = None
         elif self._waiting_since is None:
@@ -221,7 +224,7 @@ class Replay:
         elif self._still_since is None:
             self._still_since = at
 
-    def _look(self, at: Instant) -> None:
+    def _measure(self, at: Instant) -> None:
         if self._waiting_since is not None:
             self.longest_wait = max(self.longest_wait, at - self._waiting_since)
         if self._still_since is not None:
