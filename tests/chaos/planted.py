@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 AT_ONCE, RESTARTS = 2, 2
 PATIENCE, WHOLE_AGAIN_WITHIN = 5.0, 3.0
 POOLS = {FUNCTIONS: 2, COROUTINES: 1, COMMANDS: 1}
-# Nobody works off the queue of commands: its worker never comes up again once it was killed, and its slot is given up.
+# The worker of commands starts only once, so that its slot is given up after the first kill.
 APP = """
 import os
 from rota.lab.chaos.handlers import app
@@ -60,7 +60,7 @@ def only_once():
 
 
 class FragileCrew(LabCrew):
-    """A crew that is whole too when slots are given up; that it is so again is not waited for long."""
+    """A crew that counts as whole even if slots were given up, and is not waited for long once it was whole."""
 
     _was_whole = False
 
@@ -107,8 +107,8 @@ def _while_paused() -> Iterator[PlannedJob]:
     yield PlannedJob(37, POISON, 5, -1)
 
 
-def blow(folder: str) -> list[str]:
-    """The invariants that did not hold."""
+def run_small_storm(folder: str) -> list[str]:
+    """Run the small storm, and return the invariants that did not hold."""
     with open(os.path.join(folder, "planted.py"), "w") as file:
         file.write(APP)
     limits = {"ROTA_RESTART_LIMIT": str(RESTARTS), "ROTA_RESTART_WINDOW": "1m"}
@@ -129,4 +129,4 @@ def blow(folder: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(blow(sys.argv[1])))
+    print(json.dumps(run_small_storm(sys.argv[1])))

@@ -1,4 +1,4 @@
-"""The checker is checked: on a quiet storm nothing is violated, and each planted violation is found by its number."""
+"""The checker is tested: a quiet storm violates nothing, and each planted violation is found by its number."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def without_job(id: int) -> Plant:
 
 
 def still_running(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A's process is not seen to end, and yet B begins the same job."""
+    """The end of A's process is missing, and B begins A's job."""
     return [line for line in lines if not (line["what"] == "gone" and line["worker"] == q.A)]
 
 
@@ -209,7 +209,7 @@ PLANTED: dict[str, Plant] = {
 }
 
 
-def test_nothing_is_violated_by_a_quiet_storm() -> None:
+def test_a_quiet_storm_violates_nothing() -> None:
     told = report.document(q.quiet())
     assert told["violations"] == [] and report.is_good(told)
     assert told["lost"] == told["committed_more_than_once"] == told["claims_left"] == 0
@@ -226,19 +226,19 @@ def test_every_invariant_has_a_planted_violation() -> None:
     assert {name.split()[0] for name in PLANTED} == set(CHECKS)
 
 
-def test_a_job_is_lost_when_it_is_not_there_or_not_over() -> None:
+def test_a_job_that_is_missing_or_not_over_is_lost() -> None:
     assert report.document(without_job(q.TWO)(q.quiet()))["lost"] == 1
     assert report.document(with_job(q.TWO, status="scheduled")(q.quiet()))["lost"] == 1
 
 
-def test_a_command_that_ended_before_its_job_began_again_violates_nothing() -> None:
+def test_a_command_may_outlive_its_worker_until_its_job_begins_again() -> None:
     lines = outlives([dict(line) for line in q.LINES])
     ended = [{**line, "at": 29} if line["what"] == "over" else line for line in lines]
     ledger = q.ledger(sorted(ended, key=lambda line: line["at"]))
     assert "I1" not in violated(q.quiet().but(ledger=ledger))
 
 
-def test_what_waits_in_one_queue_is_not_passed_over_by_another() -> None:
+def test_a_claim_in_one_queue_passes_over_no_job_of_another() -> None:
     waiting = with_facts(of_another_queue)(q.quiet())
     assert not {"I25", "I26"} & violated(waiting)
 
@@ -255,7 +255,7 @@ def passing_over(dependent_at: int) -> list[tuple[int, list[list[Any]]]]:
     ("store", "dependent_at", "is_excused"),
     [("postgres", 9100, True), ("postgres", 8900, True), ("postgres", 3000, False), ("sqlite", 9000, False)],
 )
-def test_a_job_may_be_passed_over_only_while_a_job_that_waits_for_it_is_being_added_beside(
+def test_a_job_may_be_passed_over_only_while_a_transaction_adds_a_job_that_waits_for_it(
     store: str, dependent_at: int, is_excused: bool
 ) -> None:
     plan = q.plan().replace(options=q.plan().options.replace(store=store))
@@ -264,7 +264,7 @@ def test_a_job_may_be_passed_over_only_while_a_job_that_waits_for_it_is_being_ad
     assert ("I25" not in violated(passed)) == is_excused
 
 
-def test_poison_that_waits_for_a_failed_one_never_runs() -> None:
+def test_a_poison_job_behind_a_failed_job_never_runs() -> None:
     (offer,) = q.plan().offers
     last = q.plan().replace(offers=(offer.replace(jobs=(*offer.jobs[:3], offer.jobs[3].replace(kind=POISON))),))
     failed = with_job(q.ONE, status="failed", deaths=3, error="quarantined: cost 3 workers")(
@@ -274,19 +274,19 @@ def test_poison_that_waits_for_a_failed_one_never_runs() -> None:
     assert not [each for each in check(waiting, replay_of(waiting)) if f"job {q.FOUR} kills" in each.text]
 
 
-def test_a_job_behind_a_failed_one_is_not_lost() -> None:
+def test_a_job_behind_a_failed_job_is_not_lost() -> None:
     failed = with_job(q.ONE, status="failed", deaths=3, error="quarantined: cost 3 workers")(q.quiet())
     assert report.document(with_job(q.FOUR, status="blocked")(failed))["lost"] == 0
 
 
-def test_a_death_that_nothing_explains_is_a_false_one() -> None:
+def test_a_death_without_a_fault_is_a_false_death() -> None:
     unhurt = with_lines(lambda lines: [line for line in lines if line["what"] not in FAULT_LINES])(q.quiet())
     told = report.document(unhurt)
     assert len(told["false_deaths"]) == 1 and q.A in told["false_deaths"][0]
     assert not report.is_good(told)
 
 
-def test_a_worker_that_was_only_frozen_should_not_have_died() -> None:
+def test_the_death_of_a_worker_that_was_only_frozen_is_false() -> None:
     frozen = with_lines(
         lambda lines: [{**line, "kind": "freeze"} if line["what"] == "fault" else line for line in lines]
     )
@@ -294,7 +294,7 @@ def test_a_worker_that_was_only_frozen_should_not_have_died() -> None:
 
 
 @pytest.mark.parametrize("with_a_job", [True, False])
-def test_a_worker_whose_orchestrator_was_killed_may_be_lost_but_not_with_a_job_in_hand(with_a_job: bool) -> None:
+def test_an_orphan_may_be_lost_when_idle_but_not_while_it_runs_a_job(with_a_job: bool) -> None:
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 1022 * q.MS, "at": 22}
     idle = {"what": "end", "worker": q.A, "pid": 100, "job": q.TWO, "token": 2, "outcome": "done", "at": 21}
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
@@ -304,7 +304,7 @@ def test_a_worker_whose_orchestrator_was_killed_may_be_lost_but_not_with_a_job_i
 
 
 @pytest.mark.parametrize(("frozen_at", "is_excused"), [(29, True), (31, False)])
-def test_two_may_have_a_job_at_once_only_when_the_first_ones_crew_stood_still_by_then(
+def test_two_workers_may_run_a_job_at_once_only_if_the_first_ones_crew_was_frozen(
     frozen_at: int, is_excused: bool
 ) -> None:
     fault = {"what": "fault", "kind": "freeze crew", "workers": [q.A], "store_at": 0, "at": frozen_at, "crew": "main"}
@@ -314,9 +314,7 @@ def test_two_may_have_a_job_at_once_only_when_the_first_ones_crew_stood_still_by
 
 
 @pytest.mark.parametrize(("stopped_at", "is_false"), [(21, False), (23, True)])
-def test_a_worker_that_ends_with_a_job_in_hand_is_excused_only_by_a_stop_of_its_crew_while_it_lived(
-    stopped_at: int, is_false: bool
-) -> None:
+def test_a_busy_worker_may_be_lost_only_if_its_crew_was_frozen_during_its_life(stopped_at: int, is_false: bool) -> None:
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 1022 * q.MS, "at": 20}
     stopped = {"what": "fault", "kind": "freeze crew", "store_at": 1022 * q.MS, "at": stopped_at}
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
@@ -326,7 +324,7 @@ def test_a_worker_that_ends_with_a_job_in_hand_is_excused_only_by_a_stop_of_its_
 
 
 @pytest.mark.parametrize(("who", "token", "is_excused"), [(q.B, 0, True), (q.A, 0, False), (q.B, 4, False)])
-def test_only_who_was_stopped_past_its_lease_may_begin_with_a_token_that_it_has_lost(
+def test_only_a_worker_that_was_frozen_past_its_lease_may_begin_with_a_lost_token(
     who: str, token: int, is_excused: bool
 ) -> None:
     stopped = {"what": "fault", "kind": "freeze crew", "workers": [who], "store_at": 1022 * q.MS, "at": 35, "lasts": 0}
@@ -338,7 +336,9 @@ def test_only_who_was_stopped_past_its_lease_may_begin_with_a_token_that_it_has_
 
 
 @pytest.mark.parametrize(("seconds", "is_excused"), [(4, True), (6, False)])
-def test_a_worker_may_be_unknown_only_when_its_orchestrator_was_hit_as_it_began(seconds: int, is_excused: bool) -> None:
+def test_a_worker_may_be_unknown_only_if_its_orchestrator_was_hit_while_it_started(
+    seconds: int, is_excused: bool
+) -> None:
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": 0, "at": seconds * 1_000_000, "crew": "main"}
     slots = tuple(slot.replace(crew="main") for slot in q.quiet().slots)
     unknown = with_more(killed)(q.quiet()).replace(slots=slots, workers={q.A: q.quiet().workers[q.A]})
@@ -348,7 +348,7 @@ def test_a_worker_may_be_unknown_only_when_its_orchestrator_was_hit_as_it_began(
 @pytest.mark.parametrize(
     ("late", "is_violated"), [(0, False), (1, True)], ids=["one that was lost", "that of the commit"]
 )
-def test_what_a_job_waits_for_is_done_when_the_run_is_over_that_was_committed(late: int, is_violated: bool) -> None:
+def test_a_dependency_is_done_at_the_end_of_the_run_that_was_committed(late: int, is_violated: bool) -> None:
     """Of two runs of job 11 the one with token 1 is committed; job 14, which waits for it, begins at 60."""
     lines = [line for line in q.LINES if line.get("job") != q.ONE]
     for token in (0, 1):
@@ -362,14 +362,14 @@ def test_what_a_job_waits_for_is_done_when_the_run_is_over_that_was_committed(la
     assert ("I4" in violated(q.quiet().but(ledger=ledger))) == is_violated
 
 
-def test_what_a_storm_could_not_show_is_not_told_as_checked() -> None:
+def test_an_invariant_that_a_storm_could_not_test_is_not_reported_as_checked() -> None:
     told = report.document(q.quiet())
     assert "I10" in told["invariants_not_tried"] and "I10" not in told["invariants_checked"]
     paused = with_more({"what": "paused", "queue": "storm-commands", "at": 45})(q.quiet())
     assert "I10" in report.document(paused)["invariants_checked"]
 
 
-def test_mending_is_measured_from_the_fault_to_the_certificate_and_to_the_next_start() -> None:
+def test_recovery_is_measured_from_the_fault_to_the_certificate_and_to_the_next_start() -> None:
     mending = latencies.recoveries(q.quiet())["kill busy, another idle"]
     assert mending.seen is not None and mending.seen.most == 2.0
     assert mending.rerun is not None and mending.rerun.most == 0.0  # 9 µs
@@ -388,7 +388,7 @@ def test_mending_is_measured_from_the_fault_to_the_certificate_and_to_the_next_s
     ],
     ids=str,
 )
-def test_a_job_of_a_paused_queue_waits_though_another_worker_is_idle(
+def test_a_fault_in_a_paused_queue_does_not_count_as_one_beside_an_idle_worker(
     pauses: list[tuple[int, str, str]], is_told_apart: bool
 ) -> None:
     facts = [*q.FACTS, *((at, [["queue", verb, queue, {}]]) for at, verb, queue in pauses)]
@@ -396,7 +396,7 @@ def test_a_job_of_a_paused_queue_waits_though_another_worker_is_idle(
     assert ("kill busy, another idle" in latencies.recoveries(q.quiet().but(events=events))) == is_told_apart
 
 
-def test_a_fault_whose_victim_had_gone_is_no_fault() -> None:
+def test_a_fault_whose_victim_had_ended_is_taken_back() -> None:
     ledger = q.ledger([{**line, "what": "spared"} if line["what"] == "struck" else line for line in q.LINES])
     assert ledger.faults == [] and all(life.faults == [] for life in ledger.lives)
 
@@ -405,7 +405,7 @@ def test_a_fault_whose_victim_had_gone_is_no_fault() -> None:
     ("store", "claimed_at", "is_excused"),
     [("postgres", 9500, True), ("postgres", 11000, False), ("sqlite", 9001, False)],
 )
-def test_a_job_may_be_passed_over_that_another_crew_claims_beside(
+def test_a_job_may_be_passed_over_while_a_concurrent_transaction_claims_it(
     store: str, claimed_at: int, is_excused: bool
 ) -> None:
     """The other's change was under way: it had the job, and ended a moment later."""
@@ -418,7 +418,7 @@ def test_a_job_may_be_passed_over_that_another_crew_claims_beside(
 @pytest.mark.parametrize(
     ("crew", "killed_at", "is_false"), [("main", 400, False), ("main", 0, True), ("far", 1010, True)]
 )
-def test_one_whose_orchestrator_was_killed_while_it_was_started_is_no_false_death(
+def test_a_worker_whose_orchestrator_was_killed_while_starting_it_is_no_false_death(
     crew: str, killed_at: int, is_false: bool
 ) -> None:
     """It counts as registered at 1000 ms: its orchestrator's last change may have been under way for a while."""

@@ -1,4 +1,4 @@
-"""The ledger process keeps what it is told, whatever becomes of those who tell it."""
+"""The ledger process keeps every line, whatever happens to the program that wrote it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
 writer = LedgerWriter.connect(sys.argv[1])
 writer.write("start", pid=os.getpid(), worker="w", job=1, token=7, own=True)
 """
-DIES_UNHEARD = """
+DIES_UNANSWERED = """
 writer._writer.write(b'{"what": "start", "job": 1, "token": 1, "worker": "w"}\\n')
 writer._writer.flush()
 os._exit(0)
@@ -70,14 +70,14 @@ def test_a_line_is_in_the_file_before_it_is_answered(ledger: Started) -> None:
         assert ledger.lines()[-1] == {"at": at, "what": "offered", "numbers": [n]}
 
 
-def test_the_end_of_a_worker_is_a_line_too(ledger: Started) -> None:
+def test_the_end_of_a_worker_becomes_a_line(ledger: Started) -> None:
     ledger.writer.write("offered", numbers=[])
     subprocess.run([sys.executable, "-c", WORKER, ledger.socket, "worker-a"], check=True)
     eventually(lambda: ledger.whats() == ["offered", "up", "gone"])
     assert ledger.lines()[-1]["worker"] == "worker-a"
 
 
-def test_the_end_of_a_command_is_a_line_of_its_own(ledger: Started) -> None:
+def test_the_end_of_a_command_becomes_a_line_of_its_own(ledger: Started) -> None:
     ledger.writer.write("offered", numbers=[1])
     subprocess.run([sys.executable, "-c", COMMAND, ledger.socket], check=True)
     eventually(lambda: ledger.whats() == ["offered", "start", "over"])
@@ -85,23 +85,23 @@ def test_the_end_of_a_command_is_a_line_of_its_own(ledger: Started) -> None:
     assert (over["token"], over["worker"], over["pid"]) == (start["token"], start["worker"], start["pid"])
 
 
-def test_one_that_dies_before_it_hears_the_answer_is_written_down_and_the_others_go_on(ledger: Started) -> None:
+def test_a_line_of_a_program_that_dies_before_the_answer_is_written_and_the_ledger_goes_on(ledger: Started) -> None:
     ledger.writer.write("offered", numbers=[])
     for n in range(20):
-        command = [sys.executable, "-S", "-c", WORKER + DIES_UNHEARD, ledger.socket, f"worker-{n}"]
+        command = [sys.executable, "-S", "-c", WORKER + DIES_UNANSWERED, ledger.socket, f"worker-{n}"]
         subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     eventually(lambda: ledger.whats() == ["offered", *["up", "start", "gone"] * 20])
     assert ledger.writer.write("offered", numbers=[1]) >= ledger.lines()[0]["at"]
 
 
-def test_it_ends_with_the_one_who_started_it(ledger: Started) -> None:
+def test_the_ledger_ends_with_its_standard_input(ledger: Started) -> None:
     ledger.writer.write("offered", numbers=[])
     assert ledger.process.stdin is not None
     ledger.process.stdin.close()
     assert ledger.process.wait(30) == 0
 
 
-def test_a_pen_without_its_ledger_says_so(ledger: Started) -> None:
+def test_a_writer_whose_ledger_is_gone_raises(ledger: Started) -> None:
     ledger.writer.write("offered", numbers=[])
     ledger.process.kill()
     ledger.process.wait()
@@ -112,8 +112,8 @@ def test_a_pen_without_its_ledger_says_so(ledger: Started) -> None:
         ledger.process.stdin.close()
 
 
-def test_the_life_of_a_bash_loop_is_in_it_from_its_first_word_to_its_end(ledger: Started) -> None:
-    """Bash cannot hold the connection: a process that watches it does."""
+def test_the_ledger_has_the_beginning_and_the_end_of_a_bash_loop(ledger: Started) -> None:
+    """Bash cannot keep a connection open: a process that watches it does."""
     ledger.writer.write("offered", numbers=[])  # once this is answered it listens
     env = {**os.environ, LEDGER: ledger.socket, "ROTA_WORKER_ID": "worker-looploop", "ROTA_SLOT": "loop:0"}
     loop = subprocess.Popen(["sleep", "600"])
@@ -122,7 +122,7 @@ def test_the_life_of_a_bash_loop_is_in_it_from_its_first_word_to_its_end(ledger:
         eventually(lambda: ledger.whats() == ["offered", "up"])
         ledger.writer.write("thaw", worker="worker-looploop")
         assert ledger.whats() == ["offered", "up", "thaw"] and watch.poll() is None, (
-            "it lives, and so does its connection"
+            "the loop lives, so the connection must stay open"
         )
         loop.kill()
         eventually(lambda: ledger.whats() == ["offered", "up", "thaw", "gone"])

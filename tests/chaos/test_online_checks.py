@@ -1,4 +1,4 @@
-"""What goes wrong in a storm is told while it still blows, once, and nothing else is."""
+"""The online checks report each violation during the storm, once, and nothing else."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tests.chaos.quiet import FACTS, LINES, ONE, TWO, A, B, events, moved
 DIED = ["worker", "die", A, {"reason": "signaled"}]
 
 
-def found(
+def violated(
     lines: list[dict[str, Any]], facts: list[tuple[int, list[list[Any]]]], samples: list[Sample], in_order: bool = True
 ) -> list[str]:
-    """What a checks tells that looks after every line and every event."""
-    checks, ledger, told = OnlineChecks(in_order), Ledger(), []
+    """Return what the checks report if they run after every line and every event."""
+    checks, ledger, violations = OnlineChecks(in_order), Ledger(), []
     for line in lines:
         ledger.take(line)
-        told += checks.check(ledger, [], [])
+        violations += checks.check(ledger, [], [])
     for event in events(facts):
-        told += checks.check(ledger, [event], [])
-    told += checks.check(ledger, [], samples)
-    told += checks.check(ledger, [], [])
-    return [each.invariant for each in told]
+        violations += checks.check(ledger, [event], [])
+    violations += checks.check(ledger, [], samples)
+    violations += checks.check(ledger, [], [])
+    return [violation.invariant for violation in violations]
 
 
-def test_on_a_quiet_storm_nothing_is_told() -> None:
-    assert found(LINES, FACTS, [Sample(ONE, 1, A, "busy")]) == []
+def test_a_quiet_storm_yields_no_violation() -> None:
+    assert violated(LINES, FACTS, [Sample(ONE, 1, A, "busy")]) == []
 
 
 def begins_early(token: int) -> list[dict[str, Any]]:
@@ -50,29 +50,29 @@ BROKEN: dict[str, tuple[list[dict[str, Any]], list[tuple[int, list[list[Any]]]],
 
 
 @pytest.mark.parametrize("invariant", BROKEN)
-def test_what_is_broken_is_told_once(invariant: str) -> None:
-    told = found(*BROKEN[invariant])
-    assert told.count(invariant) == 1 or invariant == "I4"
-    assert invariant in told and set(told) <= {*JUDGED}
+def test_each_violation_is_reported_once(invariant: str) -> None:
+    reported = violated(*BROKEN[invariant])
+    assert reported.count(invariant) == 1 or invariant == "I4"
+    assert invariant in reported and set(reported) <= {*JUDGED}
 
 
-def test_a_token_that_does_not_grow_is_told() -> None:
-    assert found(begins_early(2), FACTS, []) == ["I1", "I2"]
+def test_a_token_that_does_not_grow_is_reported() -> None:
+    assert violated(begins_early(2), FACTS, []) == ["I1", "I2"]
 
 
-def test_a_second_commit_is_told_once() -> None:
+def test_a_second_commit_is_reported_once() -> None:
     again = (1080, [moved("finish", "active", "done", ONE)])
-    assert found(LINES, [*FACTS, again], []).count("I6") == 1
+    assert violated(LINES, [*FACTS, again], []).count("I6") == 1
 
 
-def test_an_event_that_is_read_twice_is_told() -> None:
+def test_an_event_that_is_read_twice_is_reported() -> None:
     checks, (first, second, *_) = OnlineChecks(in_order=True), events(FACTS)
     assert checks.check(Ledger(), [first, second], []) == []
-    assert "I23" in {each.invariant for each in checks.check(Ledger(), [first], [])}
+    assert "I23" in {violation.invariant for violation in checks.check(Ledger(), [first], [])}
 
 
-def test_where_commits_overtake_one_another_only_a_repetition_is_told() -> None:
-    for in_order, told in ((True, ["I23"]), (False, [])):
+def test_only_a_repeated_event_is_reported_where_commits_may_overtake_each_other() -> None:
+    for in_order, reported in ((True, ["I23"]), (False, [])):
         checks, (first, second, *_) = OnlineChecks(in_order), events([(1, [["worker", "leave", B, {}]])] * 2)
         assert checks.check(Ledger(), [second], []) == []
-        assert [each.invariant for each in checks.check(Ledger(), [first], [])] == told
+        assert [violation.invariant for violation in checks.check(Ledger(), [first], [])] == reported

@@ -67,13 +67,13 @@ def test_as_many_faults_are_drawn_as_asked_for() -> None:
     assert len(draw(Options(1, minutes=2)).faults) == 80 + 2
 
 
-def test_in_each_whole_minute_a_crew_stands_still_for_longer_than_its_lease() -> None:
+def test_in_every_full_minute_a_crew_is_frozen_for_longer_than_its_lease() -> None:
     faults = [fault for fault in draw(Options(1, minutes=3.5)).faults if fault.kind == FREEZE_CREW]
     assert len(faults) == 3 and all(LEASE < fault.lasts <= LEASE + 4 * SECOND for fault in faults)
     assert FREEZE_CREW not in {fault.kind for fault in draw(Options(1, minutes=0.9)).faults}
 
 
-def test_only_what_can_be_broken_is_drawn() -> None:
+def test_only_faults_that_are_possible_are_drawn() -> None:
     file, server, own = Options(1), Options(1, store="postgres"), Options(1, store="postgres", own_server=True)
     assert HOLD in file.kinds and not {CUT, CRASH} & {*file.kinds}
     assert CUT in server.kinds and not {HOLD, CRASH} & {*server.kinds}
@@ -108,11 +108,11 @@ def test_faults_are_drawn_for_every_kind_of_worker_but_no_loop_hangs() -> None:
     assert {fault.queue for fault in faults if fault.kind == HANG} == {*WORKERS} - {LOOPS}
 
 
-def test_one_job_is_a_plan_too() -> None:
+def test_a_plan_may_have_a_single_job() -> None:
     assert len(draw(Options(1, jobs=1)).jobs) == 1
 
 
-def test_a_freeze_is_too_short_to_make_a_suspect() -> None:
+def test_a_freeze_is_too_short_for_a_worker_to_be_suspected() -> None:
     silent, frame = (parse_duration(SETTINGS[f"ROTA_{name}_INTERVAL"]) for name in ("SILENT", "FRAME"))
     assert LONGEST_FREEZE + 2 * frame < HealthPolicy().misses * silent
     frozen = [fault.lasts for fault in draw(Options(1, minutes=60)).faults if fault.kind == FREEZE]

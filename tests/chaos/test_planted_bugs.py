@@ -1,4 +1,4 @@
-"""The storm itself is checked: what is changed behind rota's back after it must be found.
+"""The checker is tested with a real storm: whatever is changed behind rota's back afterwards must be found.
 
 Bugs in rota's own code that the small storm must find are planted by `./dev planted`: `tests/planted/storm.toml`.
 """
@@ -99,7 +99,7 @@ def blown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Snapshot]:
 
 
 @pytest.mark.parametrize("bug", BEHIND_ITS_BACK)
-def test_what_is_changed_behind_rotas_back_is_found(bug: str, blown: tuple[Path, Snapshot], tmp_path: Path) -> None:
+def test_a_change_behind_rotas_back_is_found(bug: str, blown: tuple[Path, Snapshot], tmp_path: Path) -> None:
     folder, snapshot = blown
     for file in folder.glob("rota.db*"):
         shutil.copy(file, tmp_path)
@@ -112,7 +112,7 @@ def test_what_is_changed_behind_rotas_back_is_found(bug: str, blown: tuple[Path,
     assert bug.split()[0] in found(changed)
 
 
-def test_a_handler_that_begins_twice_is_found_and_told_while_the_storm_blows(tmp_path: Path) -> None:
+def test_a_handler_that_begins_twice_is_reported_during_the_storm(tmp_path: Path) -> None:
     said: list[str] = []
     snapshot = with_app(tmp_path, DOUBLED, said.append)
     assert {"I1", "I2"} <= found(snapshot)
@@ -126,7 +126,7 @@ def test_a_commit_of_a_handler_that_never_began_is_found(tmp_path: Path) -> None
     assert "I6" in found(with_app(tmp_path, NEVER_BEGINS))
 
 
-def test_on_a_right_rota_the_small_storm_finds_nothing(tmp_path: Path) -> None:
+def test_the_small_storm_finds_nothing_in_unchanged_sources(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "tests.chaos.planted", str(tmp_path)]
     ran = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -144,7 +144,7 @@ def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path)
     assert found(snapshot) == {"I13"}
 
 
-def test_an_api_that_is_killed_twice_in_a_row_is_there_once_and_nothing_is_left(tmp_path: Path) -> None:
+def test_an_api_that_is_killed_twice_in_a_row_runs_once_and_leaves_nothing(tmp_path: Path) -> None:
     options = Options(seed=3, jobs=20, minutes=0.1, workers=1, faults=0)
     twice = tuple(Fault(at, KILL_API, 0.5, lasts=400_000) for at in (4_000_000, 4_100_000))
     crew = LabCrew(str(tmp_path), options.shape)

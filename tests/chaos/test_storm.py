@@ -48,7 +48,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("store", STORES)
 def test_a_storm_loses_nothing_and_commits_nothing_twice(store: str, tmp_path: Path) -> None:
-    """With everything: every kind of worker, fault and trouble, people who act, and crews that stand still for long."""
+    """With every kind of worker and every kind of fault: of workers, of the store, by operators, and frozen crews."""
     words = ["--store", store, "--seed", "11", "--jobs", str(JOBS), "--minutes", str(MINUTES), "--json"]
     with start(tmp_path, *words) as process:
         out, err = process.communicate(timeout=500)
@@ -64,7 +64,7 @@ def test_a_storm_loses_nothing_and_commits_nothing_twice(store: str, tmp_path: P
     assert broken + missed == Counter(fault.kind for fault in planned.faults)
     assert set(told["by_kind_of_worker"]) == set(WORKERS.values())
     assert all(each["begun"] for each in told["by_kind_of_worker"].values()), told["by_kind_of_worker"]
-    # Whether anyone is busy just then, or has something to call off, is left to the moment.
+    # Whether a worker is busy at that moment, or a job can be cancelled, is left to chance.
     assert set(broken) >= {KILL_ORCHESTRATOR, FREEZE_CREW, KILL_API, *STORE_FAULTS_OF[store]}
     assert set(broken) & {*OPERATOR_FAULTS}
     assert sum(broken[kind] for kind in FATAL) >= 10 * MINUTES
@@ -73,7 +73,7 @@ def test_a_storm_loses_nothing_and_commits_nothing_twice(store: str, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_storm_on_a_server_that_was_named_leaves_no_schema_there(tmp_path: Path) -> None:
+def test_a_storm_on_a_given_server_leaves_no_schema(tmp_path: Path) -> None:
     words = ["--db", database_for_tests(), "--seed", "5", "--jobs", "20", "--minutes", "0.02", "--kills", "1"]
     with start(tmp_path, *words, "--workers", "1", "--json") as process:
         out, err = process.communicate(timeout=110)
@@ -104,7 +104,7 @@ def schemas_of_storms() -> list[str]:
         return [name for (name,) in found.fetchall()]
 
 
-def test_the_same_without_a_fault_tells_how_much_of_its_pace_was_kept(tmp_path: Path) -> None:
+def test_compare_reports_which_share_of_the_undisturbed_pace_was_kept(tmp_path: Path) -> None:
     words = ["--compare", "--seed", "5", "--jobs", "60", "--minutes", "0.05", "--kills", "3", "--workers", "2"]
     with start(tmp_path, *words) as process:
         out, err = process.communicate(timeout=110)
@@ -142,7 +142,7 @@ def test_a_storm_that_is_interrupted_leaves_nothing(number: signal.Signals, tmp_
     assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _is_in(pid, folder)]
 
 
-def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+def test_invalid_options_are_refused(tmp_path: Path) -> None:
     for words, told in (
         (["--minutes", "0"], "--minutes must be more than 0"),
         (["--jobs", "none"], "--jobs: 'none' is not a whole number"),
