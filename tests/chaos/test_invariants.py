@@ -31,23 +31,23 @@ def violated(snapshot: Snapshot) -> set[str]:
 
 
 def with_lines(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Plant:
-    return lambda quiet: quiet.but(ledger=q.ledger(change([dict(line) for line in q.LINES])))
+    return lambda quiet: quiet.replace(ledger=q.ledger(change([dict(line) for line in q.LINES])))
 
 
 def with_facts(change: Callable[[list[tuple[int, list[list[Any]]]]], list[tuple[int, list[list[Any]]]]]) -> Plant:
     def plant(quiet: Snapshot) -> Snapshot:
         found = tuple(q.events(change(list(q.FACTS))))
-        return quiet.but(events=found, watch=quiet.watch.but(followed=found))
+        return quiet.replace(events=found, watch=quiet.watch.replace(followed=found))
 
     return plant
 
 
 def with_job(id: int, **changes: Any) -> Plant:
-    return lambda quiet: quiet.but(jobs={**quiet.jobs, id: quiet.jobs[id].but(**changes)})
+    return lambda quiet: quiet.replace(jobs={**quiet.jobs, id: quiet.jobs[id].replace(**changes)})
 
 
 def with_watch(**changes: Any) -> Plant:
-    return lambda quiet: quiet.but(watch=quiet.watch.but(**changes))
+    return lambda quiet: quiet.replace(watch=quiet.watch.replace(**changes))
 
 
 def with_more(line: dict[str, Any]) -> Plant:
@@ -64,7 +64,7 @@ def at_once(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def without_job(id: int) -> Plant:
-    return lambda quiet: quiet.but(jobs={other: job for other, job in quiet.jobs.items() if other != id})
+    return lambda quiet: quiet.replace(jobs={other: job for other, job in quiet.jobs.items() if other != id})
 
 
 def still_running(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -125,8 +125,8 @@ PLANTED: dict[str, Plant] = {
     "I1 two handlers in one job": with_lines(still_running),
     "I2 a handler that begins twice with one token": with_lines(doubled),
     "I2 a run of a token that the job never had": with_job(q.ONE, token=0),
-    "I2 a later token with an earlier claim": lambda quiet: quiet.but(
-        runs=(quiet.runs[0].but(claimed_at=5_000_000), *quiet.runs[1:])
+    "I2 a later token with an earlier claim": lambda quiet: quiet.replace(
+        runs=(quiet.runs[0].replace(claimed_at=5_000_000), *quiet.runs[1:])
     ),
     "I3 an active job of a worker that is gone": with_watch(samples=(Sample(q.ONE, 1, q.A, None),)),
     "I3 an active job without a token": with_watch(samples=(Sample(q.ONE, None, q.B, "busy"),)),
@@ -135,70 +135,74 @@ PLANTED: dict[str, Plant] = {
     "I4 a job that begins after it was called off": with_more({"what": "cancelled", "job": q.THREE, "at": 45}),
     "I4 a job that begins before the one it waits for": with_job(q.ONE, after=(q.TWO,)),
     "I5 two jobs with one key": with_job(q.TWO, key="0"),
-    "I8 restarts that are not counted": lambda quiet: quiet.but(
+    "I8 restarts that are not counted": lambda quiet: quiet.replace(
         certificates={q.A: q.a_certificate(1_023_000, "signaled", None)},
         slots=(q.a_slot(0, History()), quiet.slots[1]),
     ),
     "I10 a job that begins while its queue is paused": with_more({"what": "paused", "queue": "storm", "at": 45}),
     "I14 a death that spent nothing": with_job(q.TWO, attempts=1),
     "I14 an attempt that nothing spent": with_job(q.ONE, attempts=2),
-    "I29 more at once than the queue allows": lambda quiet: with_lines(at_once)(quiet).but(limits={"storm": 1}),
+    "I29 more at once than the queue allows": lambda quiet: with_lines(at_once)(quiet).replace(limits={"storm": 1}),
     "I5 a job that is not over": with_job(q.TWO, status="ready"),
     "I5 a job that waits for one that is done": with_job(q.FOUR, status="blocked"),
     "I5 a job that failed for no reason of ours": with_job(q.TWO, status="failed", error="no idea"),
     "I5 a job that nobody offered": with_job(q.TWO, key="99"),
-    "I5 wrong counters": lambda quiet: quiet.but(counts={"done": 3, "ready": 1}),
-    "I5 a key that was never done": lambda quiet: quiet.but(sourced=Sourced(2, 2, unmarked=frozenset("1"))),
-    "I5 a key that succeeded twice": lambda quiet: quiet.but(sourced=Sourced(2, 3)),
-    "I5 a key whose job failed for no reason of ours": lambda quiet: quiet.but(
+    "I5 wrong counters": lambda quiet: quiet.replace(counts={"done": 3, "ready": 1}),
+    "I5 a key that was never done": lambda quiet: quiet.replace(sourced=Sourced(2, 2, unmarked=frozenset("1"))),
+    "I5 a key that succeeded twice": lambda quiet: quiet.replace(sourced=Sourced(2, 3)),
+    "I5 a key whose job failed for no reason of ours": lambda quiet: quiet.replace(
         sourced=Sourced(1, 0, (q.a_job(20, 0, 9, status="failed"),))
     ),
-    "I6 a second commit": lambda quiet: quiet.but(runs=(*quiet.runs, q.a_run(6, q.FOUR, q.B, "finish"))),
-    "I6 a commit by a worker that did not run it": lambda quiet: quiet.but(
-        runs=(quiet.runs[0].but(worker_id=q.B), *quiet.runs[1:])
+    "I6 a second commit": lambda quiet: quiet.replace(runs=(*quiet.runs, q.a_run(6, q.FOUR, q.B, "finish"))),
+    "I6 a commit by a worker that did not run it": lambda quiet: quiet.replace(
+        runs=(quiet.runs[0].replace(worker_id=q.B), *quiet.runs[1:])
     ),
-    "I6 a job done without a run": lambda quiet: quiet.but(runs=quiet.runs[1:]),
-    "I6 a failure that no handler had": lambda quiet: quiet.but(runs=(q.a_run(1, q.ONE, q.A, "fail"), *quiet.runs[1:])),
-    "I7 six restarts within five minutes": lambda quiet: quiet.but(
+    "I6 a job done without a run": lambda quiet: quiet.replace(runs=quiet.runs[1:]),
+    "I6 a failure that no handler had": lambda quiet: quiet.replace(
+        runs=(q.a_run(1, q.ONE, q.A, "fail"), *quiet.runs[1:])
+    ),
+    "I7 six restarts within five minutes": lambda quiet: quiet.replace(
         slots=(q.a_slot(0, History(tuple(range(6)), 1)), quiet.slots[1])
     ),
     "I7 a start after the slot was given up": with_facts(
         lambda facts: [*facts, *given_up(1080, "failed"), *given_up(1090, "starting")]
     ),
-    "I8 more restarts than deaths": lambda quiet: quiet.but(slots=(q.a_slot(0, History((), 2)), quiet.slots[1])),
-    "I9 a death without a certificate": lambda quiet: quiet.but(certificates={}),
-    "I9 a certificate for one who lives": lambda quiet: quiet.but(
+    "I8 more restarts than deaths": lambda quiet: quiet.replace(slots=(q.a_slot(0, History((), 2)), quiet.slots[1])),
+    "I9 a death without a certificate": lambda quiet: quiet.replace(certificates={}),
+    "I9 a certificate for one who lives": lambda quiet: quiet.replace(
         workers={**quiet.workers, q.A: q.a_worker(q.A, 0, "idle")}
     ),
     "I9 a death that is told twice": with_facts(lambda facts: [*facts, (1080, [["worker", "die", q.A, {}]])]),
     "I9 a job that a dead worker holds": with_job(q.TWO, status="active", worker_id=q.A),
     "I13 a claim after the stop": with_job(q.TWO, status="active", worker_id=q.B),
-    "I13 a worker that still counts as living": lambda quiet: quiet.but(
+    "I13 a worker that still counts as living": lambda quiet: quiet.replace(
         workers={**quiet.workers, q.B: q.a_worker(q.B, 1, "idle")}
     ),
-    "I13 a process left behind": lambda quiet: quiet.but(remains=Remains(processes=("99 (sleep)",))),
-    "I13 a pid file left behind": lambda quiet: quiet.but(remains=Remains(files=("rota.db.orchestrator",))),
-    "I13 a socket left behind": lambda quiet: quiet.but(remains=Remains(sockets=("bell",))),
-    "I13 a lock that is held": lambda quiet: quiet.but(remains=Remains(locks=("rota.db.lock",))),
+    "I13 a process left behind": lambda quiet: quiet.replace(remains=Remains(processes=("99 (sleep)",))),
+    "I13 a pid file left behind": lambda quiet: quiet.replace(remains=Remains(files=("rota.db.orchestrator",))),
+    "I13 a socket left behind": lambda quiet: quiet.replace(remains=Remains(sockets=("bell",))),
+    "I13 a lock that is held": lambda quiet: quiet.replace(remains=Remains(locks=("rota.db.lock",))),
     "I13 a stop that failed": with_watch(stop_code=1),
     "I15 three deaths and no quarantine": with_job(q.TWO, deaths=3),
     "I15 a quarantine without deaths": with_job(q.TWO, status="failed", error="quarantined: cost 3 workers"),
     "I15 a death that no certificate tells of": with_job(q.TWO, deaths=2),
-    "I15 poison that was done": lambda quiet: quiet.but(plan=q.poisoned()),
+    "I15 poison that was done": lambda quiet: quiet.replace(plan=q.poisoned()),
     "I16 descriptors that leak": with_watch(after={"main": Vitals(30, 2, 0)}),
     "I16 a thread that leaks": with_watch(after={"main": Vitals(20, 3, 0)}),
     "I16 a zombie": with_watch(after={"main": Vitals(20, 2, 1)}),
     "I16 a crew that did not become whole again": with_watch(after={}),
     "I17 one worker id for two processes": with_lines(born_twice),
-    "I17 a worker that the store does not know": lambda quiet: quiet.but(workers={q.A: quiet.workers[q.A]}),
+    "I17 a worker that the store does not know": lambda quiet: quiet.replace(workers={q.A: quiet.workers[q.A]}),
     "I21 an orchestrator that left by itself": with_watch(unasked_exits=(1,)),
     "I21 an offer that was refused": with_watch(refused_offers=("database is locked",)),
     "I22 an accepted job that is not there": without_job(q.TWO),
-    "I23 an event that a follower missed": lambda quiet: quiet.but(watch=quiet.watch.but(followed=quiet.events[1:])),
-    "I23 an event that a follower read twice": lambda quiet: quiet.but(
-        watch=quiet.watch.but(followed=quiet.events[:1] + quiet.events)
+    "I23 an event that a follower missed": lambda quiet: quiet.replace(
+        watch=quiet.watch.replace(followed=quiet.events[1:])
     ),
-    "I23 a cursor that goes back": lambda quiet: quiet.but(events=(*quiet.events, quiet.events[0])),
+    "I23 an event that a follower read twice": lambda quiet: quiet.replace(
+        watch=quiet.watch.replace(followed=quiet.events[:1] + quiet.events)
+    ),
+    "I23 a cursor that goes back": lambda quiet: quiet.replace(events=(*quiet.events, quiet.events[0])),
     "I23 a log without the last commits": with_facts(lambda facts: facts[:8]),
     "I25 an older job that is left": with_facts(backwards),
     "I26 ready work beside idle workers": with_facts(late_claim),
@@ -235,7 +239,7 @@ def test_a_command_may_outlive_its_worker_until_its_job_begins_again() -> None:
     lines = outlives([dict(line) for line in q.LINES])
     ended = [{**line, "at": 29} if line["what"] == "over" else line for line in lines]
     ledger = q.ledger(sorted(ended, key=lambda line: line["at"]))
-    assert "I1" not in violated(q.quiet().but(ledger=ledger))
+    assert "I1" not in violated(q.quiet().replace(ledger=ledger))
 
 
 def test_a_claim_in_one_queue_passes_over_no_job_of_another() -> None:
@@ -300,7 +304,7 @@ def test_an_orphan_may_be_lost_when_idle_but_not_while_it_runs_a_job(with_a_job:
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
     ledger = q.ledger(sorted([*lines, killed, *([] if with_a_job else [idle])], key=lambda line: line["at"]))
     lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
-    assert bool(false_deaths(q.quiet().but(ledger=ledger, certificates={q.A: lost}))) == with_a_job
+    assert bool(false_deaths(q.quiet().replace(ledger=ledger, certificates={q.A: lost}))) == with_a_job
 
 
 @pytest.mark.parametrize(("frozen_at", "is_excused"), [(29, True), (31, False)])
@@ -309,7 +313,7 @@ def test_two_workers_may_run_a_job_at_once_only_if_the_first_ones_crew_was_froze
 ) -> None:
     fault = {"what": "fault", "kind": "freeze crew", "workers": [q.A], "store_at": 0, "at": frozen_at, "crew": "main"}
     lines = [line for line in still_running(q.LINES) if line["what"] not in FAULT_LINES]
-    frozen = q.quiet().but(ledger=q.ledger(sorted([*lines, fault], key=lambda line: line["at"])))
+    frozen = q.quiet().replace(ledger=q.ledger(sorted([*lines, fault], key=lambda line: line["at"])))
     assert not {"I1", "I30"} & violated(frozen) if is_excused else {"I1"} <= violated(frozen)
 
 
@@ -320,7 +324,7 @@ def test_a_busy_worker_may_be_lost_only_if_its_crew_was_frozen_during_its_life(s
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES]
     ledger = q.ledger(sorted([*lines, killed, stopped], key=lambda line: line["at"]))
     lost = q.a_certificate(1023 * q.MS, "lost", q.TWO)
-    assert bool(false_deaths(q.quiet().but(ledger=ledger, certificates={q.A: lost}))) == is_false
+    assert bool(false_deaths(q.quiet().replace(ledger=ledger, certificates={q.A: lost}))) == is_false
 
 
 @pytest.mark.parametrize(("who", "token", "is_excused"), [(q.B, 0, True), (q.A, 0, False), (q.B, 4, False)])
@@ -330,7 +334,7 @@ def test_only_a_worker_that_was_frozen_past_its_lease_may_begin_with_a_lost_toke
     stopped = {"what": "fault", "kind": "freeze crew", "workers": [who], "store_at": 1022 * q.MS, "at": 35, "lasts": 0}
     lines = [{**line, "token": token} if line.get("token") == 5 else line for line in q.LINES]
     ledger = q.ledger(sorted([*lines, stopped], key=lambda line: line["at"]))
-    assert ("I2" not in violated(q.quiet().but(ledger=ledger))) == is_excused
+    assert ("I2" not in violated(q.quiet().replace(ledger=ledger))) == is_excused
     told = OnlineChecks(in_order=True).check(ledger, [], [])
     assert ("I2" not in {each.invariant for each in told}) == is_excused
 
@@ -343,6 +347,22 @@ def test_a_worker_may_be_unknown_only_if_its_orchestrator_was_hit_while_it_start
     slots = tuple(slot.replace(crew="main") for slot in q.quiet().slots)
     unknown = with_more(killed)(q.quiet()).replace(slots=slots, workers={q.A: q.quiet().workers[q.A]})
     assert ("I17" not in violated(unknown)) == is_excused
+
+
+@pytest.mark.parametrize(("is_known", "is_violated"), [(False, False), (True, True)])
+def test_a_killed_worker_needs_a_certificate_unless_its_orchestrator_was_killed_before_it_was_registered(
+    is_known: bool, is_violated: bool
+) -> None:
+    lines = [
+        {"what": "fault", "kind": "kill idle", "workers": [q.B], "store_at": 0, "at": 63},
+        {"what": "fault", "kind": "kill orchestrator", "store_at": 0, "at": 64, "crew": "main"},
+    ]
+    slots = tuple(slot.replace(crew="main") for slot in q.quiet().slots)
+    workers = q.quiet().workers if is_known else {q.A: q.quiet().workers[q.A]}
+    with_faults = with_lines(lambda before: [*before[:-1], *lines, before[-1]])
+    killed = with_faults(q.quiet()).replace(slots=slots, workers=workers)
+    problems = [violation.text for violation in check(killed, replay_of(killed)) if violation.invariant == "I9"]
+    assert any("has no certificate" in text for text in problems) == is_violated
 
 
 @pytest.mark.parametrize(
@@ -359,7 +379,7 @@ def test_a_dependency_is_done_at_the_end_of_the_run_that_was_committed(late: int
             {**told, "what": "end", "outcome": "done", "at": ended_at},
         ]
     ledger = q.ledger(sorted(lines, key=lambda line: line["at"]))
-    assert ("I4" in violated(q.quiet().but(ledger=ledger))) == is_violated
+    assert ("I4" in violated(q.quiet().replace(ledger=ledger))) == is_violated
 
 
 def test_an_invariant_that_a_storm_could_not_test_is_not_reported_as_checked() -> None:
@@ -393,7 +413,7 @@ def test_a_fault_in_a_paused_queue_does_not_count_as_one_beside_an_idle_worker(
 ) -> None:
     facts = [*q.FACTS, *((at, [["queue", verb, queue, {}]]) for at, verb, queue in pauses)]
     events = tuple(q.events(sorted(facts, key=lambda fact: fact[0])))
-    assert ("kill busy, another idle" in latencies.recoveries(q.quiet().but(events=events))) == is_told_apart
+    assert ("kill busy, another idle" in latencies.recoveries(q.quiet().replace(events=events))) == is_told_apart
 
 
 def test_a_fault_whose_victim_had_ended_is_taken_back() -> None:
@@ -424,6 +444,6 @@ def test_a_worker_whose_orchestrator_was_killed_while_starting_it_is_no_false_de
     """It counts as registered at 1000 ms: its orchestrator's last change may have been under way for a while."""
     killed = {"what": "fault", "kind": "kill orchestrator", "store_at": killed_at * q.MS - 1, "at": 21, "crew": crew}
     lines = [line for line in q.LINES if line["what"] not in FAULT_LINES and line.get("token") != 2]
-    slots = tuple(slot.but(crew="main") for slot in q.quiet().slots)
-    snapshot = q.quiet().but(ledger=q.ledger([*lines, killed]), slots=slots)
+    slots = tuple(slot.replace(crew="main") for slot in q.quiet().slots)
+    snapshot = q.quiet().replace(ledger=q.ledger([*lines, killed]), slots=slots)
     assert bool(false_deaths(snapshot)) == is_false

@@ -134,7 +134,7 @@ def test_the_small_storm_finds_nothing_in_unchanged_sources(tmp_path: Path) -> N
 
 
 def test_a_process_left_behind_is_found_and_ended_with_the_storm(tmp_path: Path) -> None:
-    crew = LabCrew(str(tmp_path), OPTIONS.but(jobs=5).shape)
+    crew = LabCrew(str(tmp_path), OPTIONS.replace(jobs=5).shape)
     words = [sys.executable, "-c", "import time; time.sleep(600)"]
     with subprocess.Popen(words, env=crew.environment) as left:
         with storm(crew, OPTIONS.replace(jobs=5, faults=0, minutes=0.005)) as blowing:
@@ -148,7 +148,7 @@ def test_an_api_that_is_killed_twice_in_a_row_runs_once_and_leaves_nothing(tmp_p
     options = Options(seed=3, jobs=20, minutes=0.1, workers=1, faults=0)
     twice = tuple(Fault(at, KILL_API, 0.5, lasts=400_000) for at in (4_000_000, 4_100_000))
     crew = LabCrew(str(tmp_path), options.shape)
-    blowing = Scenario(crew, draw(options).but(faults=twice), lambda text: None, 60.0)
+    blowing = Scenario(crew, draw(options).replace(faults=twice), lambda text: None, 60.0)
     try:
         snapshot = blowing.run()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 from typing import TYPE_CHECKING
 

@@ -90,7 +90,8 @@ def one_certificate_per_death(snapshot: Snapshot, _: Replay) -> Iterator[str]:
             yield f"{id} is {worker.status}, died {died.get(id, 0)} times, certificate: {certified}"
     for kind in (KILL_BUSY, KILL_IDLE):
         for life, _fault in snapshot.ledger.lives_hit_by(kind):
-            if life.worker not in snapshot.certificates:
+            # Whether the store may not know a worker at all is judged by I17.
+            if life.worker in snapshot.workers and life.worker not in snapshot.certificates:
                 yield f"{life.worker} was killed, and has no certificate"
     for job in snapshot.jobs.values():
         if job.status == jobs.ACTIVE and job.worker_id in snapshot.certificates:

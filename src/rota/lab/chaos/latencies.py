@@ -59,7 +59,7 @@ def recoveries(snapshot: Snapshot) -> dict[str, Recovery]:
         by_name[KILL_ORCHESTRATOR] = Recovery(None, latency(started), latency(up))
     if freezes := ledger.faults_of(FREEZE_CREW):
         lapses = [_lapse(snapshot, fault) - fault.store_at for fault in freezes if _lapse(snapshot, fault)]
-        by_name[FREEZE_CREW] = _recovery(snapshot, ledger.lives_hit_by(FREEZE_CREW)).but(seen=latency(lapses))
+        by_name[FREEZE_CREW] = _recovery(snapshot, ledger.lives_hit_by(FREEZE_CREW)).replace(seen=latency(lapses))
     for kind in (KILL_API, *STORE_FAULTS):
         if faults := ledger.faults_of(kind):
             claims = [_first_claim(snapshot, fault) - fault.store_at for fault in faults]

@@ -63,7 +63,7 @@ class OperatorFaults:
         except RotaError:
             return False
         if paused:
-            directive, deadline = self._store.orchestrators.last_wish(), time.monotonic() + PATIENCE
+            directive, deadline = self._store.orchestrators.last_directive(), time.monotonic() + PATIENCE
             self._do_later(POLL, lambda: self._await_pause(queue, directive, deadline, fault))
         return bool(paused)
 
@@ -72,7 +72,7 @@ class OperatorFaults:
 
         A pause that is not acknowledged in time is taken back and proves nothing.
         """
-        if not unheeded(self._store, directive):
+        if not unacknowledged(self._store, directive):
             self._do_later(LEDGER_DELAY, lambda: self._ledger_writer.write("paused", queue=queue))
             self._do_later(LEDGER_DELAY + seconds(fault.lasts), lambda: self._resume(queue))
         elif time.monotonic() > deadline:

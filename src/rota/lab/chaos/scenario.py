@@ -73,7 +73,7 @@ def compare(
 ) -> dict[str, Any]:
     """Run the jobs without a fault first; the document of the storm then contains both paces."""
     say("first without a fault")
-    calm = run(options.but(faults=0), say, url, server)
+    calm = run(options.replace(faults=0), say, url, server)
     if not report.is_good(calm):
         return calm
     document = run(options, say, url, server)
@@ -204,7 +204,7 @@ class Scenario:
         assert self._reader is not None
         at = round(time.monotonic() - self._began, 1)
         for violation in self._online_checks.check(self._reader.read_on(), events, samples):
-            self._violations.append(violation.but(at=at))
+            self._violations.append(violation.replace(at=at))
             self._say(f"violated after {at} s: {violation.invariant}: {violation.text}")
 
     def _sample(self) -> list[Sample]:
