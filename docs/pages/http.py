@@ -62,7 +62,7 @@ def page() -> str:
     parts += [PROBLEMS, table(("status", "kind", "when"), statuses)]
     told = [
         (code(f"{name}_total" if kind == "counter" else name), kind, ", ".join(map(code, labels)), about)
-        for name, (kind, labels, about) in metrics.TOLD.items()
+        for name, (kind, labels, about) in metrics.METRICS.items()
     ]
     return join(*parts, METRICS, table(("metric", "type", "labels", "meaning"), told))
 

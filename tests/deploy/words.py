@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from rota.api.metrics import COUNTER, HISTOGRAM, TOLD
+from rota.api.metrics import COUNTER, HISTOGRAM, METRICS
 from rota.cli.parser import split, values
 from rota.cli.verbs import by_name
 from rota.settings import MEANINGS
@@ -34,7 +34,7 @@ def parsed(words: Sequence[str]) -> tuple[str, dict[str, object]]:
 
 def is_told(metric: str) -> bool:
     """Whether `/metrics` has samples of this name."""
-    kinds = {name: kind for name, (kind, _, _) in TOLD.items()}
+    kinds = {name: kind for name, (kind, _, _) in METRICS.items()}
     if metric.endswith("_total"):
         return kinds.get(metric.removesuffix("_total")) == COUNTER
     parts = [metric.removesuffix(end) for end in ("_bucket", "_count", "_sum") if metric.endswith(end)]
@@ -52,7 +52,7 @@ def metrics_in(query: str) -> dict[str, set[str]]:
 
 
 def labels_of(metric: str) -> set[str]:
-    return set(TOLD[metric][1])
+    return set(METRICS[metric][1])
 
 
 def calls_in(page: Path) -> list[list[str]]:

@@ -11,8 +11,7 @@ import pytest
 
 from rota.api.app import create
 from rota.api.credentials import local_token
-from rota.api.enqueue_batcher import Adding
-from rota.api.store_pool import Stores
+from rota.api.store_pool import EnqueueBatcher, StorePool
 from rota.core.errors import Denied, NotFound, StoreError
 from rota.core.job import NewJob
 from rota.settings import Settings
@@ -32,18 +31,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def writers(store: Store) -> Iterator[Stores]:
-    found = Stores(path_of(store), Settings(), 1, "test")
+def writers(store: Store) -> Iterator[StorePool]:
+    found = StorePool(path_of(store), Settings(), 1, "test")
     yield found
     found.close()
 
 
-def add(writers: Stores, *wanted: tuple[NewJob, str]) -> Sequence[int | BaseException]:
+def add(writers: StorePool, *wanted: tuple[NewJob, str]) -> Sequence[int | BaseException]:
     """Add all at once; what each is answered."""
 
     async def all_at_once() -> Sequence[int | BaseException]:
-        adding = Adding(writers)
-        return await asyncio.gather(*(adding.add(new, actor) for new, actor in wanted), return_exceptions=True)
+        batcher = EnqueueBatcher(writers)
+        return await asyncio.gather(*(batcher.add(new, actor) for new, actor in wanted), return_exceptions=True)
 
     return asyncio.run(all_at_once())
 
@@ -54,13 +53,13 @@ def told(store: Store) -> list[tuple[str, list[int]]]:
     return [(event.actor, [id for fact in event.facts if fact[1] == "add" for id in fact[5]]) for event in events]
 
 
-def test_those_that_wait_for_the_writer_become_durable_together(store: Store, writers: Stores) -> None:
+def test_those_that_wait_for_the_writer_become_durable_together(store: Store, writers: StorePool) -> None:
     ids = add(writers, *((NewJob(f"job {n}"), "ann") for n in range(30)))
     assert [store.jobs.get(id).title for id in ids if isinstance(id, int)] == [f"job {n}" for n in range(30)]
     assert told(store) == [("ann", ids)]
 
 
-def test_a_mistake_is_told_to_nobody_else(store: Store, writers: Stores) -> None:
+def test_a_mistake_is_told_to_nobody_else(store: Store, writers: StorePool) -> None:
     first, wrong, last = add(writers, (NewJob("a"), "ann"), (NewJob("b", after=[999]), "ann"), (NewJob("c"), "ann"))
     assert isinstance(wrong, NotFound) and "999" in str(wrong)
     assert isinstance(first, int) and isinstance(last, int)
@@ -68,25 +67,27 @@ def test_a_mistake_is_told_to_nobody_else(store: Store, writers: Stores) -> None
     assert len(store.jobs.list()) == 2
 
 
-def test_the_log_names_who_added_each(store: Store, writers: Stores) -> None:
+def test_the_log_names_who_added_each(store: Store, writers: StorePool) -> None:
     ids = add(writers, *((NewJob("a"), actor) for actor in ("ann", "ann", "ben", "ann")))
     assert told(store) == [("ann", ids[:2]), ("ben", ids[2:3]), ("ann", ids[3:])]
 
 
-def test_one_key_many_times_at_once_is_one_job(store: Store, writers: Stores) -> None:
+def test_one_key_many_times_at_once_is_one_job(store: Store, writers: StorePool) -> None:
     assert set(add(writers, *((NewJob("a", key="k"), "ann") for _ in range(20)))) == {1}
     assert len(store.jobs.list()) == 1
 
 
-def test_a_job_that_waits_for_the_writer_is_not_added_once_its_token_is_revoked(store: Store, writers: Stores) -> None:
+def test_a_job_that_waits_for_the_writer_is_not_added_once_its_token_is_revoked(
+    store: Store, writers: StorePool
+) -> None:
     """Nor does one that has its name by then lend it its rights."""
     (revoked, _), answers = store.tokens.create("ann", ["enqueue"]), []
     store.tokens.revoke(revoked.id)
     living, _ = store.tokens.create("ann", ["enqueue"])
 
     async def all_at_once() -> None:
-        adding = Adding(writers)
-        wanted = [adding.add(NewJob("a"), "ann@http", token) for token in (living, revoked, living, revoked)]
+        batcher = EnqueueBatcher(writers)
+        wanted = [batcher.add(NewJob("a"), "ann@http", token) for token in (living, revoked, living, revoked)]
         answers.extend(await asyncio.gather(*wanted, return_exceptions=True))
 
     asyncio.run(all_at_once())
@@ -98,13 +99,13 @@ def test_a_request_that_waits_for_the_lock_adds_nothing_once_its_token_is_revoke
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token, secret = store.tokens.create("ann", ["enqueue"])
-    api, arrived, add_one = create(path_of(store), Settings()), asyncio.Event(), Adding.add
+    api, arrived, add_one = create(path_of(store), Settings()), asyncio.Event(), EnqueueBatcher.add
 
-    async def noting(adding: Adding, *wanted: Any) -> int:
+    async def noting(batcher: EnqueueBatcher, *wanted: Any) -> int:
         arrived.set()
-        return await add_one(adding, *wanted)
+        return await add_one(batcher, *wanted)
 
-    monkeypatch.setattr(Adding, "add", noting)
+    monkeypatch.setattr(EnqueueBatcher, "add", noting)
 
     async def post() -> httpx.Response:
         head = {"Authorization": f"Bearer {secret}"}
@@ -121,7 +122,9 @@ def test_a_request_that_waits_for_the_lock_adds_nothing_once_its_token_is_revoke
     assert (answer.status_code, store.jobs.list()) == (403, []), answer.text
 
 
-def test_everyone_hears_of_a_store_that_fails_and_it_is_tried_again_afterwards(store: Store, writers: Stores) -> None:
+def test_everyone_hears_of_a_store_that_fails_and_it_is_tried_again_afterwards(
+    store: Store, writers: StorePool
+) -> None:
     path = path_of(store)
     os.rename(path, f"{path}.away")
     assert all(isinstance(each, StoreError) for each in add(writers, *((NewJob("a"), "ann") for _ in range(3))))
@@ -133,13 +136,13 @@ def test_the_api_of_a_file_adds_together_what_comes_while_it_waits_for_the_lock(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token, secret = local_token(store)
-    api, arrived, add_one = create(path_of(store), Settings()), [], Adding.add
+    api, arrived, add_one = create(path_of(store), Settings()), [], EnqueueBatcher.add
 
-    async def noting(adding: Adding, *wanted: Any) -> int:
+    async def noting(batcher: EnqueueBatcher, *wanted: Any) -> int:
         arrived.append(wanted)
-        return await add_one(adding, *wanted)
+        return await add_one(batcher, *wanted)
 
-    monkeypatch.setattr(Adding, "add", noting)
+    monkeypatch.setattr(EnqueueBatcher, "add", noting)
 
     async def post_all() -> list[int]:
         transport = httpx.ASGITransport(api)

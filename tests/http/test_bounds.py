@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.api.metrics import Own
-from rota.api.store_pool import Stores
+from rota.api.metrics import ProcessMetrics
+from rota.api.store_pool import StorePool
 from rota.api.stream import hub as stream_hub
 from rota.core.job import NewJob
 from rota.live import event_log
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
     from httpx import Response
 
 SMALL = """
+from rota.api import app_state
 from rota.api.routes import events
-from rota.api.stream import hub, waiting
+from rota.api.stream import hub
 hub.MOST_PATTERNS, hub.MOST_OF_TOKEN, hub.MOST_READ_BACK = 5, 4, 1000
-waiting.MOST_OF_TOKEN = 2
+app_state.MOST_OPEN = 2
 events.LOOKED_AT = 500
 """
 COUNTED = """
-from rota.api.request import Visit
-prove = Visit.prove
+from rota.api.request import ApiRequest
+reauthenticate = ApiRequest.reauthenticate
 async def counted(self):
     print("proved", flush=True)
-    await prove(self)
-Visit.prove = counted
+    await reauthenticate(self)
+ApiRequest.reauthenticate = counted
 """
 HOME = {"host": "far/1", "hostname": "far", "pid": 7, "version": "1"}
 
@@ -208,8 +209,8 @@ def test_many_readers_of_many_topics_hold_the_loop_up_for_a_bounded_number_of_st
 
 
 async def most_steps_in_a_turn(url: str, readers: int) -> int:
-    stores = Stores(url, Settings(), 1, "feed")
-    hub = stream_hub.Hub(stores, 60.0, Own())
+    stores = StorePool(url, Settings(), 1, "feed")
+    hub = stream_hub.Hub(stores, 60.0, ProcessMetrics())
     try:
         for n in range(readers):
             await hub.join(tuple(f"queue:*:{n}:{m}:jobs" for m in range(50)), None, str(n))

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.api.middleware import DEEPEST, Guard, refuse_deep
+from rota.api.json_body import DEEPEST, refuse_deep
+from rota.api.middleware import RequestChecks
 from rota.core.errors import BadInput
 from rota.core.jsontext import DEEPEST as LEVELS
 from tests.http.servers import Server
@@ -72,7 +73,7 @@ def test_two_hosts_are_refused_behind_a_server_that_lets_them_through() -> None:
         raise AssertionError("a request with two hosts went through")
 
     async def ask(*hosts: str) -> httpx.Response:
-        there = httpx.ASGITransport(Guard(reached))
+        there = httpx.ASGITransport(RequestChecks(reached))
         async with httpx.AsyncClient(transport=there, base_url="http://localhost") as client:
             return await client.get("/healthz", headers=[("host", host) for host in hosts])
 

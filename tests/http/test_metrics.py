@@ -152,7 +152,7 @@ def test_a_lapse_is_a_run_that_expired_and_what_its_holder_says_then_a_stale_com
 
 
 def test_the_lag_is_the_age_of_the_newest_event_when_it_was_read(tmp_path: Path) -> None:
-    slow = "from rota.api.stream import hub; hub.Bell.wait = lambda *_: hub.asyncio.sleep(0.5)"
+    slow = "from rota.api.stream import hub; hub.Notifications.wait = lambda *_: hub.asyncio.sleep(0.5)"
     server = Server(tmp_path, change=slow)
     try:
         assert samples(server)["rota_event_lag_seconds",] == 0

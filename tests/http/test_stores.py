@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.api import store_pool
-from rota.api.store_pool import Stores
+from rota.api.store_pool import StorePool
 from rota.settings import Settings
 from tests.support.stores import make_store, path_of
 from tests.support.work import add_many
@@ -24,10 +24,10 @@ JOBS = 3000
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[Stores]:
+def asked(tmp_path: Path) -> Iterator[StorePool]:
     with make_store("sqlite", tmp_path) as store:
         add_many(store, JOBS)
-        found = Stores(path_of(store), Settings(), 1, "test")
+        found = StorePool(path_of(store), Settings(), 1, "test")
         yield found
         found.close()
 
@@ -44,7 +44,7 @@ def all_jobs(store: Store) -> int:
 
 
 def test_a_glance_is_taken_at_once_and_what_takes_long_in_a_thread(
-    asked: Stores, monkeypatch: pytest.MonkeyPatch
+    asked: StorePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[str] = []
 
@@ -56,22 +56,22 @@ def test_a_glance_is_taken_at_once_and_what_takes_long_in_a_thread(
         return noting
 
     async def ask() -> None:
-        monkeypatch.setattr(store_pool, "GLANCE", 60.0)
-        assert await asked.glance(noted(one)) == 1
-        assert await asked.glance(noted(all_jobs)) == 0
-        monkeypatch.setattr(store_pool, "GLANCE", 0.0)
-        assert await asked.glance(noted(all_jobs)) == 0
+        monkeypatch.setattr(store_pool, "INLINE_WITHIN", 60.0)
+        assert await asked.ask_inline(noted(one)) == 1
+        assert await asked.ask_inline(noted(all_jobs)) == 0
+        monkeypatch.setattr(store_pool, "INLINE_WITHIN", 0.0)
+        assert await asked.ask_inline(noted(all_jobs)) == 0
 
     asyncio.run(ask())
     here = threading.current_thread().name
     assert threads == [here, here, here, "rota-test_0"]
 
 
-def test_a_glance_that_is_given_up_leaves_nothing_behind(asked: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_glance_that_is_given_up_leaves_nothing_behind(asked: StorePool, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite counts the steps of a statement over all its runs: one in hundreds of the shortest is given up too."""
-    monkeypatch.setattr(store_pool, "GLANCE", 0.0)
+    monkeypatch.setattr(store_pool, "INLINE_WITHIN", 0.0)
 
     async def ask() -> set[int]:
-        return {await asked.glance(one) for _ in range(1000)}
+        return {await asked.ask_inline(one) for _ in range(1000)}
 
     assert asyncio.run(ask()) == {1}

@@ -2,4 +2,4 @@ import os
 
 from rota.api.server import main
 
-os._exit(main())  # a thread that waits for the write lock is left behind
+os._exit(main())  # without waiting for a thread that waits for the write lock

@@ -13,11 +13,11 @@ from starlette.routing import Route as Path
 from starlette.routing import Router
 
 from rota.api import dashboard, errors
-from rota.api.app_state import Site
+from rota.api.app_state import AppState
 from rota.api.errors import NotHere, WrongMethod
-from rota.api.json import dump
-from rota.api.middleware import LOOPBACK, Guard, own_path, refuse_other_media
-from rota.api.request import Visit
+from rota.api.json_body import encode_document
+from rota.api.middleware import LOOPBACK, RequestChecks, own_path, refuse_other_media
+from rota.api.request import ApiRequest
 from rota.api.route import JSON, SSE
 from rota.api.routes import (
     attention,
@@ -40,7 +40,7 @@ from rota.api.routes import (
     tracking,
     workers,
 )
-from rota.api.stream.notification_stream import Ringing
+from rota.api.stream.notifications import NotificationStream
 from rota.api.stream.sse import Stream
 from rota.core.errors import RotaError
 from rota.settings import load
@@ -67,40 +67,44 @@ def create(
     hosts: Iterable[str] = LOOPBACK,
     key: bytes | None = None,
 ) -> Api:
-    """The app over the database that `url` names, or the nearest `.rota`. `hosts` are the names that it answers to.
+    """Create the app for a database.
 
-    `key` signs the sessions of browsers: those of an app without one end with it.
+    Args:
+        url: The database. Without it the setting `db`, else the nearest `.rota`.
+        settings: Defaults to those of the environment and the nearest `rota.toml`.
+        hosts: The names accepted in the Host header.
+        key: Signs browser sessions. Without it, they end with this app.
     """
     settings = settings or load()
-    return Api(Site(url or settings.db, settings, ROUTES, key), hosts)
+    return Api(AppState(url or settings.db, settings, ROUTES, key), hosts)
 
 
 class Api:
-    """The API of one database. An app that mounts it calls `close` when it ends."""
+    """The API of one database. An app that mounts it must call `close` when it ends."""
 
-    def __init__(self, site: Site, hosts: Iterable[str]) -> None:
-        self._site = site
+    def __init__(self, state: AppState, hosts: Iterable[str]) -> None:
+        self._state = state
         paths: dict[str, dict[str, Route]] = {}
-        for route in site.routes:
+        for route in state.routes:
             paths.setdefault(route.path, {})[route.method] = route
-        every = {path: _Methods(site, path, table) for path, table in paths.items()}
-        self._app: ASGIApp = Guard(_Paths(every, self._lifespan), hosts)
+        methods = {path: _Methods(state, path, table) for path, table in paths.items()}
+        self._app: ASGIApp = RequestChecks(_Paths(methods, self._lifespan), hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
 
     def new_code(self, token_id: str, now: float) -> str:
-        """A one-time code that begins a browser's session of this token."""
-        return self._site.sessions.new_code(token_id, now)
+        """Make a one-time code that begins a browser session for this token."""
+        return self._state.sessions.new_code(token_id, now)
 
     async def end_streams(self) -> None:
-        """Let every stream end; what else is under way goes on."""
-        self._site.work.end()
-        await self._site.hub.close()
+        """End all streams; other requests go on."""
+        self._state.job_notifications.end()
+        await self._state.hub.close()
 
     async def close(self) -> None:
         """End streams, threads and connections."""
-        await self._site.close()
+        await self._state.close()
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:
@@ -109,7 +113,7 @@ class Api:
 
 
 class _Paths:
-    """All paths, by their noun and by how many parts they have: the few left are told apart one by one."""
+    """Dispatches by noun and number of path segments first; the few routes left are matched one by one."""
 
     def __init__(self, paths: dict[str, _Methods], lifespan: Any) -> None:
         ranked = [Path(path, methods, methods=None) for path, methods in sorted(paths.items(), key=_by_rank)]
@@ -125,17 +129,17 @@ class _Paths:
 
 
 class _Methods:
-    """All routes of one path."""
+    """Dispatches the methods of one path, and turns errors into problem documents."""
 
-    def __init__(self, site: Site, path: str, table: dict[str, Route]) -> None:
-        self._site = site
+    def __init__(self, state: AppState, path: str, table: dict[str, Route]) -> None:
+        self._state = state
         self._path = path
         self._table = table
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         request = Request(scope, receive)
-        response: Response | Stream | Ringing
+        response: Response | Stream | NotificationStream
         try:
             response = await self._answer(request)
         except ClientDisconnect:
@@ -145,35 +149,35 @@ class _Methods:
         except Exception:
             _log.exception("a bug in rota: %s %s", request.method, request.url.path)
             response = errors.response(RotaError("a bug in rota: the server's log has the details"))
-        status = 200 if isinstance(response, Stream | Ringing) else response.status_code
+        status = 200 if isinstance(response, Stream | NotificationStream) else response.status_code
         method = request.method if request.method in self._table else "other"
-        self._site.own.answered(method, self._path, status, time.perf_counter() - began)
+        self._state.process_metrics.count_request(method, self._path, status, time.perf_counter() - began)
         await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response | Stream | Ringing:
+    async def _answer(self, request: Request) -> Response | Stream | NotificationStream:
         method = "GET" if request.method == "HEAD" else request.method
         route = self._table.get(method)
-        if route is None or (request.method == "HEAD" and (route.once or route.media == SSE)):
+        if route is None or (request.method == "HEAD" and (route.single_use or route.media == SSE)):
             get = self._table.get("GET")
-            heads = ["HEAD"] if get is not None and not (get.once or get.media == SSE) else []
+            heads = ["HEAD"] if get is not None and not (get.single_use or get.media == SSE) else []
             allow = ", ".join(sorted([*self._table, *heads]))
             raise WrongMethod(f"{request.method[:20]} cannot be done here: {allow} can", allow)
         if route.body is not None:
             refuse_other_media(request)
-        answer = await Visit(self._site, route, request).answer()
-        if isinstance(answer, Response | Stream | Ringing):
+        answer = await ApiRequest(self._state, route, request).answer()
+        if isinstance(answer, Response | Stream | NotificationStream):
             return answer
-        return Response(dump(answer), media_type=JSON)
+        return Response(encode_document(answer), media_type=JSON)
 
 
 def _kind(path: str) -> tuple[int, str]:
-    """How deep it is, and below `/api/v1` its noun."""
+    """Return the number of segments of a path, and its noun below `/api/v1`."""
     parts = path.split("/")
     return len(parts), parts[3] if path.startswith("/api/v1/") else ""
 
 
 def _by_rank(entry: tuple[str, _Methods]) -> tuple[bool, str]:
-    """Paths without names in them first, so that `/jobs/ready` is not a job; then in order."""
+    """Sort paths without parameters first, so that `/jobs/ready` is not taken for the id of a job."""
     return "{" in entry[0], entry[0]
 
 

@@ -1,57 +1,90 @@
-"""All that one app keeps while it runs: threads with the store, sessions, bells, and the hub of the live feed."""
+"""The state of one app: threads with the store, sessions, open requests, notifications and the hub of the live feed."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
+from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rota.api.auth import Proxies, Sessions
-from rota.api.enqueue_batcher import Adding
-from rota.api.metrics import Own
-from rota.api.store_pool import Stores
+from rota.api.errors import TooMany
+from rota.api.metrics import ProcessMetrics
+from rota.api.store_pool import EnqueueBatcher, StorePool
 from rota.api.stream.hub import Hub
-from rota.api.stream.notifications import Bell
-from rota.api.stream.waiting import Waiting
+from rota.api.stream.notifications import Notifications
 from rota.core.times import SECOND
 from rota.store.open import POSTGRES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rota.api.route import Route
     from rota.core.access import AccessToken
     from rota.settings import Settings
 
 READERS, WRITERS = 2, 2
+MOST_OPEN = 300
 _NOTED_EVERY, _CLOSED_WITHIN = 60.0, 2.0
 
 
-class Site:
-    """One database behind one app. Everything is opened when it is first needed."""
+class OpenRequests:
+    """Limits how many requests of one token wait for jobs, output or notifications: each wakes up with every change."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def begin(self, token: AccessToken | None) -> None:
+        """Count one more request of a token, or refuse it."""
+        id = token.id if token else ""
+        if self._counts[id] >= MOST_OPEN:
+            raise TooMany(f"this token has {MOST_OPEN:,} waiting requests open already: try again when one has ended")
+        self._counts[id] += 1
+
+    def end(self, token: AccessToken | None) -> None:
+        id = token.id if token else ""
+        self._counts[id] -= 1
+        if not self._counts[id]:
+            del self._counts[id]
+
+    @contextmanager
+    def one(self, token: AccessToken | None) -> Iterator[None]:
+        """Count a request for as long as the block lasts."""
+        self.begin(token)
+        try:
+            yield
+        finally:
+            self.end(token)
+
+
+class AppState:
+    """What one app keeps for one database. Connections are opened when they are first needed."""
 
     def __init__(
         self, url: str | None, settings: Settings, routes: tuple[Route, ...], key: bytes | None = None
     ) -> None:
         self.settings = settings
         self.routes = routes
-        self.is_near = url is None or not url.startswith(POSTGRES)
-        self.readers = Stores(url, settings, READERS, "read")
-        self.writers = Stores(url, settings, 1 if self.is_near else WRITERS, "write")
-        self.adding = Adding(self.writers)
-        self._feeder = Stores(url, settings, 1, "feed")
+        self.is_sqlite = url is None or not url.startswith(POSTGRES)
+        self.readers = StorePool(url, settings, READERS, "read")
+        self.writers = StorePool(url, settings, 1 if self.is_sqlite else WRITERS, "write")
+        self.enqueue_batcher = EnqueueBatcher(self.writers)
+        self._feed_pool = StorePool(url, settings, 1, "feed")
         self.sessions = Sessions(key)
         self.proxies = Proxies(settings.http_proxies)
-        self.work = Bell(self.readers, events=False)
-        self.waiting = Waiting()
-        self.proofs: dict[object, asyncio.Future[Any]] = {}
-        self.looks: dict[object, asyncio.Future[Any]] = {}
-        self.own = Own()
-        self.hub = Hub(self._feeder, settings.poll_interval / SECOND, self.own)
+        self.job_notifications = Notifications(self.readers, events=False)
+        self.open_requests = OpenRequests()
+        self.authentications: dict[object, asyncio.Future[Any]] = {}
+        self.ready_checks: dict[object, asyncio.Future[Any]] = {}
+        self.process_metrics = ProcessMetrics()
+        self.hub = Hub(self._feed_pool, settings.poll_interval / SECOND, self.process_metrics)
         self._noted: dict[str, float] = {}
         self._noting: set[asyncio.Task[None]] = set()
 
     def note_use(self, token: AccessToken | None) -> None:
-        """Remember in the store, beside the request, that a token was used."""
+        """Record in the store that a token was used, at most once a minute, without delaying the request."""
         now = time.monotonic()
         if token is None or now - self._noted.get(token.id, -_NOTED_EVERY) < _NOTED_EVERY:
             return
@@ -64,11 +97,11 @@ class Site:
         await self.writers.ask(lambda store: store.tokens.used(token))
 
     async def close(self) -> None:
-        """End streams, threads and connections; a thread that waits for the write lock is left behind."""
+        """End streams, threads and connections. A thread that still waits for the write lock is abandoned."""
         await self.hub.close()
-        self.work.close()
-        pools = (self.readers, self.writers, self._feeder)
-        closing = [threading.Thread(target=stores.close, daemon=True) for stores in pools]
+        self.job_notifications.close()
+        pools = (self.readers, self.writers, self._feed_pool)
+        closing = [threading.Thread(target=pool.close, daemon=True) for pool in pools]
         for thread in closing:
             thread.start()
         deadline = time.monotonic() + _CLOSED_WITHIN

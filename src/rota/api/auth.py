@@ -1,4 +1,4 @@
-"""Who is asking: an access token in a header, or a browser's session that began with a one-time code."""
+"""Authentication: an access token in a header, or a browser session that began with a one-time code."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 COOKIE = "rota_session"
-CODE_LASTS, SESSION_LASTS = 60.0, 12 * 3600.0
-_MOST_CODES = 20  # of one token
+CODE_LASTS, SESSION_LASTS = 60.0, 12 * 3600.0  # seconds
+_MOST_CODES = 20  # per token
 _FORWARDED = ("forwarded", "x-real-ip", "via")
 _LOOPBACK_NAMES = ("localhost",)
 
 
 class Grant(Record):
-    """What a code stands for, and until when."""
+    """The token that a one-time code belongs to, and until when the code is valid."""
 
     token_id: str
     until: float
 
 
 class Sessions:
-    """One-time codes, which live as long as the process, and the sessions they begin.
+    """One-time codes, kept in memory, and the sessions that they begin.
 
-    A session is signed, not kept: it outlives a restart of the server where the key does.
+    A session is a signed value, not stored: it survives a restart of the server if the key does.
     """
 
     def __init__(self, key: bytes | None = None) -> None:
@@ -44,36 +44,36 @@ class Sessions:
         self._key = hashlib.sha256(b"rota session " + (key or secrets.token_bytes(32))).digest()
 
     def new_code(self, token_id: str, now: float) -> str:
-        """A code that begins one session of this token, within a minute."""
-        return _keep(self._codes, Grant(token_id, now + CODE_LASTS), now)
+        """Make a code that begins one session for this token within `CODE_LASTS` seconds."""
+        return _store_grant(self._codes, Grant(token_id, now + CODE_LASTS), now)
 
     def begin(self, code: str, now: float) -> str | None:
-        """The session that a code begins; None for one that was used, is too old or never was."""
+        """Return a new session for a code; None if the code was used already, has expired or is unknown."""
         grant = self._codes.pop(_digest(code), None)
         if grant is None or grant.until < now:
             return None
-        said = f"{grant.token_id}.{round(now + SESSION_LASTS)}"
-        return f"{said}.{self._signature(said)}"
+        signed = f"{grant.token_id}.{round(now + SESSION_LASTS)}"
+        return f"{signed}.{self._signature(signed)}"
 
     def token_of(self, session: str, now: float) -> str | None:
-        """The id of the token that a session stands for."""
-        said, _, signature = session.rpartition(".")
-        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._signature(said).encode()):
+        """Return the id of the token of a session; None if its signature is wrong or it has expired."""
+        signed, _, signature = session.rpartition(".")
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._signature(signed).encode()):
             return None
-        id, _, until = said.rpartition(".")
+        id, _, until = signed.rpartition(".")
         return id if float(until) >= now else None
 
-    def _signature(self, said: str) -> str:
-        return hmac.new(self._key, said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+    def _signature(self, text: str) -> str:
+        return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
-def _keep(grants: dict[str, Grant], grant: Grant, now: float) -> str:
-    """Keep a grant under a new secret, of which only the digest is known; old ones of the same token make room."""
-    for old in [digest for digest, known in grants.items() if known.until < now]:
-        del grants[old]
-    mine = [digest for digest, known in grants.items() if known.token_id == grant.token_id]
-    for old in mine[: max(0, len(mine) + 1 - _MOST_CODES)]:
-        del grants[old]
+def _store_grant(grants: dict[str, Grant], grant: Grant, now: float) -> str:
+    """Store a grant under the digest of a new secret, and return the secret. The oldest of its token make room."""
+    for digest in [digest for digest, other in grants.items() if other.until < now]:
+        del grants[digest]
+    of_token = [digest for digest, other in grants.items() if other.token_id == grant.token_id]
+    for digest in of_token[: max(0, len(of_token) + 1 - _MOST_CODES)]:
+        del grants[digest]
     secret = secrets.token_urlsafe(32)
     grants[_digest(secret)] = grant
     return secret
@@ -84,7 +84,12 @@ def _digest(secret: str) -> str:
 
 
 def authorise(store: Store, sessions: Sessions, request: Request, scope: str | None, now: float) -> AccessToken:
-    """The token of whoever asks, if it allows this; without a scope to have, any will do."""
+    """Return the caller's token.
+
+    Raises:
+        Unauthenticated: The credentials are missing, unknown or revoked.
+        Denied: The token lacks the scope. Without a scope, every token is accepted.
+    """
     token = _bearer(store, request) or _of_session(store, sessions, request, now)
     if token is None:
         raise Unauthenticated(
@@ -101,7 +106,10 @@ def _bearer(store: Store, request: Request) -> AccessToken | None:
 
 
 def _of_session(store: Store, sessions: Sessions, request: Request, now: float) -> AccessToken | None:
-    """A browser sends its cookie with every request, so a change must show that a page of ours asks for it."""
+    """Return the token of a browser session.
+
+    A browser sends the cookie with every request, so a change must prove that a page of this server makes it.
+    """
     id = sessions.token_of(request.cookies.get(COOKIE, ""), now)
     if id is None:
         return None
@@ -116,13 +124,13 @@ def _of_session(store: Store, sessions: Sessions, request: Request, now: float) 
 
 
 class Proxies:
-    """The proxies in front of this server, as the setting `http_proxies` names them: addresses or networks."""
+    """The proxies in front of this server: the addresses and networks of the setting `http_proxies`."""
 
-    def __init__(self, named: str) -> None:
-        self._networks = networks(named)
+    def __init__(self, http_proxies: str) -> None:
+        self._networks = networks(http_proxies)
 
     def forwarded(self, request: Request) -> bool:
-        """Whether one of them sent this request."""
+        """Whether a proxy sent this request."""
         try:
             peer = ip_address(request.client.host if request.client else "")
         except ValueError:
@@ -130,12 +138,12 @@ class Proxies:
         return any(peer in network for network in self._networks)
 
     def scheme(self, request: Request) -> str:
-        """What the browser speaks: believed of a proxy that was named, and of nobody else."""
-        told = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
-        return told if told in ("http", "https") and self.forwarded(request) else request.url.scheme
+        """Return the scheme that the browser used: that of a known proxy's X-Forwarded-Proto, else the connection's."""
+        proto = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+        return proto if proto in ("http", "https") and self.forwarded(request) else request.url.scheme
 
     def is_local(self, request: Request) -> bool:
-        """Whether somebody on this machine asks, and not a proxy for somebody else."""
+        """Whether the request comes from a program on this machine and was not forwarded for another."""
         return _is_local(request) and not self.forwarded(request)
 
 
@@ -153,7 +161,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without its port; empty when it is not well formed."""
+    """Return the name in a Host header without its port; empty if it is malformed."""
     name, closed, rest = host.partition("]") if host.startswith("[") else (host.partition(":")[0], "", "")
     port = rest if closed else host[len(name) :]
     if port and not (port[0] == ":" and (port[1:] or "0").isdigit()):

@@ -1,4 +1,4 @@
-"""What the server leaves beside the database for people on this machine: the admin token and its address, 0600 both."""
+"""Files beside the database for programs on this machine: the server's admin token and its address, both 0600."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def local_token(store: Store) -> tuple[AccessToken, str]:
-    """The admin token in the file beside the database, made at the first start; one that is lost is replaced."""
+    """Return the admin token of the file beside the database. A missing or revoked one is replaced."""
     path = f"{store.database.beside}.token"
     secret = _read(path)
     token = store.tokens.prove(secret) if secret else None
@@ -36,12 +36,12 @@ def local_token(store: Store) -> tuple[AccessToken, str]:
 
 
 def _name(store: Store) -> str:
-    """What this host's is called: a server's database may have an API on each of several hosts."""
+    """Return the name of the token. On PostgreSQL it names the host, because each host may run a server."""
     return f"{LOCAL}@{os.uname().nodename}" if store.database.url.startswith(POSTGRES) else LOCAL
 
 
 def local_secret(path: str) -> str:
-    """The secret that the server keeps beside this database."""
+    """Return the secret of the admin token beside this database."""
     secret = _read(f"{path}.token")
     if secret is None:
         raise NotFound("the HTTP API has never run here: start it with `rota serve`")
@@ -49,9 +49,9 @@ def local_secret(path: str) -> str:
 
 
 def local_address(path: str) -> str:
-    """Where the server of this database answers.
+    """Return the address of the running server of this database.
 
-    Not where one that was killed has answered: by now anybody may listen there, waiting for a secret.
+    The address of a killed server is not returned: another program may listen there by now and receive the secret.
     """
     url = _read(f"{path}.http", if_locked=True)
     if url is None:
@@ -61,17 +61,17 @@ def local_address(path: str) -> str:
 
 @contextmanager
 def address_file(path: str, url: str) -> Iterator[None]:
-    """A file that says where the server answers, locked for as long as it does."""
-    place = f"{path}.http"
-    _write(place, url)
-    descriptor = open_own(place, os.O_RDONLY)
+    """Keep a file with the server's address, locked while the server runs."""
+    file = f"{path}.http"
+    _write(file, url)
+    descriptor = open_own(file, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
-        if _read(place) == url:
-            os.unlink(place)
+        if _read(file) == url:
+            os.unlink(file)
 
 
 def _read(path: str, if_locked: bool = False) -> str | None:
@@ -96,10 +96,10 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def _write(path: str, text: str) -> None:
-    """Put a file in place whole, readable by its owner alone."""
-    aside = f"{path}.new-{os.urandom(8).hex()}"
-    with open(open_own(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="ascii") as file:
+    """Write a file atomically, readable by its owner alone."""
+    temporary = f"{path}.new-{os.urandom(8).hex()}"
+    with open(open_own(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="ascii") as file:
         file.write(f"{text}\n")
         file.flush()
         os.fsync(file.fileno())
-    os.replace(aside, path)
+    os.replace(temporary, path)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
 
 STATIC = os.path.join(os.path.dirname(__file__), "static")
 MEDIA = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -31,32 +31,32 @@ FOREVER = "public, max-age=31536000, immutable"
 
 
 class Asset(Record):
-    """A file of the page; its name says what is in it, so it never changes."""
+    """A file of the page. Its name contains a hash of its content, so it never changes."""
 
     media: str
     plain: bytes
-    small: bytes
+    gzipped: bytes
 
 
-async def home(_: Visit) -> Response:
+async def home(_: ApiRequest) -> Response:
     return _page("index", 200)
 
 
-async def asset(visit: Visit) -> Response:
-    """Gzipped for whoever can read that."""
-    found = _assets().get(visit.path["file"])
-    if found is None:
-        raise NotHere(f"the dashboard has no file {visit.path['file'][:100]!r}")
+async def asset(request: ApiRequest) -> Response:
+    """Serve one file, gzipped if the client accepts that."""
+    file = _assets().get(request.path["file"])
+    if file is None:
+        raise NotHere(f"the dashboard has no file {request.path['file'][:100]!r}")
     headers = {"cache-control": FOREVER, "vary": "accept-encoding"}
-    if "gzip" in visit.request.headers.get("accept-encoding", ""):
-        return Response(found.small, 200, {**headers, "content-encoding": "gzip"}, found.media)
-    return Response(found.plain, 200, headers, found.media)
+    if "gzip" in request.http.headers.get("accept-encoding", ""):
+        return Response(file.gzipped, 200, {**headers, "content-encoding": "gzip"}, file.media)
+    return Response(file.plain, 200, headers, file.media)
 
 
 def closed(refusal: RotaError, request: Request, routes: Mapping[str, Route]) -> Response | None:
-    """What a person sees who looks without a session; None for programs, which get the problem itself."""
-    looks = request.method == "GET" and "text/html" in request.headers.get("accept", "")
-    if not (looks and isinstance(refusal, Unauthenticated) and "GET" in routes and routes["GET"].media == HTML):
+    """Return the page for a browser without a session; None for programs, which get the problem document."""
+    is_browser = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    if not (is_browser and isinstance(refusal, Unauthenticated) and "GET" in routes and routes["GET"].media == HTML):
         return None
     return _page("closed", status_of(refusal))
 
@@ -67,7 +67,7 @@ def _page(name: str, status: int) -> Response:
 
 @cache
 def _pages() -> dict[str, bytes]:
-    """The pages by name; each is read once."""
+    """Read the pages, once."""
     try:
         return {name: _read(f"{name}.html") for name in ("index", "closed")}
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def _pages() -> dict[str, bytes]:
 
 @cache
 def _assets() -> dict[str, Asset]:
-    """The files by name; each is read once."""
+    """Read the files that the pages load, once."""
     names = os.listdir(STATIC) if os.path.isdir(STATIC) else []
     endings = {name: name.rpartition(".")[2] for name in names}
     return {

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457), with the command line's exit code in them."""
+"""Errors as problem documents (RFC 9457), which include the exit code that the command line would have."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ MEDIA = "application/problem+json"
 
 
 class Unauthenticated(Refused):
-    """Nobody said who is asking, or with a token that is not, or no longer, known."""
+    """Missing, unknown or revoked credentials."""
 
 
 class Misdirected(Refused):
-    """This server does not answer to that name."""
+    """The Host header names another server."""
 
 
 class NotHere(errors.NotFound):
-    """No such path."""
+    """There is nothing at this path."""
 
 
 class WrongMethod(BadInput):
-    """The path is there, and this cannot be done with it."""
+    """The path exists but does not support this method."""
 
     def __init__(self, text: str, allow: str) -> None:
         super().__init__(text)
@@ -32,26 +32,26 @@ class WrongMethod(BadInput):
 
 
 class WrongMedia(BadInput):
-    """Not JSON."""
+    """The content type is not JSON."""
 
 
 class HeadersTooLarge(BadInput):
-    """Too many headers, or too many bytes of them."""
+    """Too many headers, or too many bytes of headers."""
 
 
 class TooSlow(Refused):
-    """The caller did not send its request in time."""
+    """The body did not arrive in time."""
 
 
 class TooMany(Refused):
-    """One token, or all together, have as many of these open as they may."""
+    """A token, or all of them together, have reached the limit on open requests of this kind."""
 
 
 class NoAnswer(errors.StoreError):
-    """The store did not answer in time; what was asked for may yet be done."""
+    """The store did not answer in time; the change may still be made."""
 
 
-# The first that an error is an instance of tells its status.
+# The first class that an error is an instance of gives its status, so subclasses come before their bases.
 STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (Unauthenticated, 401),
     (errors.Denied, 403),
@@ -80,7 +80,7 @@ def status_of(problem: RotaError) -> int:
 
 
 def response(problem: RotaError) -> Response:
-    """The answer that tells of an error."""
+    """Return the problem document of an error, with the headers of its status."""
     status, kind = status_of(problem), type(problem).__name__
     document = {
         "type": f"urn:rota:{_kebab(kind)}",

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: the store's, the same whichever process tells them, and those of this process."""
+"""Metrics for Prometheus: those of the store, which are equal in every process, and those of this process."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     Values = Iterable[tuple[tuple[str, ...], float]]
 
 GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
-# Every metric: its kind, its labels and its meaning. A counter is told with `_total` behind its name.
-TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
+# Every metric: its kind, its labels and its meaning. The name of a counter is exposed with the suffix `_total`.
+METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "rota_build_info": (GAUGE, ("version",), "Which rota this is."),
     "rota_jobs": (GAUGE, ("queue", "status"), "Jobs by queue and state."),
     "rota_oldest_ready_age_seconds": (GAUGE, ("queue",), "How long the oldest of the best ready jobs has waited."),
@@ -63,35 +63,35 @@ TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
 }
 
 
-class Own:
-    """What this process counts of itself; cheap, so that every request can."""
+class ProcessMetrics:
+    """Counters of this process, cheap enough to update with every request."""
 
     def __init__(self) -> None:
         self.requests: dict[tuple[str, str, str], int] = {}
         self.seconds: dict[tuple[str, str], float] = {}
         self.lag = 0.0
 
-    def answered(self, method: str, path: str, status: int, seconds: float) -> None:
+    def count_request(self, method: str, path: str, status: int, seconds: float) -> None:
         key = (method, path, str(status))
         self.requests[key] = self.requests.get(key, 0) + 1
         self.seconds[method, path] = self.seconds.get((method, path), 0.0) + seconds
 
-    def saw(self, lag: int | None) -> None:
-        """How old the newest event was when the feed read it."""
+    def set_lag(self, lag: int | None) -> None:
+        """Set the age that the newest event had when the feed read it; None changes nothing."""
         if lag is not None:
             self.lag = lag / SECOND
 
 
 class _Collector:
-    """All metrics, made when they are asked for."""
+    """All metrics, read at each scrape."""
 
-    def __init__(self, store: Store, own: Own, hub: Hub) -> None:
+    def __init__(self, store: Store, process: ProcessMetrics, hub: Hub) -> None:
         self._store = store
-        self._own = own
+        self._process = process
         self._hub = hub
 
     def collect(self) -> Iterator[Metric]:
-        store, own = self._store, self._own
+        store, process = self._store, self._process
         yield _family("rota_build_info", [((__version__,), 1)])
         yield from _of_queues(store)
         yield from _of_crew(store)
@@ -99,26 +99,26 @@ class _Collector:
         yield from _of_sources(store)
         yield from _of_schedules(store)
         yield _family("rota_write_lock_wait_seconds", [((), _probe(store))])
-        yield _family("rota_http_requests", own.requests.items())
-        yield _family("rota_http_request_seconds", own.seconds.items())
+        yield _family("rota_http_requests", process.requests.items())
+        yield _family("rota_http_request_seconds", process.seconds.items())
         yield _family("rota_http_event_readers", [((), self._hub.readers())])
-        yield _family("rota_event_lag_seconds", [((), own.lag)])
+        yield _family("rota_event_lag_seconds", [((), process.lag)])
 
 
 def _of_queues(store: Store) -> Iterator[Metric]:
-    now, found = store.now(), store.queues.list()
-    counts = [((each.queue.name, state), each.counts[state]) for each in found for state in jobs.STATES]
+    now, queues = store.now(), store.queues.list()
+    counts = [((each.queue.name, state), each.counts[state]) for each in queues for state in jobs.STATES]
     yield _family("rota_jobs", counts)
-    waits = [((each.queue.name,), (now - (each.oldest_ready_at or now)) / SECOND) for each in found]
+    waits = [((each.queue.name,), (now - (each.oldest_ready_at or now)) / SECOND) for each in queues]
     yield _family("rota_oldest_ready_age_seconds", waits)
-    yield _family("rota_queue_paused", [((each.queue.name,), int(each.paused_by is not None)) for each in found])
+    yield _family("rota_queue_paused", [((each.queue.name,), int(each.paused_by is not None)) for each in queues])
 
 
 def _of_crew(store: Store) -> Iterator[Metric]:
-    every = store.slots.all()
-    states = {(slot.queue, state): 0 for slot in every for state in slots.STATES}
-    restarts = {(slot.queue,): 0 for slot in every}
-    for slot in every:
+    crew_slots = store.slots.all()
+    states = {(slot.queue, state): 0 for slot in crew_slots for state in slots.STATES}
+    restarts = {(slot.queue,): 0 for slot in crew_slots}
+    for slot in crew_slots:
         states[slot.queue, slot.status] += int(slot.wanted)
         restarts[slot.queue,] += slot.history.lifetime
     yield _family("rota_slots", states.items())
@@ -145,8 +145,8 @@ def _counted(store: Store) -> Iterator[Metric]:
 
 
 def _of_sources(store: Store) -> Iterator[Metric]:
-    found = store.sources.list()
-    states = [((each.source.name, state), n) for each in found for state, n in each.counts.items()]
+    sources = store.sources.list()
+    states = [((each.source.name, state), n) for each in sources for state, n in each.counts.items()]
     yield _family("rota_source_jobs", states)
     for name, field in (
         ("rota_source_added", "added_count"),
@@ -154,22 +154,22 @@ def _of_sources(store: Store) -> Iterator[Metric]:
         ("rota_source_errors", "error_count"),
         ("rota_source_repeated", "repeated_count"),
     ):
-        yield _family(name, [((each.source.name,), getattr(each.source, field)) for each in found])
+        yield _family(name, [((each.source.name,), getattr(each.source, field)) for each in sources])
 
 
 def _of_schedules(store: Store) -> Iterator[Metric]:
-    found = store.schedules.list()
-    yield _family("rota_schedule_added", [((each.name,), each.fired_count) for each in found])
-    due = [((each.name,), each.next_at / SECOND) for each in found if each.next_at and each.paused_at is None]
+    schedules = store.schedules.list()
+    yield _family("rota_schedule_added", [((each.name,), each.fired_count) for each in schedules])
+    due = [((each.name,), each.next_at / SECOND) for each in schedules if each.next_at and each.paused_at is None]
     yield _family("rota_schedule_next_timestamp_seconds", due)
-    yield _family("rota_schedule_paused", [((each.name,), int(each.paused_at is not None)) for each in found])
-    yield _family("rota_schedule_refused", [((each.name,), int(each.error is not None)) for each in found])
+    yield _family("rota_schedule_paused", [((each.name,), int(each.paused_at is not None)) for each in schedules])
+    yield _family("rota_schedule_refused", [((each.name,), int(each.error is not None)) for each in schedules])
 
 
 def _histogram(name: str, counts: list[MetricCount]) -> Metric:
     from prometheus_client.core import HistogramMetricFamily
 
-    _, labels, about = TOLD[name]
+    _, labels, about = METRICS[name]
     family = HistogramMetricFamily(name, about, labels=labels)
     for queue in sorted({meter.queue for meter in counts}):
         mine = [meter for meter in counts if meter.queue == queue]
@@ -184,24 +184,24 @@ def _histogram(name: str, counts: list[MetricCount]) -> Metric:
 def _family(name: str, values: Values) -> Metric:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    kind, labels, about = TOLD[name]
-    made = (CounterMetricFamily if kind == COUNTER else GaugeMetricFamily)(name, about, labels=labels)
+    kind, labels, about = METRICS[name]
+    family = (CounterMetricFamily if kind == COUNTER else GaugeMetricFamily)(name, about, labels=labels)
     for key, value in values:
-        made.add_metric(key, value)
-    return made
+        family.add_metric(key, value)
+    return family
 
 
 def _probe(store: Store) -> float:
-    """Take the write lock and let it go; nothing is written."""
+    """Measure how long it takes to get the write lock. Nothing is written."""
     began = time.perf_counter()
     with store.database.write():
         return time.perf_counter() - began
 
 
-def text(store: Store, own: Own, hub: Hub) -> bytes:
-    """Everything, as Prometheus reads it."""
+def text(store: Store, process: ProcessMetrics, hub: Hub) -> bytes:
+    """Return all metrics in the text format of Prometheus."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(store, own, hub))
+    registry.register(_Collector(store, process, hub))
     return generate_latest(registry)

@@ -1,9 +1,8 @@
-"""What is refused before anyone looks who asks: foreign names, foreign pages, what is not JSON, what is too much."""
+"""Checks made before authentication: Host header, Origin, content type, body size."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING
 
 from rota.api import errors
@@ -19,14 +18,9 @@ if TYPE_CHECKING:
 
 LARGEST_BODY = 1024 * 1024
 LARGEST_HEADERS, MOST_HEADERS = 32 * 1024, 100
-DEEPEST = 64
 BODY_WITHIN = 10.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NAVIGABLE = ("/", "/open")
-# A string of JSON, ended or not; possessive, so that nobody can make it try again and again.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-_AS_SQUARE = bytes.maketrans(b"{}", b"[]")
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "x-content-type-options": "nosniff",
@@ -37,11 +31,14 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
-_ON_EVERY_ANSWER = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+_ON_EVERY_RESPONSE = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
-class Guard:
-    """An ASGI app in front of another; `hosts` are the names that it answers to, whatever the port."""
+class RequestChecks:
+    """An ASGI app that checks requests before another app gets them.
+
+    `hosts` are the names accepted in the Host header, with any port.
+    """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = LOOPBACK) -> None:
         self._app = app
@@ -54,15 +51,15 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        guarded = _with_headers(send)
+        send = _with_headers(send)
         try:
             _check(scope, self._hosts)
         except RotaError as refusal:
             response = errors.response(refusal)
-            response.headers["connection"] = "close"  # what follows may be a body that nobody reads
-            await response(scope, receive, guarded)
+            response.headers["connection"] = "close"  # An unread body may follow.
+            await response(scope, receive, send)
             return
-        await self._app(scope, receive, guarded)
+        await self._app(scope, receive, send)
 
 
 def _check(scope: Scope, hosts: frozenset[str]) -> None:
@@ -71,13 +68,13 @@ def _check(scope: Scope, hosts: frozenset[str]) -> None:
     _refuse_large_headers(scope)
     headers = _headers(scope)
     _refuse_two_lengths(scope, headers)
-    named = headers.get("host", [])
-    if len(named) != 1 or host_name(named[0]) not in hosts:
-        said = named[0][:100] if named else ""
+    host_headers = headers.get("host", [])
+    if len(host_headers) != 1 or host_name(host_headers[0]) not in hosts:
+        host = host_headers[0][:100] if host_headers else ""
         raise Misdirected(
-            f"this server does not answer to the host {said!r}: the setting http_hosts names those it does"
+            f"this server does not answer to the host {host!r}: the setting http_hosts names those it does"
         )
-    _refuse_foreign_pages(scope, headers, named[0])
+    _refuse_foreign_pages(scope, headers, host_headers[0])
     length = headers.get("content-length", ["0"])[-1]
     if not (length.isascii() and length.isdigit()):
         raise BadInput(f"{length[:20]!r} is not a length")
@@ -92,20 +89,20 @@ def _refuse_large_headers(scope: Scope) -> None:
 
 
 def _refuse_two_lengths(scope: Scope, headers: dict[str, list[str]]) -> None:
-    """Refuse a body whose end a proxy in front of us may see elsewhere (request smuggling)."""
+    """Refuse a body whose length a proxy in front of this server may read differently (request smuggling)."""
     if "transfer-encoding" in headers and ("content-length" in headers or scope["http_version"] == "1.0"):
         raise BadInput("Transfer-Encoding goes neither with Content-Length nor with HTTP/1.0: send one length")
 
 
 def _headers(scope: Scope) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
+        values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return values
 
 
 def _refuse_foreign_pages(scope: Scope, headers: dict[str, list[str]], host: str) -> None:
-    """A page of another site may not speak to us through somebody's browser."""
+    """Refuse requests that a browser sends for a page of another site."""
     for origin in headers.get("origin", []):
         if origin.partition("://")[2].lower() != host.lower() or origin.partition("://")[0] not in ("http", "https"):
             raise Denied(f"a page of {origin[:100]!r} may not use this API: only pages of this server may")
@@ -116,13 +113,13 @@ def _refuse_foreign_pages(scope: Scope, headers: dict[str, list[str]], host: str
 
 
 def own_path(scope: Scope) -> str:
-    """The path below the place where the app is mounted."""
+    """Return the path relative to where the app is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "")) or "/"
 
 
 def refuse_other_media(request: Request) -> None:
-    """Only JSON is taken, even where there is little to say: no form of another site's page can send it."""
+    """Refuse bodies that are not declared as JSON, even empty ones: a form on another site's page cannot send JSON."""
     media = request.headers.getlist("content-type") or [""]
     kind, _, parameter = media[-1].partition(";")
     charset = parameter.strip().lower()
@@ -131,43 +128,29 @@ def refuse_other_media(request: Request) -> None:
 
 
 def _with_headers(send: Send) -> Send:
-    """The same `send`, with the headers that every answer has."""
+    """Wrap `send` so that every response carries the security headers."""
 
-    async def guarded(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            given = {name.lower() for name, _ in message.get("headers", [])}
-            more = [header for header in _ON_EVERY_ANSWER if header[0] not in given]
+            present = {name.lower() for name, _ in message.get("headers", [])}
+            more = [header for header in _ON_EVERY_RESPONSE if header[0] not in present]
             message = {**message, "headers": [*message.get("headers", []), *more]}
         await send(message)
 
-    return guarded
+    return send_with_headers
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body, bounded in size and time."""
-    pieces: list[bytes] = []
+    """Read the whole body, within the limits on size and time."""
+    chunks: list[bytes] = []
     size = 0
     try:
         async with asyncio.timeout(BODY_WITHIN):
-            async for piece in request.stream():
-                size += len(piece)
+            async for chunk in request.stream():
+                size += len(chunk)
                 if size > LARGEST_BODY:
                     raise TooLarge(f"the body is too large: at most {LARGEST_BODY:,} bytes")
-                pieces.append(piece)
+                chunks.append(chunk)
     except TimeoutError:
         raise TooSlow(f"the body did not come within {BODY_WITHIN:g}s") from None
-    return b"".join(pieces)
-
-
-def refuse_deep(body: bytes) -> None:
-    """Refuse JSON that is nested so deeply that readers disagree about it. Each turn takes the innermost level away."""
-    if body.count(b"[") + body.count(b"{") <= DEEPEST:
-        return
-    brackets = _STRING.sub(b"", body).translate(_AS_SQUARE, _NOT_BRACKETS)
-    for _ in range(DEEPEST):
-        less = brackets.replace(b"[]", b"")
-        if less == brackets:  # nothing is left, or it is not JSON, which the decoder says better
-            return
-        brackets = less
-    if brackets:
-        raise BadInput(f"the body is nested too deeply: at most {DEEPEST} levels")
+    return b"".join(chunks)

@@ -1,4 +1,4 @@
-"""Whether a port is free, and who has it otherwise."""
+"""Ports to listen on: whether one is free, and which program has it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ MOST_TRIED = 20
 
 
 def holder(host: str, port: int) -> str | None:
-    """Who listens there already, for people; None when nobody does, or none of this can be found out."""
+    """Describe the program that listens on a port; None if the port is free or this cannot be found out."""
     try:
-        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
         with socket.socket(family, kind) as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind(place)
+            trial.bind(address)
             trial.listen(1)
     except OSError as problem:
         return _name(host, port) if problem.errno == errno.EADDRINUSE else None
@@ -31,31 +33,34 @@ def holder(host: str, port: int) -> str | None:
 
 
 def choose(settings: Settings, asked: int | None = None) -> tuple[int, str | None]:
-    """The port to take, and who has the usual one if it is another. One that somebody chose is never moved from."""
+    """Return the port to listen on, and the program that has the default port if that is why another is returned.
+
+    A port that was configured is never replaced by another.
+    """
     wanted = settings.http_port if asked is None else asked
-    other = holder(settings.http_host, wanted) if wanted else None
-    if other is None:
+    program = holder(settings.http_host, wanted) if wanted else None
+    if program is None:
         return wanted, None
     if wanted == Settings.http_port and asked is None:
         for port in range(wanted + 1, min(wanted + MOST_TRIED, 65536)):
             if holder(settings.http_host, port) is None:
-                return port, other
+                return port, program
     raise Conflict(
-        f"port {wanted} is taken by {other}: choose another with --port, or `http_port` in rota.toml; 0 is any"
+        f"port {wanted} is taken by {program}: choose another with --port, or `http_port` in rota.toml; 0 is any"
     )
 
 
 def _name(host: str, port: int) -> str:
     from urllib.request import urlopen
 
-    where = (
+    address = (
         "127.0.0.1" if host in ("", "0.0.0.0") else "[::1]" if host == "::" else f"[{host}]" if ":" in host else host  # noqa: S104 - compared, not bound
     )
     try:
-        with urlopen(f"http://{where}:{port}/api/v1/info", timeout=PATIENCE) as answer:
-            told: Any = json.loads(answer.read(1_000_000))
-        pids = [str(each["pid"]) for each in told["orchestrators"]]
+        with urlopen(f"http://{address}:{port}/api/v1/info", timeout=PATIENCE) as answer:
+            info: Any = json.loads(answer.read(1_000_000))
+        pids = [str(each["pid"]) for each in info["orchestrators"]]
         whose = f", whose orchestrator is process {pids[0]}" if len(pids) == 1 else ""
-        return f"another rota {told['version']}{whose}"
+        return f"another rota {info['version']}{whose}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return f"another program (`ss -ltnp sport = :{port}` names it)"

@@ -1,4 +1,4 @@
-"""A route: a method, a path, the scope it needs, and the function that answers. The API is a table of these."""
+"""A route: a method, a path, the scope it needs, and its handler. The API is a table of these."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ JSON, SSE, TEXT, HTML = "application/json", "text/event-stream", "text/plain; ve
 
 
 class Route(Record):
-    """`run` is `(store, visit) -> document`, called in a thread, or a coroutine function of the visit alone.
+    """One operation of the API. `run` is `(store, request) -> document` and runs in a thread of the store pool.
 
-    `scope` OPEN: anyone on this machine may ask. `public`: anyone at all; the path itself proves enough.
-    `tends`: it looks after what is due before it answers, so it may write though it only reads.
-    `quick`: mostly a glance; where the database is a file, a thread is asked only if it takes long.
-    `once`: its GET uses something up, so it has no HEAD; nor has a stream, which never ends.
-    `near`: a coroutine function of the visit that answers instead where the database is a file.
+    `is_async`: `run` is a coroutine function of the request alone.
+    `scope`: what the caller's token must allow. OPEN admits every caller on this machine without a token.
+    `public`: no authentication at all, because the path itself is proof enough.
+    `may_write`: a GET that runs due maintenance before it reads, so it must not run in a read transaction.
+    `inline`: usually takes microseconds; on SQLite it runs in the event loop, and moves to a thread if it takes long.
+    `single_use`: its GET consumes something, so HEAD is refused. Streams refuse HEAD as well.
+    `on_sqlite`: a coroutine function of the request that replaces `run` on SQLite.
     """
 
     method: str
@@ -36,13 +38,13 @@ class Route(Record):
     media: str = JSON
     is_async: bool = False
     public: bool = False
-    tends: bool = False
-    quick: bool = False
-    once: bool = False
-    near: Callable[..., Any] | None = None
+    may_write: bool = False
+    inline: bool = False
+    single_use: bool = False
+    on_sqlite: Callable[..., Any] | None = None
 
     @property
     def name(self) -> str:
-        """What a program calls it: the noun and the verb."""
+        """The operation id: the noun and the verb."""
         module = self.run.__module__.rpartition(".")[2]
         return f"{module}.{self.run.__name__}"

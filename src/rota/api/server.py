@@ -1,4 +1,4 @@
-"""The server: uvicorn around the app, with the limits and the manners that an open port needs."""
+"""The server process: uvicorn around the app, limits for an open port, and the pipe to its orchestrator."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from rota.api.auth import is_loopback
 from rota.api.credentials import address_file, local_token
 from rota.api.middleware import LOOPBACK
 from rota.api.port import holder
-from rota.api.protocol import HANDSHAKE_WITHIN, LARGEST_INCOMPLETE, MOST_IDLE, Careful
-from rota.api.supervision import Pipe
+from rota.api.protocol import HANDSHAKE_WITHIN, LARGEST_INCOMPLETE, MOST_IDLE, BoundedH11
 from rota.core.access import is_local
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
+from rota.core.frames import codec as frames
 from rota.core.times import SECOND
 from rota.settings import load
 from rota.store.open import open_store
+from rota.worker.reporter import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,15 +41,20 @@ KEEP_ALIVE, GRACE = 15, 3
 MOST_AT_ONCE, BACKLOG = 4000, 1024
 DESCRIPTORS = MOST_AT_ONCE + MOST_IDLE + 1000
 SWITCH_EVERY = 0.0005
-_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # and where this machine finds it  # noqa: S104 - refused without a token
+_RECEIVED_AT_ONCE = 64 * 1024
+# Addresses that mean every interface, and the one that clients on this machine use instead.
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - refused without a token
 
 
-def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None = None) -> int:
-    """Answer until a signal says stop; `told` hears where, and the link for a browser.
+def serve(settings: Settings, announce: Callable[[str], None], frame_fd: int | None = None) -> int:
+    """Serve until SIGINT or SIGTERM.
 
-    `frame_fd` is the pipe to the orchestrator that watches this process. Its log is kept, so no link goes there.
+    Args:
+        settings: Where to listen, and the database to serve.
+        announce: Gets the address, and the link for a browser as lines of text.
+        frame_fd: The pipe to the orchestrator that supervises this process. Its log is kept, so it gets no link.
     """
-    with open_store(settings.db, settings, told=told) as store:
+    with open_store(settings.db, settings, told=announce) as store:
         if store.link is not None:
             raise BadInput("this serves a database, and an HTTP API was named: do it where the database is")
         database, beside = store.database.url, store.database.beside
@@ -58,45 +64,45 @@ def serve(settings: Settings, told: Callable[[str], None], frame_fd: int | None 
     with _bound(settings) as listening:
         api = create(database, settings, hosts_of(settings), secret.encode())
         url = _url(settings, listening)
-        for number in (signal.SIGINT, signal.SIGTERM):  # until the server hears them
+        for number in (signal.SIGINT, signal.SIGTERM):  # until uvicorn handles them
             signal.signal(number, lambda *_: sys.exit(0))
         with address_file(beside, url):
-            told(f"rota answers at {url}")
+            announce(f"rota answers at {url}")
             if frame_fd is None:
                 code = api.new_code(token.id, time.time())
-                told(f"open it in a browser within a minute: {url}/open?code={code}")
+                announce(f"open it in a browser within a minute: {url}/open?code={code}")
             _run(api, settings, listening, frame_fd)
     return 0
 
 
 def main() -> int:
-    """`python -m rota.api`: the settings come from the environment and the nearest `rota.toml`."""
+    """Run `python -m rota.api`, with the settings of the environment and the nearest `rota.toml`."""
     frame_fd = os.environ.get("ROTA_FRAME_FD")
     try:
-        return serve(load(), _tell, int(frame_fd) if frame_fd else None)
+        return serve(load(), _print_error, int(frame_fd) if frame_fd else None)
     except RotaError as problem:
         print(f"rota: {problem}", file=sys.stderr)
         return problem.exit_code
 
 
-def _tell(text: str) -> None:
+def _print_error(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 def hosts_of(settings: Settings) -> list[str]:
-    """The names that the server answers to: this machine's own, the address it was given, and those set."""
-    named = [host.strip() for host in settings.http_hosts.split(",") if host.strip()]
-    given = [] if settings.http_host in _ANYWHERE else [settings.http_host]
-    return [*LOOPBACK, *given, *named]
+    """Return the accepted Host names: loopback, the address to listen on, and the setting `http_hosts`."""
+    extra = [host.strip() for host in settings.http_hosts.split(",") if host.strip()]
+    address = [] if settings.http_host in _ANYWHERE else [settings.http_host]
+    return [*LOOPBACK, *address, *extra]
 
 
 def _refuse_open_door(store: Store, settings: Settings) -> None:
-    """Listen beyond this machine only for people who have made a token for it."""
+    """Refuse to listen on other interfaces than loopback before there is an access token."""
     if is_loopback(settings.http_host):
         return
-    made = [token for token in store.tokens.list() if token.revoked_at is None and not is_local(token.name)]
-    if not made:
+    usable = [token for token in store.tokens.list() if token.revoked_at is None and not is_local(token.name)]
+    if not usable:
         raise Refused(
             f"{settings.http_host} can be reached from other machines, and there is no access token: make one with "
             "`rota token create NAME --scope read`, or listen on 127.0.0.1"
@@ -107,18 +113,20 @@ def _refuse_open_door(store: Store, settings: Settings) -> None:
 def _bound(settings: Settings) -> Iterator[socket.socket]:
     host, port = settings.http_host, settings.http_port
     try:
-        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
         listening = socket.socket(family, kind)
     except OSError as problem:
         raise Refused(f"{host} is not an address to listen on: {problem.strerror}") from None
     with listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind(place)
+            listening.bind(address)
             listening.listen(BACKLOG)
         except OSError as problem:
-            other = holder(host, port)
-            by = f", taken by {other}" if other is not None else ""
+            program = holder(host, port)
+            by = f", taken by {program}" if program is not None else ""
             text = f"cannot listen on {host}:{port} ({problem.strerror}{by}): choose another with --port or http_port"
             raise Conflict(text) from None
         yield listening
@@ -136,7 +144,7 @@ def _run(api: Api, settings: Settings, listening: socket.socket, frame_fd: int |
             raise Refused(f"{file} cannot be read: http_cert and http_key name a certificate and its key")
     config = uvicorn.Config(
         api,
-        http=Careful,
+        http=BoundedH11,
         h11_max_incomplete_event_size=LARGEST_INCOMPLETE,
         ws="none",
         lifespan="on",
@@ -153,17 +161,17 @@ def _run(api: Api, settings: Settings, listening: socket.socket, frame_fd: int |
     )
     _keep_memory_together()
     _allow_descriptors()
-    # The loop lets go of the interpreter with every system call: threads that compute give it back soon.
+    # The loop releases the GIL with every system call. A short interval makes computing threads return it soon.
     sys.setswitchinterval(SWITCH_EVERY)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         server = _Server(config, api)
         if frame_fd is not None:
-            server.pipe = Pipe(frame_fd, settings.frame_interval / SECOND, server.leave)
+            server.supervision = _Supervision(frame_fd, settings.frame_interval / SECOND, server.stop)
         runner.run(server.serve([listening]))
 
 
 def _keep_memory_together() -> None:
-    """One arena for all threads: they take turns anyway, and an arena each costs megabytes (glibc only)."""
+    """Let all threads share one malloc arena (glibc only): the GIL serialises them, and each arena costs megabytes."""
     arena_max = -8
     try:
         ctypes.CDLL(None).mallopt(arena_max, 1)
@@ -172,32 +180,32 @@ def _keep_memory_together() -> None:
 
 
 def _allow_descriptors() -> None:
-    """The usual limit of 1024 would be used up long before ours."""
+    """Raise the limit on open files: the usual 1024 is far below the limits on connections."""
     allowed, ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = max(allowed, DESCRIPTORS if ceiling == resource.RLIM_INFINITY else min(DESCRIPTORS, ceiling))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, ceiling))
-    Careful.most_idle = min(MOST_IDLE, most // 2)
+    limit = max(allowed, DESCRIPTORS if ceiling == resource.RLIM_INFINITY else min(DESCRIPTORS, ceiling))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, ceiling))
+    BoundedH11.most_idle = min(MOST_IDLE, limit // 2)
 
 
 class _Server(uvicorn.Server):
-    """Ends quietly at a signal, and ends streams first, because they would never end by themselves."""
+    """Exits without a traceback at a signal, and ends streams first, because they never end by themselves."""
 
     def __init__(self, config: uvicorn.Config, api: Api) -> None:
         super().__init__(config)
         self._api = api
-        self.pipe: Pipe | None = None
+        self.supervision: _Supervision | None = None
 
-    def leave(self) -> None:
-        """End soon."""
+    def stop(self) -> None:
+        """Ask the server to shut down."""
         self.should_exit = True
 
     async def startup(self, sockets: Any = None) -> None:
-        if self.config.ssl is not None:  # uvicorn has no setting for this, and asyncio waits for a minute
+        if self.config.ssl is not None:  # uvicorn has no setting for it, and asyncio's default is a minute.
             loop: Any = asyncio.get_running_loop()
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HANDSHAKE_WITHIN)
         await super().startup(sockets)
-        if self.pipe is not None:
-            self.pipe.begin()
+        if self.supervision is not None:
+            self.supervision.begin()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -209,7 +217,52 @@ class _Server(uvicorn.Server):
             loop.remove_signal_handler(number)
 
     async def shutdown(self, sockets: Any = None) -> None:
-        if self.pipe is not None:
-            self.pipe.end()
+        if self.supervision is not None:
+            self.supervision.end()
         await self._api.end_streams()
         await super().shutdown(sockets)
+
+
+class _Supervision:
+    """The pipe to the orchestrator that supervises this process: heartbeats as frames, as a worker sends them.
+
+    `stop` is called when the orchestrator asks for it or has closed the pipe.
+    """
+
+    def __init__(self, descriptor: int, every: float, stop: Callable[[], None]) -> None:
+        self._pipe = socket.socket(fileno=descriptor)
+        self._pipe.setblocking(False)
+        self._pipe.set_inheritable(False)
+        self._reporter = Reporter(self._pipe)
+        self._decoder = frames.Decoder()
+        self._every = every
+        self._stop = stop
+        self._next: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Start heartbeats. Called in the event loop once requests are answered, so that they show that it turns."""
+        asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._receive)
+        self._send_heartbeat()
+
+    def end(self) -> None:
+        """Report that the process is stopping, and send nothing more."""
+        asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+        if self._next is not None:
+            self._next.cancel()
+        self._reporter.report(frames.HEALTH, {"status": "stopping"})
+
+    def _send_heartbeat(self) -> None:
+        self._reporter.report(frames.HEALTH, {"status": "healthy"})
+        self._next = asyncio.get_running_loop().call_later(self._every, self._send_heartbeat)
+
+    def _receive(self) -> None:
+        try:
+            data = self._pipe.recv(_RECEIVED_AT_ONCE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+        if not data or any(frame.kind == frames.STOP for frame in self._decoder.feed(data)):
+            self._stop()

@@ -12,12 +12,12 @@ from rota.core.times import format_instant
 from rota.live.attention import notices
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def list_notices(store: Store, _: Visit) -> list[Document]:
+def list_notices(store: Store, _: ApiRequest) -> list[Document]:
     return [
         {
             "noun": each.noun,
@@ -29,8 +29,8 @@ def list_notices(store: Store, _: Visit) -> list[Document]:
     ]
 
 
-def list_deaths(store: Store, visit: Visit) -> list[Document]:
-    wanted = visit.query
+def list_deaths(store: Store, request: ApiRequest) -> list[Document]:
+    wanted = request.query
     return [documents.death(*each) for each in store.workers.deaths(wanted.limit, wanted.slot, wanted.worker)]
 
 

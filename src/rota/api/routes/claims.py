@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rota import documents
-from rota.api.request import together
+from rota.api.request import share_call
 from rota.api.route import Route
 from rota.api.routes.jobs import job_document
 from rota.api.schemas import nouns, requests, responses
@@ -22,7 +22,7 @@ from rota.store.jobs.payload import encode as encode_payload
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.core.claim import Outcome
     from rota.core.job import Job
     from rota.core.times import Duration
@@ -30,62 +30,62 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 
-async def take(visit: Visit) -> list[Document]:
+async def take(request: ApiRequest) -> list[Document]:
     """The best ready job with its claim; an empty list when there was none for as long as the caller wished to wait."""
-    if not visit.body.wait:
-        return await visit.ask(lambda store: _take(store, visit))
-    with visit.site.waiting.one(visit.token):
-        return await _wait(visit)
+    if not request.body.wait:
+        return await request.ask(lambda store: _take(store, request))
+    with request.state.open_requests.one(request.token):
+        return await _wait(request)
 
 
-async def _wait(visit: Visit) -> list[Document]:
-    await visit.site.work.open()
-    deadline = time.monotonic() + visit.body.wait
-    taken = await visit.ask(lambda store: _take(store, visit))
+async def _wait(request: ApiRequest) -> list[Document]:
+    await request.state.job_notifications.open()
+    deadline = time.monotonic() + request.body.wait
+    taken = await request.ask(lambda store: _take(store, request))
     beaten = time.monotonic()
-    poll = visit.site.settings.poll_interval / SECOND
-    while not taken and time.monotonic() < deadline and not await visit.request.is_disconnected():
-        seen = visit.site.work.rings
+    poll = request.state.settings.poll_interval / SECOND
+    while not taken and time.monotonic() < deadline and not await request.http.is_disconnected():
+        seen = request.state.job_notifications.count
         if time.monotonic() - beaten >= poll:  # waiting is a beat, and whatever anyone adds or ends rings
             beaten = time.monotonic()
-            await visit.ask(lambda store: _beat(store, visit))
-        if await _is_anything_ready(visit, seen):
-            taken = await visit.ask(lambda store: _take(store, visit))
+            await request.ask(lambda store: _beat(store, request))
+        if await _is_anything_ready(request, seen):
+            taken = await request.ask(lambda store: _take(store, request))
         if not taken:
-            await visit.site.work.wait(seen, min(poll, deadline - time.monotonic()))
-            await visit.prove_with_others()
+            await request.state.job_notifications.wait(seen, min(poll, deadline - time.monotonic()))
+            await request.reauthenticate_shared()
     return taken
 
 
-def _take(store: Store, visit: Visit) -> list[Document]:
-    _check(visit.body)
-    lease = _duration(visit.body.lease)
+def _take(store: Store, request: ApiRequest) -> list[Document]:
+    _check(request.body)
+    lease = _duration(request.body.lease)
     try:
-        claim = store.claims.take(visit.body.worker_id, visit.body.queue, lease, visit.body.person)
+        claim = store.claims.take(request.body.worker_id, request.body.queue, lease, request.body.person)
     except NothingReady:
         return []
-    return [{**job_document(visit, store.jobs.get(claim.job_id)), "claim": documents.claim(claim)}]
+    return [{**job_document(request, store.jobs.get(claim.job_id)), "claim": documents.claim(claim)}]
 
 
-async def _is_anything_ready(visit: Visit, seen: int) -> bool:
+async def _is_anything_ready(request: ApiRequest, seen: int) -> bool:
     """Look before writing, once for all who wait for the same: a notification wakes them all."""
-    queue, site = visit.body.queue, visit.site
+    queue, state = request.body.queue, request.state
 
     def look() -> Awaitable[bool]:
-        return site.writers.ask(lambda store: bool(store.jobs.ready(queue, 1)))
+        return state.writers.ask(lambda store: bool(store.jobs.ready(queue, 1)))
 
-    return await together(site.looks, (queue, seen), look)
-
-
-def _beat(store: Store, visit: Visit) -> None:
-    if visit.body.worker_id is not None:
-        store.workers.heartbeat(visit.body.worker_id)
+    return await share_call(state.ready_checks, (queue, seen), look)
 
 
-def claim(store: Store, visit: Visit) -> Document:
-    wanted = visit.body
+def _beat(store: Store, request: ApiRequest) -> None:
+    if request.body.worker_id is not None:
+        store.workers.heartbeat(request.body.worker_id)
+
+
+def claim(store: Store, request: ApiRequest) -> Document:
+    wanted = request.body
     _check(wanted)
-    return documents.claim(store.claims.claim(_id(visit), wanted.worker_id, _duration(wanted.lease), wanted.person))
+    return documents.claim(store.claims.claim(_id(request), wanted.worker_id, _duration(wanted.lease), wanted.person))
 
 
 def _check(wanted: requests.Take | requests.ClaimJob) -> None:
@@ -96,52 +96,52 @@ def _check(wanted: requests.Take | requests.ClaimJob) -> None:
         raise BadInput(f"{wanted.person!r} is nobody's name: write for example ada@laptop")
 
 
-def checkpoint(store: Store, visit: Visit) -> Document:
-    store.claims.checkpoint(_held(visit), visit.body.value)
-    return {"id": _id(visit)}
+def checkpoint(store: Store, request: ApiRequest) -> Document:
+    store.claims.checkpoint(_held(request), request.body.value)
+    return {"id": _id(request)}
 
 
-def capture(store: Store, visit: Visit) -> Document:
-    store.claims.capture(_held(visit), visit.body.transcript_path, visit.body.stderr_path)
-    return {"id": _id(visit)}
+def capture(store: Store, request: ApiRequest) -> Document:
+    store.claims.capture(_held(request), request.body.transcript_path, request.body.stderr_path)
+    return {"id": _id(request)}
 
 
-def renew(store: Store, visit: Visit) -> Document:
-    return documents.claim(store.claims.renew(_held(visit), _duration(visit.body.lease)))
+def renew(store: Store, request: ApiRequest) -> Document:
+    return documents.claim(store.claims.renew(_held(request), _duration(request.body.lease)))
 
 
-def release(store: Store, visit: Visit) -> Document:
-    store.claims.release(_held(visit), visit.body.note)
-    return _as_left(store, visit, store.jobs.get(_id(visit)))
+def release(store: Store, request: ApiRequest) -> Document:
+    store.claims.release(_held(request), request.body.note)
+    return _as_left(store, request, store.jobs.get(_id(request)))
 
 
-def results(store: Store, visit: Visit) -> list[Document]:
+def results(store: Store, request: ApiRequest) -> list[Document]:
     """For who may only work: of a job that it holds, or held."""
-    return [documents.needed(job) for job in store.claims.results(_id(visit), visit.body.token)]
+    return [documents.needed(job) for job in store.claims.results(_id(request), request.body.token)]
 
 
-def settle(store: Store, visit: Visit) -> Document:
+def settle(store: Store, request: ApiRequest) -> Document:
     """The job as it stands; of one that is gone since it is done, or that others had since, only its state."""
-    held, outcome = _held(visit), outcome_of(visit.body)
+    held, outcome = _held(request), outcome_of(request.body)
     try:
         job = store.jobs.get(held.job_id)
     except NotFound:
         store.claims.settle(held, outcome)
         return {"id": held.job_id, "status": DONE}
     store.claims.settle(held, outcome)
-    return _as_left(store, visit, store.jobs.get_or(job.replace(status=DONE)))
+    return _as_left(store, request, store.jobs.get_or(job.but(status=DONE)))
 
 
-def _as_left(store: Store, visit: Visit, job: Job) -> Document:
+def _as_left(store: Store, request: ApiRequest, job: Job) -> Document:
     """The job that a claim was on: the token that once held it opens nothing that others said of it since."""
-    if ownership.sees(store, job, visit.body.token):
-        return job_document(visit, job)
+    if ownership.sees(store, job, request.body.token):
+        return job_document(request, job)
     return {"id": job.id, "status": job.status}
 
 
-def _held(visit: Visit) -> Claim:
+def _held(request: ApiRequest) -> Claim:
     """The claim that the token stands for; whose it is and whether it lives, the store says."""
-    return Claim(_id(visit), visit.body.token, "you", 0, None)
+    return Claim(_id(request), request.body.token, "you", 0, None)
 
 
 def outcome_of(told: requests.Settle) -> Outcome:
@@ -165,8 +165,8 @@ def _duration(seconds: float | None) -> Duration | None:
     return None if seconds is None else max(1, round(seconds * SECOND))
 
 
-def _id(visit: Visit) -> int:
-    return job_id(visit.path["id"])
+def _id(request: ApiRequest) -> int:
+    return job_id(request.path["id"])
 
 
 ROUTES = (

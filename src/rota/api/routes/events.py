@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from rota.api.json import dump
+from rota.api.json_body import encode_document
 from rota.api.route import JSON, SSE, Route
 from rota.api.routes.jobs import next_page
 from rota.api.schemas import nouns, requests
@@ -18,7 +18,7 @@ from rota.core.topic import checked
 from rota.live import event_log
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
@@ -26,23 +26,24 @@ LONGEST_ID = 2000
 LOOKED_AT = 10_000
 
 
-async def follow(visit: Visit) -> Stream:
-    after = visit.request.headers.get("last-event-id") or None
+async def follow(request: ApiRequest) -> Stream:
+    after = request.http.headers.get("last-event-id") or None
     if after is not None and len(after) > LONGEST_ID:
         raise BadInput("Last-Event-ID is not an event's id: hand back one as it came")
-    patterns = tuple(sorted(set(checked(visit.query.topics))))
-    reader, first = await visit.site.hub.join(patterns, after, visit.token.id if visit.token else None)
+    patterns = tuple(sorted(set(checked(request.query.topics))))
+    reader, first = await request.state.hub.join(patterns, after, request.token.id if request.token else None)
     try:
-        await visit.prove()  # a token revoked before the hub knew its reader is one that nobody would end
+        # The hub ends readers of revoked tokens, but misses a token that was revoked before it knew the reader.
+        await request.reauthenticate()
     except BaseException:
-        visit.site.hub.leave(reader)
+        request.state.hub.leave(reader)
         raise
-    return Stream(visit.site.hub, reader, first)
+    return Stream(request.state.hub, reader, first)
 
 
-def log(store: Store, visit: Visit) -> Response:
+def log(store: Store, request: ApiRequest) -> Response:
     """One request looks at a bounded number of facts: where there are more, it links to the request that looks on."""
-    wanted = visit.query
+    wanted = request.query
     patterns = list(checked(wanted.topics))
     _refuse_both(wanted.after, wanted.before)
     if wanted.after is None:
@@ -51,12 +52,12 @@ def log(store: Store, visit: Visit) -> Response:
     else:
         found, rest = event_log.after(store, patterns, wanted.after, wanted.limit, LOOKED_AT)
         following = {"after": rest}
-    headers = {} if rest is None else {"Link": next_page(visit, **following)}
-    return Response(dump(event_log.documents(found)), 200, headers, JSON)
+    headers = {} if rest is None else {"Link": next_page(request, **following)}
+    return Response(encode_document(event_log.documents(found)), 200, headers, JSON)
 
 
-def raw(store: Store, visit: Visit) -> list[Document]:
-    wanted = visit.query
+def raw(store: Store, request: ApiRequest) -> list[Document]:
+    wanted = request.query
     _refuse_both(wanted.after, wanted.before)
     newest = wanted.after is None
     found = (

@@ -10,7 +10,7 @@ from rota import documents
 from rota.api.route import SSE, Route
 from rota.api.schemas import derive, machine, requests, responses
 from rota.api.schemas.machine import report_of
-from rota.api.stream.notification_stream import Ringing
+from rota.api.stream.notifications import NotificationStream
 from rota.core.access import WORK
 from rota.core.errors import BadInput
 from rota.core.frames.codec import LARGEST_REPORT
@@ -23,34 +23,34 @@ from rota.store.claims.exchange import Idle
 from rota.store.remote.carried import heard, told
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.core.job import Job
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def renew(store: Store, visit: Visit) -> Document:
-    body = visit.body
+def renew(store: Store, request: ApiRequest) -> Document:
+    body = request.body
     spoke = sorted((each.worker_id, round(each.ago * SECOND)) for each in body.heard)
-    until = store.orchestrators.renew(_id(visit), body.acknowledged_directive, body.status, spoke)
-    return {"lease_expires_at": format_instant(until), "directive": store.orchestrators.last_directive()}
+    until = store.orchestrators.renew(_id(request), body.answered_wish, body.status, spoke)
+    return {"lease_expires_at": format_instant(until), "wish": store.orchestrators.last_wish()}
 
 
-def exchange(store: Store, visit: Visit) -> Document:
-    body = visit.body
+def exchange(store: Store, request: ApiRequest) -> Document:
+    body = request.body
     idle = [heard(Idle, msgspec.to_builtins(each)) for each in body.idle]
-    report = report_of(body).replace(idle=idle, holdings=body.holdings, served=body.served)
-    answer = store.orchestrators.exchange(_id(visit), body.number, report)
+    report = report_of(body).but(idle=idle, holdings=body.holdings, served=body.served)
+    answer = store.orchestrators.exchange(_id(request), body.number, report)
     return told(answer, {"Run": documents.run, "Job": _whole})
 
 
-def look(store: Store, visit: Visit) -> Document:
-    body = visit.body
-    return told(store.orchestrators.poll(_id(visit), body.known_directive, body.reconciles, body.polls))
+def look(store: Store, request: ApiRequest) -> Document:
+    body = request.body
+    return told(store.orchestrators.look(_id(request), body.known_wish, body.reconciles, body.polls))
 
 
-def show(store: Store, visit: Visit) -> Document:
-    id, body = _id(visit), visit.body
+def show(store: Store, request: ApiRequest) -> Document:
+    id, body = _id(request), request.body
     ownership.orchestrator(store, id)
     _refuse_large(body)
     for each in body.up:
@@ -77,14 +77,14 @@ def _refuse_large(body: machine.Show) -> None:
             raise BadInput(f"the details of {noted.which} are too large: at most {machine.LARGEST_FACT:,} bytes")
 
 
-async def ring(visit: Visit) -> Ringing:
-    await visit.ask(lambda store: ownership.orchestrator(store, _id(visit)))
-    await visit.site.work.open()
-    return Ringing(visit)
+async def ring(request: ApiRequest) -> NotificationStream:
+    await request.ask(lambda store: ownership.orchestrator(store, _id(request)))
+    await request.state.job_notifications.open()
+    return NotificationStream(request)
 
 
-def _id(visit: Visit) -> int:
-    return job_id(visit.path["id"])
+def _id(request: ApiRequest) -> int:
+    return job_id(request.path["id"])
 
 
 def _whole(job: Job) -> Document:

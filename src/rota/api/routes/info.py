@@ -18,12 +18,12 @@ from rota.core.times import format_instant
 from rota.core.version import __version__
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def info(store: Store, _: Visit) -> Document:
+def info(store: Store, _: ApiRequest) -> Document:
     hosts, now = store.orchestrators.hosts(), store.now()
     return {
         "version": __version__,
@@ -33,57 +33,57 @@ def info(store: Store, _: Visit) -> Document:
     }
 
 
-def clock(store: Store, _: Visit) -> Document:
+def clock(store: Store, _: ApiRequest) -> Document:
     return {"now": format_instant(store.now()), "wall": format_instant(store.database.wall())}
 
 
-async def healthz(_: Visit) -> Document:
+async def healthz(_: ApiRequest) -> Document:
     return {"status": "ok"}
 
 
-def readyz(store: Store, _: Visit) -> Document:
+def readyz(store: Store, _: ApiRequest) -> Document:
     store.events.last()
     return {"status": "ok"}
 
 
-async def metrics(visit: Visit) -> Response:
+async def metrics(request: ApiRequest) -> Response:
     """Counting writes, so a writer's thread does it."""
-    site = visit.site
-    told = await site.writers.ask(lambda store: meters.text(store, site.own, site.hub), visit.actor)
+    state = request.state
+    told = await state.writers.ask(lambda store: meters.text(store, state.process_metrics, state.hub), request.actor)
     return Response(told, media_type=TEXT)
 
 
-def openapi(_: Store, visit: Visit) -> Document:
+def openapi(_: Store, request: ApiRequest) -> Document:
     from rota.api.openapi import document
 
-    return document(visit.site.routes)
+    return document(request.state.routes)
 
 
-def code(_: Store, visit: Visit) -> Document:
-    assert visit.token is not None
-    code = visit.site.sessions.new_code(visit.token.id, time.time())
-    root, host = visit.request.scope.get("root_path", ""), visit.request.headers["host"]
-    link = f"{visit.site.proxies.scheme(visit.request)}://{host}{root}/open?code={code}"
+def code(_: Store, request: ApiRequest) -> Document:
+    assert request.token is not None
+    code = request.state.sessions.new_code(request.token.id, time.time())
+    root, host = request.http.scope.get("root_path", ""), request.http.headers["host"]
+    link = f"{request.state.proxies.scheme(request.http)}://{host}{root}/open?code={code}"
     return {"code": code, "link": link, "expires_in": round(CODE_LASTS)}
 
 
-async def open_link(visit: Visit) -> Response:
+async def open_link(request: ApiRequest) -> Response:
     """A code begins a session; it works once."""
-    session = visit.site.sessions.begin(visit.query.code, time.time())
+    session = request.state.sessions.begin(request.query.code, time.time())
     if session is None:
         raise Unauthenticated("this link was used already or is too old: `rota open` makes a new one")
-    root = visit.request.scope.get("root_path", "")
+    root = request.http.scope.get("root_path", "")
     response = RedirectResponse(f"{root}/", 303)
-    secure = visit.site.proxies.scheme(visit.request) == "https"
+    secure = request.state.proxies.scheme(request.http) == "https"
     response.set_cookie(
         COOKIE, session, round(SESSION_LASTS), path=f"{root}/", secure=secure, httponly=True, samesite="strict"
     )
     return response
 
 
-def me(_: Store, visit: Visit) -> Document:
-    assert visit.token is not None
-    return {"id": visit.token.id, "name": visit.token.name, "scopes": sorted(visit.token.scopes)}
+def me(_: Store, request: ApiRequest) -> Document:
+    assert request.token is not None
+    return {"id": request.token.id, "name": request.token.name, "scopes": sorted(request.token.scopes)}
 
 
 ROUTES = (
@@ -97,6 +97,6 @@ ROUTES = (
     Route("GET", "/metrics", metrics, OPEN, "metrics for Prometheus", str, media=TEXT, is_async=True),
     Route(
         "GET", "/open", open_link, OPEN, "begin a browser's session", str, query=requests.Link, media=HTML,
-        is_async=True, public=True, once=True,
+        is_async=True, public=True, single_use=True,
     ),
 )  # fmt: skip

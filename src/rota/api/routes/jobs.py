@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 
 from rota import documents
-from rota.api.json import dump
+from rota.api.json_body import encode_document
 from rota.api.route import JSON, Route
 from rota.api.schemas import nouns, requests, responses, views
 from rota.core.access import ADMIN, ENQUEUE, READ
@@ -22,7 +22,7 @@ from rota.store.jobs.graph import around
 from rota.store.jobs.search import LARGEST_PAGE, Page, search, weight
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
@@ -30,33 +30,33 @@ MOST_EDGES = 50_000
 READ_AT_ONCE, MOST_RUNS = 50, 1000
 
 
-def add(store: Store, visit: Visit) -> Document:
-    return job_document(visit, store.jobs.add(_new(store, visit.body)))
+def add(store: Store, request: ApiRequest) -> Document:
+    return job_document(request, store.jobs.add(_new(store, request.body)))
 
 
-async def add_together(visit: Visit) -> Document:
+async def add_batched(request: ApiRequest) -> Document:
     """The same, together with whatever else waits for the one writer of a file."""
-    new = await visit.look(lambda store: _new(store, visit.body))
-    id = await visit.site.adding.add(new, visit.actor, visit.token)
-    return job_document(visit, await visit.look(lambda store: store.jobs.get(id)))
+    new = await request.ask_inline(lambda store: _new(store, request.body))
+    id = await request.state.enqueue_batcher.add(new, request.actor, request.token)
+    return job_document(request, await request.ask_inline(lambda store: store.jobs.get(id)))
 
 
-def add_many(store: Store, visit: Visit) -> Document:
-    edges = sum(len(each.after) + len(each.follows) for each in visit.body.jobs)
+def add_many(store: Store, request: ApiRequest) -> Document:
+    edges = sum(len(each.after) + len(each.follows) for each in request.body.jobs)
     if edges > MOST_EDGES:
         raise TooLarge(f"these jobs wait for too much: {edges:,} dependencies in one request, at most {MOST_EDGES:,}")
-    return {"ids": store.jobs.add_many([_new(store, each) for each in visit.body.jobs])}
+    return {"ids": store.jobs.add_many([_new(store, each) for each in request.body.jobs])}
 
 
-def list_jobs(store: Store, visit: Visit) -> Response:
+def list_jobs(store: Store, request: ApiRequest) -> Response:
     """A full page links to the next one; so does one of large jobs, and a search that has more jobs to look at."""
-    wanted = visit.query
+    wanted = request.query
     page = Page(wanted.status, wanted.queue, wanted.limit, wanted.before, wanted.internal)
     found, before = search(store, wanted.search, page) if wanted.search else _listed(store, page)
     headers = {}
     if before is not None:
-        headers["Link"] = next_page(visit, before=before)
-    return Response(dump([job_document(visit, job) for job in found]), 200, headers, JSON)
+        headers["Link"] = next_page(request, before=before)
+    return Response(encode_document([job_document(request, job) for job in found]), 200, headers, JSON)
 
 
 def _listed(store: Store, page: Page) -> tuple[list[Job], int | None]:
@@ -72,88 +72,90 @@ def _listed(store: Store, page: Page) -> tuple[list[Job], int | None]:
     return found, before
 
 
-def ready(store: Store, visit: Visit) -> list[Document]:
-    return [job_document(visit, job) for job in store.jobs.ready(visit.query.queue, visit.query.limit)]
+def ready(store: Store, request: ApiRequest) -> list[Document]:
+    return [job_document(request, job) for job in store.jobs.ready(request.query.queue, request.query.limit)]
 
 
-def show(store: Store, visit: Visit) -> Document:
-    return job_document(visit, store.jobs.get(_id(visit)))
+def show(store: Store, request: ApiRequest) -> Document:
+    return job_document(request, store.jobs.get(_id(request)))
 
 
-def why(store: Store, visit: Visit) -> Document:
-    return {"id": _id(visit), "why": store.jobs.why(_id(visit))}
+def why(store: Store, request: ApiRequest) -> Document:
+    return {"id": _id(request), "why": store.jobs.why(_id(request))}
 
 
-def graph(store: Store, visit: Visit) -> Document:
-    return around(store, _id(visit))
+def graph(store: Store, request: ApiRequest) -> Document:
+    return around(store, _id(request))
 
 
-def runs(store: Store, visit: Visit) -> list[Document]:
-    return [documents.run(run) for run in store.claims.runs(store.jobs.get(_id(visit)).id, MOST_RUNS)]
+def runs(store: Store, request: ApiRequest) -> list[Document]:
+    return [documents.run(run) for run in store.claims.runs(store.jobs.get(_id(request)).id, MOST_RUNS)]
 
 
-async def cancel(visit: Visit) -> Document:
+async def cancel(request: ApiRequest) -> Document:
     """Answered once nobody runs it any more."""
-    was = await visit.ask(lambda store: store.jobs.get(_id(visit)))
-    job = await visit.ask(lambda store: store.jobs.cancel(was.id))
+    was = await request.ask(lambda store: store.jobs.get(_id(request)))
+    job = await request.ask(lambda store: store.jobs.cancel(was.id))
     if was.orchestrator is not None:
-        await until_acknowledged(visit, f"job {job.id} is cancelled")
-    return job_document(visit, job)
+        await wait_until_acknowledged(request, f"job {job.id} is cancelled")
+    return job_document(request, job)
 
 
-def retry(store: Store, visit: Visit) -> Document:
-    return job_document(visit, store.jobs.retry(_id(visit)))
+def retry(store: Store, request: ApiRequest) -> Document:
+    return job_document(request, store.jobs.retry(_id(request)))
 
 
-def done(store: Store, visit: Visit) -> Document:
-    return job_document(visit, store.jobs.done(_id(visit), visit.body.result, visit.body.force))
+def done(store: Store, request: ApiRequest) -> Document:
+    return job_document(request, store.jobs.done(_id(request), request.body.result, request.body.force))
 
 
-def fail(store: Store, visit: Visit) -> Document:
-    return job_document(visit, store.jobs.fail(_id(visit), visit.body.error, not visit.body.final, visit.body.force))
+def fail(store: Store, request: ApiRequest) -> Document:
+    return job_document(
+        request, store.jobs.fail(_id(request), request.body.error, not request.body.final, request.body.force)
+    )
 
 
-def snooze(store: Store, visit: Visit) -> Document:
-    delay = max(1, round(visit.body.delay * SECOND))
-    return job_document(visit, store.jobs.snooze(_id(visit), delay, visit.body.note))
+def snooze(store: Store, request: ApiRequest) -> Document:
+    delay = max(1, round(request.body.delay * SECOND))
+    return job_document(request, store.jobs.snooze(_id(request), delay, request.body.note))
 
 
-def results(store: Store, visit: Visit) -> list[Document]:
-    return [documents.needed(job) for job in store.jobs.results(_id(visit))]
+def results(store: Store, request: ApiRequest) -> list[Document]:
+    return [documents.needed(job) for job in store.jobs.results(_id(request))]
 
 
-def block(store: Store, visit: Visit) -> Document:
-    return job_document(visit, store.jobs.block(_id(visit), visit.body.on))
+def block(store: Store, request: ApiRequest) -> Document:
+    return job_document(request, store.jobs.block(_id(request), request.body.on))
 
 
-def unblock(store: Store, visit: Visit) -> Document:
-    return job_document(visit, store.jobs.unblock(_id(visit), visit.body.on))
+def unblock(store: Store, request: ApiRequest) -> Document:
+    return job_document(request, store.jobs.unblock(_id(request), request.body.on))
 
 
-async def until_acknowledged(visit: Visit, what: str) -> None:
+async def wait_until_acknowledged(request: ApiRequest, what: str) -> None:
     """Return once every running orchestrator has answered the last wish; `Refused` names those that have not."""
-    directive = await visit.ask(lambda store: store.orchestrators.last_directive())
+    wish = await request.ask(lambda store: store.orchestrators.last_wish())
     deadline = time.monotonic() + PATIENCE
-    while (late := await visit.ask(lambda store: unacknowledged(store, directive))) and time.monotonic() <= deadline:
+    while (late := await request.ask(lambda store: unheeded(store, wish))) and time.monotonic() <= deadline:
         await asyncio.sleep(LOOK_AGAIN)
     if late:
         raise not_acknowledged(what, late)
 
 
-def next_page(visit: Visit, **following: object) -> str:
+def next_page(request: ApiRequest, **following: object) -> str:
     """A `Link` header to the same request with these parameters."""
-    url = visit.request.url.include_query_params(**following)
+    url = request.http.url.include_query_params(**following)
     return f'<{url.path}?{url.query}>; rel="next"'
 
 
-def job_document(visit: Visit, job: Job) -> Document:
+def job_document(request: ApiRequest, job: Job) -> Document:
     """A job, with its details where they were asked for."""
     document = documents.job(job)
-    return {**document, "details": documents.job_details(job)} if visit.query.details else document
+    return {**document, "details": documents.job_details(job)} if request.query.details else document
 
 
-def _id(visit: Visit) -> int:
-    return job_id(visit.path["id"])
+def _id(request: ApiRequest) -> int:
+    return job_id(request.path["id"])
 
 
 def _new(store: Store, wanted: requests.NewJob) -> NewJob:
@@ -175,7 +177,7 @@ ROUTES = (
         "jobs, newest first",
         list[nouns.Job],
         query=requests.JobFilter,
-        quick=True,
+        inline=True,
     ),
     Route(
         "POST",
@@ -186,7 +188,7 @@ ROUTES = (
         nouns.Job,
         requests.NewJob,
         requests.Details,
-        near=add_together,
+        on_sqlite=add_batched,
     ),
     Route(
         "POST", "/api/v1/jobs/bulk", add_many, ENQUEUE, "add many jobs, all or none", responses.Ids, requests.NewJobs
@@ -199,9 +201,9 @@ ROUTES = (
         "jobs that can be claimed now, best first",
         list[nouns.Job],
         query=requests.ReadyFilter,
-        tends=True,
+        may_write=True,
     ),
-    Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", nouns.Job, query=requests.Details, quick=True),
+    Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", nouns.Job, query=requests.Details, inline=True),
     Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", responses.Why),
     Route("GET", "/api/v1/jobs/{id}/graph", graph, READ, "what it waits for and what waits for it", views.Graph),
     Route("GET", "/api/v1/jobs/{id}/runs", runs, READ, "what the last claims on it did, oldest first", list[nouns.Run]),

@@ -13,12 +13,12 @@ from rota.core.times import SECOND
 from rota.process.host import host_id
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def status(store: Store, _: Visit) -> Document:
+def status(store: Store, _: ApiRequest) -> Document:
     from rota.orchestrator.main import lock_path
     from rota.orchestrator.pidlock import holder
 
@@ -26,22 +26,22 @@ def status(store: Store, _: Visit) -> Document:
     return documents.crew(store, pid)
 
 
-def reconcile(store: Store, visit: Visit) -> Document:
-    return documents.reconciled(store.reconcile(visit.body.plan))
+def reconcile(store: Store, request: ApiRequest) -> Document:
+    return documents.reconciled(store.reconcile(request.body.plan))
 
 
-def prune(store: Store, visit: Visit) -> Document:
-    older = None if visit.body.older is None else round(visit.body.older * SECOND)
-    gone = store.history.prune(older, visit.body.keep, plan=visit.body.plan)
+def prune(store: Store, request: ApiRequest) -> Document:
+    older = None if request.body.older is None else round(request.body.older * SECOND)
+    gone = store.history.prune(older, request.body.keep, plan=request.body.plan)
     return {name: getattr(gone, name) for name in gone._fields}
 
 
-def drain(store: Store, visit: Visit) -> Document:
-    host = visit.body.host
-    asked = store.orchestrators.drain(visit.body.crew, store.orchestrators.host_named(host) if host else host_id())
+def drain(store: Store, request: ApiRequest) -> Document:
+    host = request.body.host
+    asked = store.orchestrators.drain(request.body.crew, store.orchestrators.host_named(host) if host else host_id())
     if not asked:
         where = f"on {host}" if host else "here"
-        raise Refused(f"no orchestrator of crew {visit.body.crew} is running {where}")
+        raise Refused(f"no orchestrator of crew {request.body.crew} is running {where}")
     return {"draining": [each.pid for each in asked]}
 
 

@@ -21,57 +21,57 @@ from rota.store.workers.crews import Home, Process
 from rota.store.workers.death import Death
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def join(store: Store, visit: Visit) -> Document:
-    home = heard(Home, msgspec.to_builtins(visit.body.home))
-    return {"id": store.orchestrators.join(visit.body.crew, home)}
+def join(store: Store, request: ApiRequest) -> Document:
+    home = heard(Home, msgspec.to_builtins(request.body.home))
+    return {"id": store.orchestrators.join(request.body.crew, home)}
 
 
-def standing(store: Store, visit: Visit) -> Document:
-    id = _id(visit)
+def standing(store: Store, request: ApiRequest) -> Document:
+    id = _id(request)
     return {"number": store.orchestrators.number(id), "before": [told(each) for each in store.orchestrators.before(id)]}
 
 
-def take_over(store: Store, visit: Visit) -> list[Document]:
-    id, living = _id(visit), set(visit.body.living)
+def take_over(store: Store, request: ApiRequest) -> list[Document]:
+    id, living = _id(request), set(request.body.living)
     _, crew = store.orchestrators.home(id)
     left = store.orchestrators.take_over(id, crew, lambda process: process.worker_id in living)
     return [told(each) for each in left]
 
 
-def slots(store: Store, visit: Visit) -> list[Document]:
-    home, crew = store.orchestrators.home(_id(visit))
-    if visit.body.pools is not None:
-        store.slots.take(crew, home.host, visit.body.pools)
+def slots(store: Store, request: ApiRequest) -> list[Document]:
+    home, crew = store.orchestrators.home(_id(request))
+    if request.body.pools is not None:
+        store.slots.take(crew, home.host, request.body.pools)
     return [told(each) for each in store.slots.of_crew(crew, home.host)]
 
 
-def worker_ids(store: Store, visit: Visit) -> Document:
-    return {"worker_ids": store.orchestrators.worker_ids(_id(visit), visit.body.count)}
+def worker_ids(store: Store, request: ApiRequest) -> Document:
+    return {"worker_ids": store.orchestrators.worker_ids(_id(request), request.body.count)}
 
 
-def register_worker(store: Store, visit: Visit) -> Document:
-    id, body = _id(visit), visit.body
+def hire(store: Store, request: ApiRequest) -> Document:
+    id, body = _id(request), request.body
     process = Process(body.worker_id, body.pid, body.pid_start, body.slot)
     store.orchestrators.register_worker(id, body.slot, body.queue, process)
     return {"id": id}
 
 
-def certify(store: Store, visit: Visit) -> Document:
-    body = visit.body
+def certify(store: Store, request: ApiRequest) -> Document:
+    body = request.body
     death = heard(Death, msgspec.to_builtins(body.death))
-    _refuse_watched_elsewhere(store, _id(visit), death.worker_id)
+    _refuse_watched_elsewhere(store, _id(request), death.worker_id)
     policy = heard(RestartPolicy, msgspec.to_builtins(body.policy)) if body.policy else store.settings.restarts
     delay, reason = store.orchestrators.record_death(death, report_of(body), policy)
     return {"starts_in": None if delay is None else delay / SECOND, "reason": reason}
 
 
-def mark_dead(store: Store, visit: Visit) -> Document:
-    id, body = _id(visit), visit.body
+def bury(store: Store, request: ApiRequest) -> Document:
+    id, body = _id(request), request.body
     _refuse_watched_elsewhere(store, id, body.worker_id)
     if body.reason is None:
         store.orchestrators.end_orphan(body.worker_id)
@@ -80,20 +80,20 @@ def mark_dead(store: Store, visit: Visit) -> Document:
     return {"id": id}
 
 
-def ends(store: Store, visit: Visit) -> list[Document]:
-    ownership.orchestrator(store, _id(visit))
-    found = store.orchestrators.ends(visit.body.tokens)
+def ends(store: Store, request: ApiRequest) -> list[Document]:
+    ownership.orchestrator(store, _id(request))
+    found = store.orchestrators.ends(request.body.tokens)
     return [{"token": token, "verb": verb, "error": error} for token, (verb, error) in found.items()]
 
 
-def leave(store: Store, visit: Visit) -> Document:
-    id = _id(visit)
+def leave(store: Store, request: ApiRequest) -> Document:
+    id = _id(request)
     store.orchestrators.leave(id)
     return {"id": id}
 
 
-def _id(visit: Visit) -> int:
-    return job_id(visit.path["id"])
+def _id(request: ApiRequest) -> int:
+    return job_id(request.path["id"])
 
 
 def _refuse_watched_elsewhere(store: Store, id: int, worker: str) -> None:

@@ -15,26 +15,26 @@ from rota.store.remote.carried import heard
 from rota.store.workers.death import Death
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
     from rota.store.workers.orphans import Kept
 
 
-def begin(store: Store, visit: Visit) -> Document:
-    worker, report = _own(store, visit), report_of(visit.body)
+def begin(store: Store, request: ApiRequest) -> Document:
+    worker, report = _own(store, request), report_of(request.body)
     kept: list[Kept] = [(job, token, value) for value, job, token in report.checkpoints]
-    held = store.orphans.begin(worker, frozenset(visit.body.in_hand), report.outcomes, kept)
+    held = store.orphans.begin(worker, frozenset(request.body.in_hand), report.outcomes, kept)
     return {"held": sorted(held)}
 
 
-def renew(store: Store, visit: Visit) -> Document:
-    worker = _own(store, visit)
-    return {"held": sorted(store.orphans.renew(worker, [(each.job_id, each.token) for each in visit.body.claims]))}
+def renew(store: Store, request: ApiRequest) -> Document:
+    worker = _own(store, request)
+    return {"held": sorted(store.orphans.renew(worker, [(each.job_id, each.token) for each in request.body.claims]))}
 
 
-def report(store: Store, visit: Visit) -> Document:
-    worker, found = _own(store, visit), report_of(visit.body)
+def report(store: Store, request: ApiRequest) -> Document:
+    worker, found = _own(store, request), report_of(request.body)
     for value, job, token in found.checkpoints:
         store.orphans.keep_checkpoint(worker, (job, token, value))
     for settled in found.outcomes:
@@ -42,16 +42,16 @@ def report(store: Store, visit: Visit) -> Document:
     return {"held": []}
 
 
-def end(store: Store, visit: Visit) -> Document:
-    worker, death = _own(store, visit), heard(Death, msgspec.to_builtins(visit.body.death))
+def end(store: Store, request: ApiRequest) -> Document:
+    worker, death = _own(store, request), heard(Death, msgspec.to_builtins(request.body.death))
     if death.worker_id != worker:
         raise BadInput(f"this is the end of {worker}, and the certificate is of {death.worker_id}")
-    store.orphans.end(death, report_of(visit.body).outcomes)
+    store.orphans.end(death, report_of(request.body).outcomes)
     return {"held": []}
 
 
-def _own(store: Store, visit: Visit) -> str:
-    return store.workers.get(visit.path["id"]).id
+def _own(store: Store, request: ApiRequest) -> str:
+    return store.workers.get(request.path["id"]).id
 
 
 _OF = "/api/v1/workers/{id}/orphan"

@@ -13,31 +13,31 @@ from rota.core.ids import job_id
 from rota.store.jobs.output import Output, missing, path_so_far, refuse_elsewhere
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 LOOK_AGAIN = 0.25
 
 
-async def read(visit: Visit) -> Document:
+async def read(request: ApiRequest) -> Document:
     """Waits, if asked to, until there is something after the offset or the run is over."""
-    with visit.site.waiting.one(visit.token):
-        return await _wait(visit)
+    with request.state.open_requests.one(request.token):
+        return await _wait(request)
 
 
-async def _wait(visit: Visit) -> Document:
-    until = time.monotonic() + visit.query.wait
+async def _wait(request: ApiRequest) -> Document:
+    until = time.monotonic() + request.query.wait
     while True:
-        found = await visit.ask(lambda store: _read(store, visit))
-        if found["text"] or not found["is_live"] or visit.query.offset is None or time.monotonic() >= until:
+        found = await request.ask(lambda store: _read(store, request))
+        if found["text"] or not found["is_live"] or request.query.offset is None or time.monotonic() >= until:
             return found
         await asyncio.sleep(LOOK_AGAIN)
 
 
-def _read(store: Store, visit: Visit) -> Document:
-    wanted = visit.query
-    id = job_id(visit.path["id"])
+def _read(store: Store, request: ApiRequest) -> Document:
+    wanted = request.query
+    id = job_id(request.path["id"])
     captured = store.claims.captured(id, wanted.run)
     host = refuse_elsewhere(store, id, captured)
     named = {"job_id": id, "run_id": captured.run_id, "stream": wanted.stream, "host": host}

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from rota import documents
 from rota.api.route import Route
-from rota.api.routes.jobs import until_acknowledged
+from rota.api.routes.jobs import wait_until_acknowledged
 from rota.api.schemas import nouns, requests, responses
 from rota.core.access import ADMIN, READ
 from rota.core.errors import BadInput, NotFound
@@ -16,41 +16,41 @@ from rota.core.ids import queue_name
 from rota.process.host import host_id
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def list_queues(store: Store, _: Visit) -> list[Document]:
+def list_queues(store: Store, _: ApiRequest) -> list[Document]:
     return [documents.queue(status) for status in store.queues.list()]
 
 
-def show(store: Store, visit: Visit) -> Document:
-    return _find(store, visit.path["name"])
+def show(store: Store, request: ApiRequest) -> Document:
+    return _find(store, request.path["name"])
 
 
-def set_limits(store: Store, visit: Visit) -> Document:
-    told = {name: getattr(visit.body, name) for name in requests.Limits.__struct_fields__}
+def set_limits(store: Store, request: ApiRequest) -> Document:
+    told = {name: getattr(request.body, name) for name in requests.Limits.__struct_fields__}
     limits = {name: value for name, value in told.items() if value is not UNSET}
     if not limits:
         raise BadInput('there is no limit to set: send for example {"max_depth": 1000}; null removes one')
-    return _find(store, store.queues.set(visit.path["name"], **limits).name)
+    return _find(store, store.queues.set(request.path["name"], **limits).name)
 
 
-async def pause(visit: Visit) -> Document:
+async def pause(request: ApiRequest) -> Document:
     """Answered once no job can start any more."""
-    name = visit.body.queue
-    paused = await visit.ask(lambda store: store.queues.pause(name, visit.body.reason))
-    await until_acknowledged(visit, f"{name or 'everything'} is paused")
+    name = request.body.queue
+    paused = await request.ask(lambda store: store.queues.pause(name, request.body.reason))
+    await wait_until_acknowledged(request, f"{name or 'everything'} is paused")
     return {"paused": paused}
 
 
-def resume(store: Store, visit: Visit) -> Document:
-    return {"resumed": store.queues.resume(visit.body.queue)}
+def resume(store: Store, request: ApiRequest) -> Document:
+    return {"resumed": store.queues.resume(request.body.queue)}
 
 
-def scale(store: Store, visit: Visit) -> Document:
-    name, wanted = queue_name(visit.path["name"]), visit.body
+def scale(store: Store, request: ApiRequest) -> Document:
+    name, wanted = queue_name(request.path["name"]), request.body
     host = store.orchestrators.host_named(wanted.host) if wanted.host else host_id()
     store.slots.scale(wanted.crew, host, name, wanted.count)
     return {"queue": name, "count": wanted.count, "crew": wanted.crew}
@@ -71,7 +71,7 @@ ROUTES = (
         READ,
         "queues with their counts and limits",
         list[nouns.Queue],
-        quick=True,
+        inline=True,
     ),
     Route(
         "POST",
@@ -84,7 +84,7 @@ ROUTES = (
         is_async=True,
     ),
     Route("POST", "/api/v1/queues/resume", resume, ADMIN, "the opposite of pause", responses.Resumed, requests.Resume),
-    Route("GET", "/api/v1/queues/{name}", show, READ, "one queue", nouns.Queue, quick=True),
+    Route("GET", "/api/v1/queues/{name}", show, READ, "one queue", nouns.Queue, inline=True),
     Route("PATCH", "/api/v1/queues/{name}", set_limits, ADMIN, "set limits of a queue", nouns.Queue, requests.Limits),
     Route(
         "POST",

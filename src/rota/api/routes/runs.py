@@ -10,13 +10,13 @@ from rota.api.schemas import nouns
 from rota.core.access import READ
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def show(store: Store, visit: Visit) -> Document:
-    return documents.run(store.claims.run(visit.path["id"]))
+def show(store: Store, request: ApiRequest) -> Document:
+    return documents.run(store.claims.run(request.path["id"]))
 
 
 ROUTES = (Route("GET", "/api/v1/runs/{id}", show, READ, "what one claim did", nouns.Run),)

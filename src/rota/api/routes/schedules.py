@@ -17,45 +17,45 @@ from rota.store import ownership
 from rota.store.remote.carried import heard
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def list_schedules(store: Store, _: Visit) -> list[Document]:
+def list_schedules(store: Store, _: ApiRequest) -> list[Document]:
     return [documents.schedule(schedule) for schedule in store.schedules.list()]
 
 
-def show(store: Store, visit: Visit) -> Document:
-    return documents.schedule(store.schedules.get(visit.path["name"]))
+def show(store: Store, request: ApiRequest) -> Document:
+    return documents.schedule(store.schedules.get(request.path["name"]))
 
 
-def add(store: Store, visit: Visit) -> Document:
-    return documents.schedule(store.schedules.add(heard(NewSchedule, msgspec.to_builtins(visit.body))))
+def add(store: Store, request: ApiRequest) -> Document:
+    return documents.schedule(store.schedules.add(heard(NewSchedule, msgspec.to_builtins(request.body))))
 
 
-def pause(store: Store, visit: Visit) -> Document:
-    return documents.schedule(store.schedules.pause(visit.path["name"], visit.body.reason))
+def pause(store: Store, request: ApiRequest) -> Document:
+    return documents.schedule(store.schedules.pause(request.path["name"], request.body.reason))
 
 
-def resume(store: Store, visit: Visit) -> Document:
-    return documents.schedule(store.schedules.resume(visit.path["name"]))
+def resume(store: Store, request: ApiRequest) -> Document:
+    return documents.schedule(store.schedules.resume(request.path["name"]))
 
 
-def run(store: Store, visit: Visit) -> Document:
-    return job_document(visit, store.schedules.run(visit.path["name"]))
+def run(store: Store, request: ApiRequest) -> Document:
+    return job_document(request, store.schedules.run(request.path["name"]))
 
 
-def remove(store: Store, visit: Visit) -> Document:
-    name = visit.path["name"]
+def remove(store: Store, request: ApiRequest) -> Document:
+    name = request.path["name"]
     store.schedules.remove(name)
     return {"name": name}
 
 
-def declare(store: Store, visit: Visit) -> Document:
-    id = job_id(visit.path["id"])
+def declare(store: Store, request: ApiRequest) -> Document:
+    id = job_id(request.path["id"])
     ownership.orchestrator(store, id)
-    told = [heard(NewSchedule, msgspec.to_builtins(each)) for each in visit.body.schedules]
+    told = [heard(NewSchedule, msgspec.to_builtins(each)) for each in request.body.schedules]
     store.schedules.declare(told)
     return {"id": id}
 

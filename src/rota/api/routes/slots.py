@@ -12,29 +12,29 @@ from rota.core.errors import NotFound
 from rota.store.remote.carried import told
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def list_slots(store: Store, visit: Visit) -> list[Document]:
-    hosts, now, details = store.orchestrators.hosts(), store.now(), visit.query.details
+def list_slots(store: Store, request: ApiRequest) -> list[Document]:
+    hosts, now, details = store.orchestrators.hosts(), store.now(), request.query.details
     return [
         {**documents.slot(slot, now, hosts, store.settings.restarts), **({"details": told(slot)} if details else {})}
         for slot in store.slots.all()
     ]
 
 
-def why(store: Store, visit: Visit) -> Document:
-    return {"id": visit.path["name"], "why": store.slots.why(visit.path["name"])}
+def why(store: Store, request: ApiRequest) -> Document:
+    return {"id": request.path["name"], "why": store.slots.why(request.path["name"])}
 
 
-def reset(store: Store, visit: Visit) -> Document:
+def reset(store: Store, request: ApiRequest) -> Document:
     """The slot as it was left: for one that is forgotten, as it was before."""
-    name = visit.path["name"]
+    name = request.path["name"]
     before = _find(store, name)
-    store.slots.reset(name, visit.body.forget)
-    return before if visit.body.forget else _find(store, name)
+    store.slots.reset(name, request.body.forget)
+    return before if request.body.forget else _find(store, name)
 
 
 def _find(store: Store, name: str) -> Document:

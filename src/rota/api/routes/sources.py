@@ -10,22 +10,22 @@ from rota.api.schemas import nouns, responses
 from rota.core.access import ADMIN, READ
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def list_sources(store: Store, _: Visit) -> list[Document]:
+def list_sources(store: Store, _: ApiRequest) -> list[Document]:
     return [documents.source(status) for status in store.sources.list()]
 
 
-def show(store: Store, visit: Visit) -> Document:
-    wanted = store.sources.get(visit.path["name"]).name
+def show(store: Store, request: ApiRequest) -> Document:
+    wanted = store.sources.get(request.path["name"]).name
     return next(documents.source(status) for status in store.sources.list() if status.source.name == wanted)
 
 
-def forget(store: Store, visit: Visit) -> Document:
-    name = visit.path["name"]
+def forget(store: Store, request: ApiRequest) -> Document:
+    name = request.path["name"]
     return {"name": name, "jobs": store.sources.forget(name)}
 
 

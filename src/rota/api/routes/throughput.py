@@ -9,12 +9,12 @@ from rota.api.schemas import views
 from rota.core.access import READ
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
 
 
-async def show(visit: Visit) -> Document:
-    return await visit.site.hub.pace()
+async def show(request: ApiRequest) -> Document:
+    return await request.state.hub.throughput()
 
 
 ROUTES = (Route("GET", "/api/v1/pace", show, READ, "how work went in the last minutes", views.Pace, is_async=True),)

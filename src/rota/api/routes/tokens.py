@@ -10,22 +10,22 @@ from rota.api.schemas import nouns, requests
 from rota.core.access import ADMIN, own_name
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def list_tokens(store: Store, _: Visit) -> list[Document]:
+def list_tokens(store: Store, _: ApiRequest) -> list[Document]:
     return [documents.token(token) for token in store.tokens.list()]
 
 
-def create(store: Store, visit: Visit) -> Document:
-    token, secret = store.tokens.create(own_name(visit.body.name), visit.body.scopes)
+def create(store: Store, request: ApiRequest) -> Document:
+    token, secret = store.tokens.create(own_name(request.body.name), request.body.scopes)
     return {**documents.token(token), "secret": secret}
 
 
-def revoke(store: Store, visit: Visit) -> Document:
-    return documents.token(store.tokens.revoke(visit.path["id"]))
+def revoke(store: Store, request: ApiRequest) -> Document:
+    return documents.token(store.tokens.revoke(request.path["id"]))
 
 
 ROUTES = (

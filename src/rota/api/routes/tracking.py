@@ -10,7 +10,7 @@ from rota.core.access import READ
 from rota.core.errors import NotFound
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.documents import Document
     from rota.store.store import Store
 
@@ -25,7 +25,7 @@ _NONE: Document = {
 }
 
 
-def show(store: Store, visit: Visit) -> Document:
+def show(store: Store, request: ApiRequest) -> Document:
     """Without a database for it, or without its tables there, tracking is off: nobody's mistake."""
     url = store.settings.tracking_url
     if url is None:
@@ -35,7 +35,7 @@ def show(store: Store, visit: Visit) -> Document:
 
     try:
         with opened(url) as connection:
-            return {"enabled": True, **document(read(connection, visit.query.limit))}
+            return {"enabled": True, **document(read(connection, request.query.limit))}
     except NotFound:
         return _NONE
 

@@ -15,53 +15,53 @@ from rota.core.errors import NotFound
 from rota.core.times import SECOND
 
 if TYPE_CHECKING:
-    from rota.api.request import Visit
+    from rota.api.request import ApiRequest
     from rota.core.worker import Worker
     from rota.documents import Document
     from rota.store.store import Store
 
 
-def register(store: Store, visit: Visit) -> Document:
-    every = None if visit.body.every is None else round(visit.body.every * SECOND)
-    told = visit.body
+def register(store: Store, request: ApiRequest) -> Document:
+    every = None if request.body.every is None else round(request.body.every * SECOND)
+    told = request.body
     worker = store.workers.register(told.name, every, told.pid, told.queue, told.hostname or "")
-    return _document(visit, worker, worker.status)
+    return _document(request, worker, worker.status)
 
 
-def list_workers(store: Store, visit: Visit) -> list[Document]:
-    return [_document(visit, worker, store.workers.shown(worker)) for worker in store.workers.list(visit.query.all)]
+def list_workers(store: Store, request: ApiRequest) -> list[Document]:
+    return [_document(request, worker, store.workers.shown(worker)) for worker in store.workers.list(request.query.all)]
 
 
-def show(store: Store, visit: Visit) -> Document:
-    worker = store.workers.get(visit.path["id"])
-    return _document(visit, worker, store.workers.shown(worker))
+def show(store: Store, request: ApiRequest) -> Document:
+    worker = store.workers.get(request.path["id"])
+    return _document(request, worker, store.workers.shown(worker))
 
 
-def held(store: Store, visit: Visit) -> list[Document]:
-    return [job_document(visit, job) for job in store.workers.held(store.workers.get(visit.path["id"]).id)]
+def held(store: Store, request: ApiRequest) -> list[Document]:
+    return [job_document(request, job) for job in store.workers.held(store.workers.get(request.path["id"]).id)]
 
 
-def certificate(store: Store, visit: Visit) -> Document:
-    found = store.workers.certificate(store.workers.get(visit.path["id"]).id)
+def certificate(store: Store, request: ApiRequest) -> Document:
+    found = store.workers.certificate(store.workers.get(request.path["id"]).id)
     if found is None:
-        raise NotFound(f"{visit.path['id']} has not died")
+        raise NotFound(f"{request.path['id']} has not died")
     return documents.certificate(found)
 
 
-def heartbeat(store: Store, visit: Visit) -> Document:
-    id = visit.path["id"]
-    metrics = _told(visit.body)
+def heartbeat(store: Store, request: ApiRequest) -> Document:
+    id = request.path["id"]
+    metrics = _told(request.body)
     return {"id": id, "advice": store.workers.heartbeat(id, metrics)}
 
 
-def deregister(store: Store, visit: Visit) -> Document:
-    id = visit.path["id"]
+def deregister(store: Store, request: ApiRequest) -> Document:
+    id = request.path["id"]
     return {"id": id, "released": store.workers.deregister(id)}
 
 
-def stop(store: Store, visit: Visit) -> Document:
-    worker = store.workers.stop(visit.path["id"])
-    return _document(visit, worker, store.workers.shown(worker))
+def stop(store: Store, request: ApiRequest) -> Document:
+    worker = store.workers.stop(request.path["id"])
+    return _document(request, worker, store.workers.shown(worker))
 
 
 def _told(body: Struct) -> dict[str, object]:
@@ -70,9 +70,9 @@ def _told(body: Struct) -> dict[str, object]:
     return {name: _told(each) if isinstance(each, Struct) else each for name, each in told.items() if each is not None}
 
 
-def _document(visit: Visit, worker: Worker, shown: str) -> Document:
+def _document(request: ApiRequest, worker: Worker, shown: str) -> Document:
     document = documents.worker(worker, shown)
-    return {**document, "details": documents.worker_details(worker)} if visit.query.details else document
+    return {**document, "details": documents.worker_details(worker)} if request.query.details else document
 
 
 ROUTES = (
@@ -95,7 +95,7 @@ ROUTES = (
         requests.NewWorker,
         requests.Details,
     ),
-    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", nouns.Worker, query=requests.Details, quick=True),
+    Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", nouns.Worker, query=requests.Details, inline=True),
     Route("GET", "/api/v1/workers/{id}/jobs", held, READ, "what it holds", list[nouns.Job], query=requests.Details),
     Route("DELETE", "/api/v1/workers/{id}", deregister, WORK, "end its life; what it holds goes back", responses.Left),
     Route("GET", "/api/v1/workers/{id}/certificate", certificate, READ, "how it died", nouns.Certificate),

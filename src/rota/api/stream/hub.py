@@ -1,4 +1,4 @@
-"""The hub of the live feed: one tail of the log, any number of readers, each with a bounded buffer."""
+"""The hub of the live feed: it reads the event log once for any number of readers, each with a bounded buffer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
 from rota.api.errors import TooMany
-from rota.api.json import dump
-from rota.api.stream.notifications import Bell
+from rota.api.json_body import encode_document
+from rota.api.stream.notifications import Notifications
 from rota.core.errors import RotaError
 from rota.core.throughput import Pace
 from rota.core.times import format_instant
@@ -21,8 +21,8 @@ from rota.live.feed import EVERYTHING, PAGE, Feed
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from rota.api.metrics import Own
-    from rota.api.store_pool import Stores
+    from rota.api.metrics import ProcessMetrics
+    from rota.api.store_pool import StorePool
     from rota.documents import Document
     from rota.live.feed import Change
     from rota.store.events import Event
@@ -31,69 +31,69 @@ if TYPE_CHECKING:
 FLUSH_EVERY, READ_EVERY, READ_FOR_MANY_EVERY, KEEP_ALIVE = 0.1, 0.05, 0.08, 15.0
 MANY_READERS, AT_ONCE = 100, 20
 MOST_READERS, MOST_OF_TOKEN = 2000, 1000
-MOST_PATTERNS = 300  # different ones of one token: each is matched against the topic of every change
-MOST_TOLD_AT_ONCE = 500
+MOST_PATTERNS = 300  # different ones per token: each is matched against the topics of every change
+MOST_PUBLISHED_AT_ONCE = 500
 MOST_WAITING, MOST_BYTES = 256, 256 * 1024
-MOST_REPLAYED, MOST_READ_BACK = 2000, 10_000  # moves that are wanted, and events in which they are looked for
-MOST_SEED = 2000
-MOST_JOBS = 200  # of one event; beyond, readers are told to look for themselves
+MOST_REPLAYED, MOST_READ_BACK = 2000, 10_000  # moves that a reader missed, and events searched for them
+MOST_SEED = 2000  # events from which throughput is computed before the hub has read any
+MOST_JOBS = 200  # moves of one event; for more, readers get a resync
 T = TypeVar("T")
 _log = logging.getLogger("rota.http")
 
 
 class Reader:
-    """One subscriber. What waits for it is bounded: too much is thrown away, and it is told to begin anew."""
+    """One subscriber. Its buffer is bounded: when it overflows, it is dropped and the reader gets a resync."""
 
     def __init__(self, patterns: tuple[str, ...], token_id: str | None) -> None:
         self.patterns = patterns
         self.token_id = token_id
         self.is_lost = False
         self.is_over = False
-        self._waiting: list[bytes] = []
+        self._buffer: list[bytes] = []
         self._messages = self._bytes = 0
-        self._awaited: asyncio.Future[None] | None = None
+        self._wakeup: asyncio.Future[None] | None = None
 
     def put(self, messages: bytes, count: int) -> None:
         if self.is_lost:
             return
-        self._waiting.append(messages)
+        self._buffer.append(messages)
         self._messages += count
         self._bytes += len(messages)
         if self._messages > MOST_WAITING or self._bytes > MOST_BYTES:
             self.lose()
-        self.nudge()
+        self.wake()
 
     def lose(self) -> None:
-        """Throw away what waits; a resync comes in its place."""
+        """Drop the buffer. The reader gets a resync instead."""
         self.take()
         self.is_lost = True
-        self.nudge()
+        self.wake()
 
     def end(self) -> None:
         self.is_over = True
-        self.nudge()
+        self.wake()
 
-    def nudge(self) -> None:
-        """Whoever waits for something goes on, even if there is nothing."""
-        if self._awaited is not None and not self._awaited.done():
-            self._awaited.set_result(None)
+    def wake(self) -> None:
+        """Wake the reader even if its buffer is empty."""
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     async def wait(self) -> None:
-        """Until there is something to take, or a nudge."""
-        if not (self._waiting or self.is_lost or self.is_over):
-            self._awaited = asyncio.get_running_loop().create_future()
-            await self._awaited
+        """Wait until there are messages, the state changes, or `wake` is called."""
+        if not (self._buffer or self.is_lost or self.is_over):
+            self._wakeup = asyncio.get_running_loop().create_future()
+            await self._wakeup
 
     def take(self) -> bytes:
-        """All that waits."""
-        taken = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
-        self._waiting.clear()
+        """Empty the buffer and return its messages."""
+        taken = self._buffer[0] if len(self._buffer) == 1 else b"".join(self._buffer)
+        self._buffer.clear()
         self._messages = self._bytes = 0
         return taken
 
 
 class Share:
-    """What the readers of one token have open together."""
+    """The readers that one token has open, and their patterns."""
 
     def __init__(self) -> None:
         self.readers = 0
@@ -118,19 +118,19 @@ class Share:
 
 
 class Hub:
-    """Reads the log while anybody listens, and hands each change to those who want it."""
+    """Reads the event log while there are readers, and gives each change to the readers of its topics."""
 
-    def __init__(self, stores: Stores, poll: float, own: Own) -> None:
+    def __init__(self, stores: StorePool, poll: float, metrics: ProcessMetrics) -> None:
         self._stores = stores
         self._poll = poll
-        self._own = own
-        self._bell = Bell(stores, events=True)
+        self._metrics = metrics
+        self._notifications = Notifications(stores, events=True)
         self._readers: dict[tuple[str, ...], set[Reader]] = {}
         self._shares: dict[str | None, Share] = {}
         self._feed: Feed | None = None
-        self._handed_out = ""  # the cursor up to which every change was
+        self._published = ""  # the cursor up to which every change was given to the readers
         self._tail: asyncio.Task[None] | None = None
-        self._reminder: asyncio.Task[None] | None = None
+        self._keep_alive: asyncio.Task[None] | None = None
         self._flushed = 0.0
         self._is_stale = False
         self._is_failing = False
@@ -139,11 +139,11 @@ class Hub:
         self._turn = asyncio.Lock()
 
     async def join(self, patterns: tuple[str, ...], after: str | None, token_id: str | None) -> tuple[Reader, bytes]:
-        """A new reader, and what it gets first: a snapshot, or what it missed since an id."""
+        """Add a reader. Returns it with its first messages: a snapshot, or the changes since the event id `after`."""
         reader = Reader(patterns, token_id)
-        self._reserve(reader)  # before the first await: many may come at once
+        self._reserve(reader)  # Before the first await: many readers may join at once.
         try:
-            await self._bell.open()
+            await self._notifications.open()
             async with self._turn:
                 await self._advance()
                 first = await self._first(patterns, after)
@@ -153,8 +153,8 @@ class Hub:
             raise
         if self._tail is None or self._tail.done():
             self._tail = asyncio.create_task(self._follow())
-        if self._reminder is None or self._reminder.done():
-            self._reminder = asyncio.create_task(self._remind())
+        if self._keep_alive is None or self._keep_alive.done():
+            self._keep_alive = asyncio.create_task(self._send_keep_alives())
         return reader, first
 
     def leave(self, reader: Reader) -> None:
@@ -166,7 +166,7 @@ class Hub:
             self._readers.pop(reader.patterns, None)
 
     def _reserve(self, reader: Reader) -> None:
-        """Count a reader, or refuse one too many of its token or of all."""
+        """Count a reader against the limits of its token and of the hub, or refuse it."""
         if sum(share.readers for share in self._shares.values()) >= MOST_READERS:
             raise TooMany(f"there are {MOST_READERS:,} readers of the feed already: close some of them")
         share = self._shares.get(reader.token_id) or Share()
@@ -183,7 +183,7 @@ class Hub:
         return sum(map(len, self._readers.values()))
 
     async def resync(self, reader: Reader) -> bytes:
-        """What a reader gets that lost something: word of it, and where things stand."""
+        """Return a resync and a snapshot for a reader whose buffer was dropped."""
         async with self._turn:
             await self._advance()
             reader.take()
@@ -193,107 +193,107 @@ class Hub:
     async def close(self) -> None:
         for reader in self._all():
             reader.end()
-        for task in (self._tail, self._reminder):
+        for task in (self._tail, self._keep_alive):
             if task is not None:
                 task.cancel()
-        self._bell.close()
+        self._notifications.close()
 
     async def _follow(self) -> None:
-        """The tail: until nobody listens any more. A store that is away is looked for again."""
+        """Read the log until the last reader leaves. An unavailable store is tried again."""
         while True:
-            seen, began = self._bell.rings, time.monotonic()
+            count, began = self._notifications.count, time.monotonic()
             async with self._turn:
                 if not self._readers:
                     self._feed = self._tail = None
                     return
-                is_well = await self._advanced()
-            if is_well and self._feed is not None and self._feed.is_behind:
+                succeeded = await self._try_to_advance()
+            if succeeded and self._feed is not None and self._feed.is_behind:
                 continue
             wait = self._flushed + FLUSH_EVERY - time.monotonic() if self._is_stale else self._poll
-            await self._bell.wait(seen, wait)
+            await self._notifications.wait(count, wait)
             every = READ_EVERY if self.readers() < MANY_READERS else READ_FOR_MANY_EVERY
             await asyncio.sleep(began + every - time.monotonic())
 
-    async def _advanced(self) -> bool:
-        """Advance, whatever becomes of it: an error is told to the readers, or they begin anew."""
+    async def _try_to_advance(self) -> bool:
+        """Advance; after an error of the store tell the readers, after a bug resync them."""
         try:
             await self._advance()
         except RotaError as problem:
             self._is_stale = False
-            await self._tell_failing(str(problem))
-        except Exception:  # a bug, or a fact of a newer rota: to go on in silence would be worse
+            await self._publish_failure(str(problem))
+        except Exception:  # A bug, or a fact of a newer version: silence would hide lost changes.
             _log.exception("the live feed failed: its readers begin anew")
-            self._begin_anew()
+            self._resync_all()
         else:
             return True
         return False
 
-    def _begin_anew(self) -> None:
-        """Leave out what could not be told: every reader gets a resync, and where things stand."""
+    def _resync_all(self) -> None:
+        """Give every reader a resync and a snapshot, in place of changes that could not be published."""
         self._feed = None
         for reader in self._all():
             reader.lose()
 
-    async def _remind(self) -> None:
-        """A word to everyone now and then, whatever the store does, so that nobody takes silence for an end."""
+    async def _send_keep_alives(self) -> None:
+        """Wake every reader now and then, so that clients see that their connection is alive."""
         while self._readers:
             await asyncio.sleep(KEEP_ALIVE)
             async for reader in in_turns(self._all()):
-                reader.nudge()
+                reader.wake()
 
-    async def _tell_failing(self, problem: str) -> None:
-        """The store cannot say how things are: that is what its readers hear, once, until it answers again."""
+    async def _publish_failure(self, problem: str) -> None:
+        """Publish once that the store fails. Once it answers, its health is published again."""
         if self._feed is not None and not self._is_failing:
             self._is_failing = True
-            await self._hand_out([self._feed.failing(problem, time.time_ns() // 1000)])
+            await self._publish([self._feed.failing(problem, time.time_ns() // 1000)])
 
     async def _advance(self) -> None:
-        """Hand out what happened since, in one piece: each reader is woken once."""
-        if self._feed is not None and self._feed.cursor != self._handed_out:
-            self._begin_anew()  # an error came between reading and telling
-        wanted = self._patterns()
-        found, lag = await self._stores.ask(lambda store: self._read(store, wanted))
+        """Publish what happened since the last time. Each reader is woken once."""
+        if self._feed is not None and self._feed.cursor != self._published:
+            self._resync_all()  # An error came between reading and publishing.
+        patterns = self._patterns()
+        changes, lag = await self._stores.ask(lambda store: self._read(store, patterns))
         self._is_failing = False
-        await self._hand_out(found)
-        self._handed_out = self._reading().cursor
-        self._own.saw(lag)
+        await self._publish(changes)
+        self._published = self._reading().cursor
+        self._metrics.set_lag(lag)
         for reader in self._all():
             if reader.token_id in self._revoked:
                 reader.end()
         self._revoked.clear()
 
-    def _read(self, store: Store, wanted: set[str]) -> tuple[list[Change], int | None]:
-        """In the feed's thread: the moves since, at times the states too, and how long ago the last move was."""
+    def _read(self, store: Store, patterns: set[str]) -> tuple[list[Change], int | None]:
+        """Return new moves, changed states if they are due, and the age of the last event. Runs in the thread."""
         if self._feed is None:
-            with store.database.read():  # one moment: no event is counted twice
+            with store.database.read():  # One snapshot: no event is counted twice.
                 self._feed = Feed(store, most=MOST_JOBS, on_event=self._note)
-                self._pace = _so_far(store)
-        self._feed.want(sorted(wanted))
-        before, found = self._feed.cursor, self._feed.moves()
+                self._pace = _seeded_pace(store)
+        self._feed.want(sorted(patterns))
+        before, changes = self._feed.cursor, self._feed.moves()
         moved = self._feed.cursor != before
         lag = store.now() - self._feed.last_at if moved and self._feed.last_at is not None else None
         now = time.monotonic()
         self._is_stale |= moved or now - self._flushed >= self._poll
         if self._is_stale and self._readers and now - self._flushed >= FLUSH_EVERY:
             self._flushed, self._is_stale = now, False
-            found = [*found, *self._feed.states()]
-        return found, lag
+            changes = [*changes, *self._feed.states()]
+        return changes, lag
 
     def _patterns(self) -> set[str]:
-        """All that readers want. Called in the loop, where readers come and go."""
+        """Return the patterns of all readers. Call it in the event loop, where readers are added and removed."""
         return set().union(*(share.patterns for share in self._shares.values()))
 
     def _reading(self) -> Feed:
         assert self._feed is not None
         return self._feed
 
-    async def pace(self) -> Document:
-        """How work went in the last minutes."""
-        return await self._stores.ask(self._told_pace)
+    async def throughput(self) -> Document:
+        """Return the throughput of the last minutes, step by step."""
+        return await self._stores.ask(self._throughput)
 
-    def _told_pace(self, store: Store) -> Document:
-        """In the feed's thread: what was counted while it read, or the log's last events when nobody listens."""
-        now, pace = store.now(), self._pace if self._feed is not None else _so_far(store)
+    def _throughput(self, store: Store) -> Document:
+        """Count while the hub reads; without readers, compute from the last events of the log. Runs in the thread."""
+        now, pace = store.now(), self._pace if self._feed is not None else _seeded_pace(store)
         return {**pace.told(now), "until": format_instant(now)}
 
     def _note(self, event: Event) -> None:
@@ -301,107 +301,108 @@ class Hub:
         self._revoked |= {fact[2] for fact in event.facts if fact[0] == "token" and fact[1] == "revoke"}
 
     async def _first(self, patterns: tuple[str, ...], after: str | None, lost: bool = False) -> bytes:
-        wanted = self._patterns().union(patterns or EVERYTHING)
-        return await self._stores.ask(lambda store: self._start(store, patterns, wanted, after, lost))
+        everyones = self._patterns().union(patterns or EVERYTHING)
+        return await self._stores.ask(lambda store: self._start(store, patterns, everyones, after, lost))
 
-    def _start(self, store: Store, patterns: tuple[str, ...], wanted: set[str], after: str | None, lost: bool) -> bytes:
-        """In the feed's thread: the messages that a reader begins with."""
-        self._reading().want(sorted(wanted))
-        found = self._begin(store, patterns, after, lost)
-        return b"".join(_message(change, topic) for change in found if (topic := change.topic_for(patterns)))
+    def _start(
+        self, store: Store, patterns: tuple[str, ...], everyones: set[str], after: str | None, lost: bool
+    ) -> bytes:
+        """Return the messages that a reader begins with. Runs in the thread."""
+        self._reading().want(sorted(everyones))
+        changes = self._begin(store, patterns, after, lost)
+        return b"".join(_message(change, topic) for change in changes if (topic := change.topic_for(patterns)))
 
     def _begin(self, store: Store, patterns: Sequence[str], after: str | None, lost: bool) -> list[Change]:
-        """Where the states stand, then the active jobs or the moves since an id."""
-        mine, hub = Feed(store, patterns, after, MOST_JOBS), self._reading()
+        """Return a snapshot of the states, then the active jobs, or the moves since `after`."""
+        own, hub = Feed(store, patterns, after, MOST_JOBS), self._reading()
         if after is None and not lost:
-            return [*hub.snapshot(patterns, hub.cursor), *mine.active()]
-        missed = _missed(store, mine, hub.cursor) if after is not None and not mine.is_lost else None
+            return [*hub.snapshot(patterns, hub.cursor), *own.active()]
+        missed = _missed(store, own, hub.cursor) if after is not None and not own.is_lost else None
         if missed is None:
-            whole = Feed(store, patterns)
-            return [feed.lost(store.now(), hub.cursor), *hub.snapshot(patterns, hub.cursor), *whole.active()]
-        return [*hub.snapshot(patterns, mine.begun), *missed]
+            fresh = Feed(store, patterns)
+            return [feed.lost(store.now(), hub.cursor), *hub.snapshot(patterns, hub.cursor), *fresh.active()]
+        return [*hub.snapshot(patterns, own.begun), *missed]
 
-    async def _hand_out(self, changes: Sequence[Change]) -> None:
-        """Give each reader what it wants of the changes, so many at once that the loop does other things in between."""
-        for start in range(0, len(changes), MOST_TOLD_AT_ONCE):
-            await self._hand_out_some(changes[start : start + MOST_TOLD_AT_ONCE])
+    async def _publish(self, changes: Sequence[Change]) -> None:
+        """Give each reader the changes that it subscribed to, in portions, so that the event loop stays responsive."""
+        for start in range(0, len(changes), MOST_PUBLISHED_AT_ONCE):
+            await self._publish_some(changes[start : start + MOST_PUBLISHED_AT_ONCE])
 
-    async def _hand_out_some(self, changes: Sequence[Change]) -> None:
-        """Each message is made once, and those who want the same get the same piece."""
-        made: dict[tuple[int, str], bytes] = {}
-        wanting = await self._wanting({topic for change in changes for topic in change.topics})
+    async def _publish_some(self, changes: Sequence[Change]) -> None:
+        """Encode each message once, and join the messages once for all readers with equal patterns."""
+        encoded: dict[tuple[int, str], bytes] = {}
+        matching = await self._matching({topic for change in changes for topic in change.topics})
         async for patterns in in_turns(list(self._readers)):
-            wanted = [(n, topic) for n, change in enumerate(changes) if (topic := _topic(change, patterns, wanting))]
-            for n, topic in wanted:
-                if (n, topic) not in made:
-                    made[n, topic] = _message(changes[n], topic)
-            piece = b"".join([made[each] for each in wanted])
-            async for reader in in_turns(list(self._readers.get(patterns, ())) if wanted else []):
-                reader.put(piece, len(wanted))
+            keys = [(n, topic) for n, change in enumerate(changes) if (topic := _topic(change, patterns, matching))]
+            for n, topic in keys:
+                if (n, topic) not in encoded:
+                    encoded[n, topic] = _message(changes[n], topic)
+            messages = b"".join([encoded[key] for key in keys])
+            async for reader in in_turns(list(self._readers.get(patterns, ())) if keys else []):
+                reader.put(messages, len(keys))
 
-    async def _wanting(self, topics: set[str]) -> dict[str, set[str]]:
-        """For each topic the patterns that match it: looked for once, however many readers have the same."""
+    async def _matching(self, topics: set[str]) -> dict[str, set[str]]:
+        """Return the patterns that match each topic. Each pattern is matched once, however many readers use it."""
         patterns = list(self._patterns())
-        wanting: dict[str, set[str]] = {topic: set() for topic in topics}
-        for topic, found in wanting.items():
-            for start in range(0, len(patterns), MOST_TOLD_AT_ONCE):
-                some = patterns[start : start + MOST_TOLD_AT_ONCE]
-                found.update(pattern for pattern in some if matches(pattern, topic))
+        matching: dict[str, set[str]] = {topic: set() for topic in topics}
+        for topic, matches_topic in matching.items():
+            for start in range(0, len(patterns), MOST_PUBLISHED_AT_ONCE):
+                portion = patterns[start : start + MOST_PUBLISHED_AT_ONCE]
+                matches_topic.update(pattern for pattern in portion if matches(pattern, topic))
                 await asyncio.sleep(0)
-        return wanting
+        return matching
 
     def _all(self) -> list[Reader]:
         return [reader for readers in self._readers.values() for reader in readers]
 
 
-async def in_turns(things: Sequence[T]) -> AsyncIterator[T]:
-    """A few at a time: what else the loop has to do comes in between."""
-    for n, thing in enumerate(things, 1):
-        yield thing
+async def in_turns(items: Sequence[T]) -> AsyncIterator[T]:
+    """Yield items, and let the event loop run other tasks after every few of them."""
+    for n, item in enumerate(items, 1):
+        yield item
         if n % AT_ONCE == 0:
             await asyncio.sleep(0)
 
 
-def _topic(change: Change, patterns: tuple[str, ...], wanting: Mapping[str, set[str]]) -> str | None:
-    """The topic under which readers with these patterns get a change, as `Change.topic_for` says it."""
+def _topic(change: Change, patterns: tuple[str, ...], matching: Mapping[str, set[str]]) -> str | None:
+    """Return the topic under which readers with these patterns get a change, as `Change.topic_for` does."""
     if change.topics == EVERYTHING:
         return "*"
-    return next((topic for topic in change.topics if not patterns or not wanting[topic].isdisjoint(patterns)), None)
+    return next((topic for topic in change.topics if not patterns or not matching[topic].isdisjoint(patterns)), None)
 
 
-def _so_far(store: Store) -> Pace:
-    """The pace as far as the log's last events tell it."""
+def _seeded_pace(store: Store) -> Pace:
+    """Return the throughput as far as the last events of the log tell it."""
     pace = Pace()
     for event in store.events.newest(limit=MOST_SEED):
         pace.note(event.at, event.facts)
     return pace
 
 
-def _missed(store: Store, mine: Feed, told: str) -> list[Change] | None:
-    """The moves that were told to others before, up to a cursor of theirs; None when they cannot be told again.
+def _missed(store: Store, own: Feed, published: str) -> list[Change] | None:
+    """Return the moves that a reader missed, up to the cursor that the others have reached.
 
-    Everyone waits while one reader is told what it missed, so it is looked for in so many events only.
+    None if they cannot be read again, or are too many: all readers wait meanwhile, so the search is bounded.
     """
     try:
-        return _moves(store, mine, told)
+        return _moves(store, own, published)
     except (LookupError, TypeError, ValueError):
         _log.exception("what a reader of the live feed missed cannot be told: it begins anew")
         return None
 
 
-def _moves(store: Store, mine: Feed, told: str) -> list[Change] | None:
-    """The same; None when they are too many."""
-    found: list[Change] = []
-    with store.database.read():  # one moment: what comes after it, everyone is told
+def _moves(store: Store, own: Feed, published: str) -> list[Change] | None:
+    moves: list[Change] = []
+    with store.database.read():  # One snapshot: later events are published to all readers.
         later: set[int] = set()
-        while page := store.events.after(told):
+        while page := store.events.after(published):
             later |= {event.number for event in page}
-            told = page[-1].cursor
+            published = page[-1].cursor
         for _ in range(MOST_READ_BACK // PAGE):
-            found += mine.moves(later) if mine.is_behind else []
-    return None if mine.is_behind or len(found) > MOST_REPLAYED else found
+            moves += own.moves(later) if own.is_behind else []
+    return None if own.is_behind or len(moves) > MOST_REPLAYED else moves
 
 
 def _message(change: Change, topic: str) -> bytes:
-    """A change as server-sent event; its text holds no line end, because JSON writes those as letters."""
-    return b"id: %b\ndata: %b\n\n" % (change.id.encode(), dump(change.document(topic)))
+    """Encode a change as a server-sent event. JSON escapes line ends, so the data is one line."""
+    return b"id: %b\ndata: %b\n\n" % (change.id.encode(), encode_document(change.document(topic)))

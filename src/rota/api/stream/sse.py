@@ -1,4 +1,4 @@
-"""Server-sent events: one response per reader of the feed, with keep-alives, until the reader is gone."""
+"""Server-sent events: one response per reader of the live feed, with keep-alives, until the client is gone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from rota.api.stream.hub import Hub, Reader
 
 RETRY = b"retry: 1000\n\n"
-# An event, because a browser tells a page of no comment; without an id or a document, so that nobody takes it for news.
+# An event, because browsers do not report comments to a page; without id and document, so that it is not a change.
 ALIVE = b"event: alive\ndata:\n\n"
 
 
 class Stream:
-    """An ASGI response that tells a reader everything, until either side ends it."""
+    """An ASGI response that sends a reader's messages until either side ends it."""
 
     def __init__(self, hub: Hub, reader: Reader, first: bytes) -> None:
         self._hub = hub
@@ -26,28 +26,32 @@ class Stream:
         self._first = first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gone = asyncio.create_task(_until_gone(receive, self._reader))
+        gone = asyncio.create_task(self._end_with_client(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", SSE.encode())]})
-            await self._tell(send)
+            await self._send_messages(send)
             await send({"type": "http.response.body", "body": b""})
         finally:
             self._hub.leave(self._reader)
             gone.cancel()
 
-    async def _tell(self, send: Send) -> None:
-        piece = RETRY + self._first
+    async def _send_messages(self, send: Send) -> None:
+        messages = RETRY + self._first
         self._first = b""
         while True:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": messages, "more_body": True})
             await self._reader.wait()
             if self._reader.is_over:
                 return
-            piece = await self._hub.resync(self._reader) if self._reader.is_lost else self._reader.take()
-            piece = piece or ALIVE
+            messages = await self._hub.resync(self._reader) if self._reader.is_lost else self._reader.take()
+            messages = messages or ALIVE
+
+    async def _end_with_client(self, receive: Receive) -> None:
+        await until_disconnected(receive)
+        self._reader.end()
 
 
-async def _until_gone(receive: Receive, reader: Reader) -> None:
+async def until_disconnected(receive: Receive) -> None:
+    """Return once the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    reader.end()
