@@ -102,7 +102,7 @@ def test_every_view_has_exactly_the_fields_of_its_type(either: Server) -> None:
         "/api/v1/me": views.Me,
         "/api/v1/attention": views.Notice,
         "/api/v1/deaths": views.Death,
-        "/api/v1/pace": views.Pace,
+        "/api/v1/pace": views.Throughput,
         f"/api/v1/jobs/{later}/graph": views.Graph,
         f"/api/v1/jobs/{job}/output": views.Output,
         "/api/v1/tracking": views.Tracking,

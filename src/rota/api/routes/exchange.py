@@ -44,7 +44,7 @@ def exchange(store: Store, request: ApiRequest) -> Document:
     return told(answer, {"Run": documents.run, "Job": _whole})
 
 
-def look(store: Store, request: ApiRequest) -> Document:
+def poll(store: Store, request: ApiRequest) -> Document:
     body = request.body
     return told(store.orchestrators.look(_id(request), body.known_wish, body.reconciles, body.polls))
 
@@ -77,7 +77,7 @@ def _refuse_large(body: machine.Show) -> None:
             raise BadInput(f"the details of {noted.which} are too large: at most {machine.LARGEST_FACT:,} bytes")
 
 
-async def ring(request: ApiRequest) -> NotificationStream:
+async def notifications(request: ApiRequest) -> NotificationStream:
     await request.ask(lambda store: ownership.orchestrator(store, _id(request)))
     await request.state.job_notifications.open()
     return NotificationStream(request)
@@ -98,13 +98,19 @@ ROUTES = (
         "POST", f"{_OF}/exchange", exchange, WORK, "settle and claim in one step", machine.Exchanged, machine.Exchange
     ),
     Route(
-        "POST", f"{_OF}/look", look, WORK, "tend what is due; what there is to do", derive.PollDocument, machine.Look
+        "POST",
+        f"{_OF}/look",
+        poll,
+        WORK,
+        "run due maintenance; what there is to do",
+        derive.OutlookSchema,
+        machine.Poll,
     ),
-    Route("POST", f"{_OF}/show", show, WORK, "show how its workers are", machine.Joined, machine.Show),
+    Route("POST", f"{_OF}/show", show, WORK, "report the state of its workers", machine.Joined, machine.Show),
     Route(
         "GET",
         f"{_OF}/bell",
-        ring,
+        notifications,
         WORK,
         "a line whenever there may be something to do, without end",
         str,

@@ -54,7 +54,7 @@ def worker_ids(store: Store, request: ApiRequest) -> Document:
     return {"worker_ids": store.orchestrators.worker_ids(_id(request), request.body.count)}
 
 
-def hire(store: Store, request: ApiRequest) -> Document:
+def register_worker(store: Store, request: ApiRequest) -> Document:
     id, body = _id(request), request.body
     process = Process(body.worker_id, body.pid, body.pid_start, body.slot)
     store.orchestrators.register_worker(id, body.slot, body.queue, process)
@@ -70,7 +70,7 @@ def certify(store: Store, request: ApiRequest) -> Document:
     return {"starts_in": None if delay is None else delay / SECOND, "reason": reason}
 
 
-def bury(store: Store, request: ApiRequest) -> Document:
+def mark_dead(store: Store, request: ApiRequest) -> Document:
     id, body = _id(request), request.body
     _refuse_watched_elsewhere(store, id, body.worker_id)
     if body.reason is None:
@@ -115,10 +115,10 @@ ROUTES = (
         take_over,
         WORK,
         "release what the dead before it held; the orphans that live",
-        list[derive.ProcessTold],
+        list[derive.ProcessSchema],
         machine.TakeOver,
     ),
-    Route("POST", f"{_OF}/slots", slots, WORK, "take its slots", list[derive.SlotTold], machine.Pools),
+    Route("POST", f"{_OF}/slots", slots, WORK, "take its slots", list[derive.SlotSchema], machine.Pools),
     Route(
         "POST",
         f"{_OF}/worker-ids",
@@ -129,13 +129,19 @@ ROUTES = (
         machine.IdsWanted,
     ),
     Route(
-        "POST", f"{_OF}/workers", register_worker, WORK, "a worker's process was started", machine.Joined, machine.Hire
+        "POST",
+        f"{_OF}/workers",
+        register_worker,
+        WORK,
+        "a worker's process was started",
+        machine.Joined,
+        machine.RegisterWorker,
     ),
     Route(
         "POST", f"{_OF}/certificates", certify, WORK, "record a death that it saw", responses.Certified, machine.Certify
     ),
     Route(
-        "POST", f"{_OF}/burials", mark_dead, WORK, "a worker that nobody watched is gone", machine.Joined, machine.Bury
+        "POST", f"{_OF}/burials", mark_dead, WORK, "an unsupervised worker is dead", machine.Joined, machine.MarkDead
     ),
     Route("POST", f"{_OF}/ends", ends, WORK, "how claims ended", list[machine.ClaimEnd], machine.Tokens),
 )

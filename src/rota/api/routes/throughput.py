@@ -1,4 +1,4 @@
-"""How work goes, over HTTP: for charts."""
+"""Throughput over HTTP: for charts."""
 
 from __future__ import annotations
 
@@ -17,4 +17,14 @@ async def show(request: ApiRequest) -> Document:
     return await request.state.hub.throughput()
 
 
-ROUTES = (Route("GET", "/api/v1/pace", show, READ, "how work went in the last minutes", views.Pace, is_async=True),)
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/pace",
+        show,
+        READ,
+        "throughput of the last minutes, step by step",
+        views.Throughput,
+        is_async=True,
+    ),
+)

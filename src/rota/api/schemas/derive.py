@@ -1,4 +1,4 @@
-"""Types made of the records that they tell, for what goes between an orchestrator elsewhere and its store."""
+"""Types derived from the store's records, for the requests of orchestrators that reach only the API."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from rota.api.schemas import fields as field_types
-from rota.api.schemas import nouns
-from rota.api.schemas.fields import Id, QueueName, Text, Whole, Word, WorkerId
+from rota.api.schemas import nouns, requests
 from rota.api.schemas.nouns import Answer
-from rota.api.schemas.requests import Request
+from rota.api.schemas.requests import Id, NonNegative, QueueName, Request, ShortText, Text, WorkerId
 from rota.core import death
 from rota.core.record import Record
 from rota.core.schedule import NewSchedule
@@ -25,19 +23,25 @@ from rota.store.workers.slots import Slot
 Pid = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 SlotName = Annotated[str, Meta(min_length=1, max_length=100)]
 _PLAIN: dict[str, Any] = {
-    "int": int, "str": str, "bool": bool, "Instant": field_types.Moment, "Duration": float, "Run": nouns.Run,
+    "int": int, "str": str, "bool": bool, "Instant": requests.Timestamp, "Duration": float, "Run": nouns.Run,
     "Job": nouns.Job,
 }  # fmt: skip
-_BOUNDED: dict[str, Any] = {"int": Whole, "str": Text, "bool": bool, "Duration": Annotated[float, Meta(ge=0, le=1e9)]}
-_CALLED = {"Slot": "CrewSlot", "Death": "WitnessedDeath"}  # those of that name are what people see of them
-_made: dict[tuple[type[Record], Any], Any] = {}
+_BOUNDED: dict[str, Any] = {
+    "int": NonNegative,
+    "str": Text,
+    "bool": bool,
+    "Duration": Annotated[float, Meta(ge=0, le=1e9)],
+}
+# The names Slot and Death belong to the documents shown to people.
+_NAMES = {"Slot": "CrewSlot", "Death": "WitnessedDeath"}
+_derived: dict[tuple[type[Record], Any], Any] = {}
 
 
 def derived(record: type[Record], base: Any, **narrower: Any) -> Any:
-    """The type of a record's document. A request's is bounded, and `narrower` says more than an annotation can."""
-    if (record, base) in _made:
-        return _made[record, base]
-    found: list[Any] = []
+    """Return the type of a record's document. Requests are bounded; `narrower` overrides types of fields."""
+    if (record, base) in _derived:
+        return _derived[record, base]
+    definitions: list[Any] = []
     for field in fields(record):
         inner = narrower.get(field.name) or _type(field.kind, base)
         kind: Any = Any if field.is_json else list.__class_getitem__(inner) if field.many else inner
@@ -45,17 +49,17 @@ def derived(record: type[Record], base: Any, **narrower: Any) -> Any:
             kind = Annotated[kind, Meta(max_length=1000)]
         kind = kind | None if field.may_be_none else kind
         has_default = field.name not in record._needed and base is Request
-        found.append((field.said, kind, _default(record, field.name)) if has_default else (field.said, kind))
-    made = msgspec.defstruct(
-        _CALLED.get(record.__name__, record.__name__),
-        found,
+        definitions.append((field.said, kind, _default(record, field.name)) if has_default else (field.said, kind))
+    struct = msgspec.defstruct(
+        _NAMES.get(record.__name__, record.__name__),
+        definitions,
         bases=(base,),
         namespace={"__doc__": record.__doc__},
         kw_only=True,
         module=__name__,
     )
-    _made[record, base] = made
-    return made
+    _derived[record, base] = struct
+    return struct
 
 
 def _type(kind: str, base: Any) -> Any:
@@ -76,14 +80,14 @@ def _default(record: type[Record], name: str) -> Any:
 if TYPE_CHECKING:
     Reason = str
     IdleWorker = Any
-    HomeTold = Any
-    DeathTold = Any
+    HomeSchema = Any
+    DeathSchema = Any
     Policy = Any
-    AssignmentDocument = Any
-    ProcessTold = Any
-    SlotTold = Any
-    PollDocument = Any
-    ScheduleTold = Any
+    HandoutSchema = Any
+    ProcessSchema = Any
+    SlotSchema = Any
+    OutlookSchema = Any
+    ScheduleSchema = Any
 else:
     Reason = Literal[death.REASONS]
     IdleWorker = derived(
@@ -94,11 +98,11 @@ else:
         room=Annotated[int, Meta(ge=0, le=1000)],
         held=Annotated[int, Meta(ge=0, le=1000)],
     )
-    HomeTold = derived(
+    HomeSchema = derived(
         Home, Request, host=Annotated[str, Meta(min_length=1, max_length=200)],
         hostname=Annotated[str, Meta(min_length=1, max_length=253)], pid=Pid,
     )  # fmt: skip
-    DeathTold = derived(
+    DeathSchema = derived(
         Death,
         Request,
         worker_id=WorkerId,
@@ -109,22 +113,18 @@ else:
         overdue=Id,
     )
     Policy = derived(KNOWN["RestartPolicy"], Request)
-    AssignmentDocument, ProcessTold, SlotTold = (
-        derived(Assignment, Answer),
-        derived(Process, Answer),
-        derived(Slot, Answer),
-    )
-    PollDocument = derived(Poll, Answer)
-    ScheduleTold = derived(
+    HandoutSchema, ProcessSchema, SlotSchema = derived(Handout, Answer), derived(Process, Answer), derived(Slot, Answer)
+    OutlookSchema = derived(Outlook, Answer)
+    ScheduleSchema = derived(
         NewSchedule,
         Request,
         name=QueueName,
         cron=Annotated[str, Meta(min_length=1, max_length=200)],
-        timezone=Word,
-        missed=field_types.Missed,
+        timezone=ShortText,
+        missed=requests.Missed,
         queue=QueueName,
-        kind=Word,
-        priority=field_types.Priority,
-        max_attempts=field_types.Count,
-        timeout=field_types.Seconds,
+        kind=ShortText,
+        priority=requests.Priority,
+        max_attempts=requests.Count,
+        timeout=requests.Seconds,
     )

@@ -1,4 +1,4 @@
-"""What goes over the wire between an orchestrator elsewhere, or its orphans, and the store."""
+"""Requests and responses of orchestrators that reach only the API, and of their orphans."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from rota.api.schemas import nouns
 from rota.api.schemas.derive import (
-    AssignmentDocument,
-    DeathTold,
-    HomeTold,
+    DeathSchema,
+    HandoutSchema,
+    HomeSchema,
     IdleWorker,
     Pid,
     Policy,
-    ProcessTold,
+    ProcessSchema,
     Reason,
-    ScheduleTold,
+    ScheduleSchema,
     SlotName,
-    SlotTold,
+    SlotSchema,
 )
-from rota.api.schemas.fields import Id, QueueName, Seconds, Text, Word, WorkerId
 from rota.api.schemas.nouns import Answer
-from rota.api.schemas.requests import Request
+from rota.api.schemas.requests import Id, QueueName, Request, Seconds, ShortText, Text, WorkerId
 from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.errors import BadInput
 from rota.core.jsontext import Raw as Json
@@ -35,13 +34,13 @@ LARGEST_FACT = 4096
 
 
 class SlotWithDetails(nouns.Slot):
-    """A slot with the history of its restarts, and where asked for all that the store knows of it."""
+    """A slot with the history of its restarts, and on request all fields of its record."""
 
-    details: SlotTold | UnsetType = UNSET
+    details: SlotSchema | UnsetType = UNSET
 
 
 class Outcome(Request):
-    """What became of a claim on this job; `returned`: it was never started."""
+    """The outcome of a claim. `returned`: the job was never started."""
 
     job_id: Id
     token: Id
@@ -49,13 +48,13 @@ class Outcome(Request):
     result: Raw = msgspec.field(default_factory=Raw)
     error: Text | None = None
     final: bool = False
-    reason: Word | None = None
+    reason: ShortText | None = None
     delay: Seconds | None = None
     note: Text | None = None
 
 
 class Checkpoint(Request):
-    """What a handler wants its next attempt to know."""
+    """The checkpoint of a job for its next attempt."""
 
     job_id: Id
     token: Id
@@ -75,7 +74,7 @@ class Exchange(Reported):
     number: Id = 0
     idle: Annotated[list[IdleWorker], Meta(max_length=1000)] = []
     holdings: Annotated[list[Id], Meta(max_length=100_000)] | None = None
-    served: Word = ""
+    served: ShortText = ""
 
 
 class Exchanged(Answer):
@@ -84,16 +83,16 @@ class Exchanged(Answer):
     `rate_free_in`: after how many seconds a rate allows the next claim, where one left a worker without.
     """
 
-    claims: list[AssignmentDocument]
+    claims: list[HandoutSchema]
     refused: list[int]
     number: int
     rate_free_in: float | None = None
 
 
 class Certify(Reported, kw_only=True):
-    """How a watched worker ended, what it had reported that no exchange has carried, and when its slot starts again."""
+    """How a supervised worker ended, with unsent reports and the restart policy of its slot."""
 
-    death: DeathTold
+    death: DeathSchema
     policy: Policy | None = None
 
 
@@ -101,7 +100,7 @@ class Join(Request):
     """An orchestrator begins."""
 
     crew: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
-    home: HomeTold
+    home: HomeSchema
 
 
 class Joined(Answer):
@@ -114,7 +113,7 @@ class Standing(Answer):
     """The running number of its last exchange, and the workers that those before it left behind."""
 
     number: int
-    before: list[ProcessTold]
+    before: list[ProcessSchema]
 
 
 class TakeOver(Request):
@@ -130,19 +129,19 @@ class Pools(Request):
 
 
 class IdsWanted(Request):
-    """So many ids for workers that will be started."""
+    """How many ids to reserve for workers that will be started."""
 
     count: Annotated[int, Meta(ge=1, le=1000)]
 
 
 class WorkerIds(Answer):
-    """Ids that nobody else gets."""
+    """Reserved ids of workers."""
 
     worker_ids: list[str]
 
 
-class Hire(Request):
-    """A worker's process was started in a slot, under an id that was asked for."""
+class RegisterWorker(Request):
+    """Register a worker whose process was started in a slot, under a reserved id."""
 
     worker_id: Annotated[str, Meta(pattern="^worker-[a-z0-9]{8}$")]
     slot: SlotName
@@ -151,58 +150,58 @@ class Hire(Request):
     pid_start: Annotated[int, Meta(ge=0, le=1 << 62)] | None = None
 
 
-class Up(Request):
-    """A worker is ready for its first job, has so many in hand at a time, and knows these kinds, or `every` one."""
+class WorkerReady(Request):
+    """A worker is ready: it runs up to `concurrency` jobs at a time, of these kinds or of `every` one."""
 
     worker_id: WorkerId
     slot: SlotName
     concurrency: Annotated[int, Meta(ge=1, le=1000)] = 1
-    kinds: Annotated[list[Word], Meta(max_length=10_000)] = []
+    kinds: Annotated[list[ShortText], Meta(max_length=10_000)] = []
     every: bool = False
 
 
-class Said(Request):
-    """What a worker says of itself."""
+class WorkerMetadata(Request):
+    """The metadata that a worker reported."""
 
     worker_id: WorkerId
     metadata: dict[str, Any] | None = None
 
 
-class Felt(Request):
-    """How the worker in a slot is."""
+class SlotHealth(Request):
+    """The health of the worker in a slot."""
 
     slot: SlotName
-    health: Word | None = None
+    health: ShortText | None = None
 
 
-class Noted(Request):
-    """Something for the event log, of a worker or a slot."""
+class WorkerEvent(Request):
+    """An event of a worker or a slot for the log."""
 
     noun: Literal["worker", "slot"]
     verb: Literal["leak", "snapshot"]
-    which: Word
+    which: ShortText
     details: dict[str, Any] = {}
 
 
 class Show(Request):
-    """What readers of the store should see of its workers."""
+    """The state of workers that readers of the store should see."""
 
-    up: Annotated[list[Up], Meta(max_length=1000)] = []
-    said: Annotated[list[Said], Meta(max_length=1000)] = []
-    felt: Annotated[list[Felt], Meta(max_length=1000)] = []
-    noted: Annotated[list[Noted], Meta(max_length=2000)] = []
+    up: Annotated[list[WorkerReady], Meta(max_length=1000)] = []
+    said: Annotated[list[WorkerMetadata], Meta(max_length=1000)] = []
+    felt: Annotated[list[SlotHealth], Meta(max_length=1000)] = []
+    noted: Annotated[list[WorkerEvent], Meta(max_length=2000)] = []
 
 
-class Look(Request):
-    """The last wish that it knows; whether to make the store true, and to tell of processes on its host."""
+class Poll(Request):
+    """The last directive that the orchestrator knows; whether to reconcile, and to return processes on its host."""
 
     known_directive: Annotated[int, Meta(ge=-1, le=999_999_999_999_999_999)] = -1
     reconciles: bool = False
     polls: bool = False
 
 
-class Bury(Request):
-    """A worker that nobody watched is gone; without a reason, its time to finish is over."""
+class MarkDead(Request):
+    """Mark an unsupervised worker as dead. Without a reason, its time to finish is over."""
 
     worker_id: WorkerId
     reason: Reason | None = None
@@ -212,7 +211,7 @@ class Bury(Request):
 class DeclaredSchedules(Request):
     """The schedules of its workers' application."""
 
-    schedules: Annotated[list[ScheduleTold], Meta(max_length=1000)]
+    schedules: Annotated[list[ScheduleSchema], Meta(max_length=1000)]
 
 
 class Tokens(Request):
@@ -230,66 +229,66 @@ class ClaimEnd(Answer):
 
 
 class OrphanBegins(Reported):
-    """A worker whose orchestrator is gone, with what it reported and the tokens in its hand."""
+    """A worker whose orchestrator is gone, with what it reported and the tokens of its running jobs."""
 
     in_hand: Annotated[list[Id], Meta(max_length=1000)] = []
 
 
 class OrphanClaim(Request):
-    """A claim in its hand."""
+    """The claim of a running job."""
 
     job_id: Id
     token: Id
 
 
 class OrphanRenews(Request):
-    """The claims in its hand, each of which lasts a little longer."""
+    """The claims of running jobs, whose leases are to be renewed."""
 
     claims: Annotated[list[OrphanClaim], Meta(max_length=1000)] = []
 
 
 class OrphanEnds(Reported, kw_only=True):
-    """How it ended."""
+    """How an orphan ended, with what it reported."""
 
-    death: DeathTold
+    death: DeathSchema
 
 
 class Held(Answer):
-    """The tokens that still hold."""
+    """The tokens of claims that are still valid."""
 
     held: list[int]
 
 
-def settled_of(told: Outcome) -> tuple[int, int, Any]:
-    """An outcome as the store takes it; one that says too little is a failure that says so."""
-    return told.job_id, told.token, _outcome(told)
+def settled_of(outcome: Outcome) -> tuple[int, int, Any]:
+    """Convert an outcome for the store. One without the result or error that it needs becomes a failure."""
+    return outcome.job_id, outcome.token, _outcome(outcome)
 
 
-def report_of(told: Reported) -> Report:
-    """What workers reported, as the store takes it."""
-    kept = [(json_of(each.value, "checkpoint") or "null", each.job_id, each.token) for each in told.checkpoints]
-    return Report([settled_of(each) for each in told.outcomes], checkpoints=kept)
+def report_of(reported: Reported) -> Report:
+    """Convert reports of workers for the store."""
+    kept = [(json_of(each.value, "checkpoint") or "null", each.job_id, each.token) for each in reported.checkpoints]
+    return Report([settled_of(each) for each in reported.outcomes], checkpoints=kept)
 
 
-def _outcome(told: Outcome) -> Any:
-    match told.outcome:
+def _outcome(outcome: Outcome) -> Any:
+    match outcome.outcome:
         case "done":
             try:
-                return Done(json_of(told.result, "result"))
-            except BadInput as problem:  # what else is in the exchange must not wait for it
+                return Done(json_of(outcome.result, "result"))
+            except BadInput as problem:  # The rest of the exchange must not fail with it.
                 return Failed(str(problem), again=False)
         case "failed":
-            error = told.error or "failed, and did not say why"
-            return Failed(error, not told.final, told.reason, round((told.delay or 0) * SECOND))
+            error = outcome.error or "failed, and did not say why"
+            return Failed(error, not outcome.final, outcome.reason, round((outcome.delay or 0) * SECOND))
         case "snoozed":
-            return Snoozed(max(1, round((told.delay or 0) * SECOND)), told.note)
+            return Snoozed(max(1, round((outcome.delay or 0) * SECOND)), outcome.note)
         case "released":
-            return Released(told.note, told.reason)
+            return Released(outcome.note, outcome.reason)
         case "returned":
             return Returned()
 
 
 def json_of(value: Raw, what: str) -> str | None:
-    """JSON as it stands, once it was checked; None where nothing was said."""
+    """Return checked JSON text; None if the field was left out."""
     text = bytes(value).decode()
     return encode_payload(Json(text), what) if text else None

@@ -1,4 +1,4 @@
-"""The things that callers of the API get: jobs, claims, workers, queues and the rest.
+"""The nouns of the API: jobs, claims, workers, queues and the rest.
 
 Their documents are written by `rota.documents`, so that they equal what the command line prints;
 a test holds both together.
@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from rota.api.schemas.fields import Fence, JobStatus, Missed, Moment, Scope
+from rota.api.schemas.requests import Fence, JobStatus, Missed, Scope, Timestamp
 
 
 class Answer(Struct):
-    """What a caller gets."""
+    """A response, or a part of one."""
 
 
 class JobDetails(Answer):
@@ -27,12 +27,12 @@ class JobDetails(Answer):
     generation: int
     deaths: int
     lapses: int
-    claimed_at: Moment | None
+    claimed_at: Timestamp | None
     token: int | None
     worker_id: str | None
     orchestrator: int | None
     lease: float | None
-    lease_expires_at: Moment | None
+    lease_expires_at: Timestamp | None
     renewed_count: int
     checkpoint: Any
     source: str | None
@@ -56,16 +56,16 @@ class Job(Answer):
     after: list[int]
     attempts: int
     max_attempts: int
-    due_at: Moment | None
-    created_at: Moment
-    started_at: Moment | None
-    finished_at: Moment | None
+    due_at: Timestamp | None
+    created_at: Timestamp
+    started_at: Timestamp | None
+    finished_at: Timestamp | None
     result: Any
     error: str | None
     worker_id: str | None
     run_id: str | None
     note: str | None
-    scheduled_for: Moment | None
+    scheduled_for: Timestamp | None
     details: JobDetails | UnsetType = UNSET
 
 
@@ -87,8 +87,8 @@ class Claim(Answer):
     worker_id: str
     run_id: str
     token: int
-    claimed_at: Moment
-    lease_expires_at: Moment | None
+    claimed_at: Timestamp
+    lease_expires_at: Timestamp | None
     renewed_count: int
     status: Literal["active"]
 
@@ -112,8 +112,8 @@ class Run(Answer):
     reason: str | None
     error: str | None
     note: str | None
-    claimed_at: Moment
-    ended_at: Moment
+    claimed_at: Timestamp
+    ended_at: Timestamp
     renewed_count: int
     transcript_path: str | None
     stderr_path: str | None
@@ -137,8 +137,8 @@ class Worker(Answer):
     hostname: str
     pid: int | None
     status: Literal["starting", "idle", "busy", "stopping", "stopped", "dead", "paused", "late"]
-    registered_at: Moment
-    last_heartbeat_at: Moment
+    registered_at: Timestamp
+    last_heartbeat_at: Timestamp
     heartbeat_interval: float | None
     current_job: int | None
     slot: str | None
@@ -146,7 +146,7 @@ class Worker(Answer):
     heartbeat_count: int
     success_count: int
     error_count: int
-    last_error_at: Moment | None
+    last_error_at: Timestamp | None
     last_error_message: str | None
     metadata: dict[str, Any]
     details: WorkerDetails | UnsetType = UNSET
@@ -155,7 +155,7 @@ class Worker(Answer):
 class Certificate(Answer):
     """How a worker died."""
 
-    died_at: Moment
+    died_at: Timestamp
     reason: str
     text: str | None
     exit_code: int | None
@@ -169,7 +169,7 @@ class Queue(Answer):
 
     name: str
     paused: bool
-    paused_at: Moment | None
+    paused_at: Timestamp | None
     paused_by: str | None
     pause_reason: str | None
     max_depth: int | None
@@ -180,7 +180,7 @@ class Queue(Answer):
     failures: int
     fence: Fence | None
     counts: dict[str, int]
-    oldest_ready_at: Moment | None
+    oldest_ready_at: Timestamp | None
 
 
 class Slot(Answer):
@@ -211,8 +211,8 @@ class Orchestrator(Answer):
     host_id: str
     pid: int
     version: str | None
-    started_at: Moment
-    last_reconcile_at: Moment | None
+    started_at: Timestamp
+    last_reconcile_at: Timestamp | None
 
 
 class Crew(Answer):
@@ -221,8 +221,8 @@ class Crew(Answer):
     status: Literal["starting", "running", "stopping", "stopped"]
     pid: int | None
     host: str | None
-    started_at: Moment | None
-    last_reconcile_at: Moment | None
+    started_at: Timestamp | None
+    last_reconcile_at: Timestamp | None
     pools: dict[str, int]
     slots: list[Slot]
     orchestrators: list[Orchestrator]
@@ -236,19 +236,19 @@ class Token(Answer):
     name: str
     scopes: list[Scope]
     created_by: str
-    created_at: Moment
-    last_used_at: Moment | None
-    revoked_at: Moment | None
+    created_at: Timestamp
+    last_used_at: Timestamp | None
+    revoked_at: Timestamp | None
 
 
 class MadeToken(Token):
-    """An access token with its secret, which is told this once."""
+    """An access token with its secret, which is shown only once."""
 
     secret: str
 
 
 class Source(Answer):
-    """A source with its progress; `filler` is the internal job that looks for work."""
+    """A source with its progress; `filler` is the internal job that adds jobs from it."""
 
     name: str
     queue: str
@@ -261,9 +261,9 @@ class Source(Answer):
     added_count: int
     success_count: int
     error_count: int
-    last_success_at: Moment | None
+    last_success_at: Timestamp | None
     last_success_worker: str | None
-    last_error_at: Moment | None
+    last_error_at: Timestamp | None
     last_error_message: str | None
     last_error_worker: str | None
     repeated_count: int
@@ -271,9 +271,9 @@ class Source(Answer):
     filler: int
     filler_status: JobStatus | None
     fill_count: int
-    last_fill_at: Moment | None
+    last_fill_at: Timestamp | None
     last_fill_error: str | None
-    next_fill_at: Moment | None
+    next_fill_at: Timestamp | None
 
 
 class Schedule(Answer):
@@ -291,11 +291,11 @@ class Schedule(Answer):
     timeout: float | None
     declared: bool
     paused: bool
-    paused_at: Moment | None
+    paused_at: Timestamp | None
     pause_reason: str | None
-    next_at: Moment | None
-    last_at: Moment | None
-    fired_at: Moment | None
+    next_at: Timestamp | None
+    last_at: Timestamp | None
+    fired_at: Timestamp | None
     fired_count: int
     last_job: int | None
     last_status: JobStatus | None
@@ -306,7 +306,7 @@ class Event(Answer):
     """What one transaction changed. `cursor` is opaque: hand it back to read on from here."""
 
     cursor: str
-    at: Moment
+    at: Timestamp
     actor: str
     facts: list[list[Any]]
 
@@ -318,7 +318,7 @@ class Fact(Answer):
     topic: str
     type: Literal["job_update", "queue_update", "worker_update", "source_update", "schedule_update", "health_update"]
     timestamp: int
-    at: Moment
+    at: Timestamp
     actor: str
     job: dict[str, Any] | UnsetType = UNSET
     queue: dict[str, Any] | UnsetType = UNSET

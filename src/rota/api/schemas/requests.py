@@ -1,4 +1,4 @@
-"""What callers of the API send: a type for every body and every query."""
+"""The types of request bodies and queries, and of the bounded numbers and texts in them."""
 
 from __future__ import annotations
 
@@ -6,40 +6,43 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from rota.api.schemas.fields import (
-    VISIBLE,
-    Count,
-    Cursor,
-    Fence,
-    Id,
-    JobStatus,
-    Key,
-    Path,
-    Priority,
-    QueueName,
-    Scope,
-    Seconds,
-    Text,
-    Title,
-    Trace,
-    Unique,
-    Until,
-    Whole,
-    Word,
-    WorkerId,
-)
+Id = Annotated[int, Meta(ge=0, le=999_999_999_999_999_999)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+NonNegative = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+Priority = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Seconds = Annotated[float, Meta(ge=0.000_001, le=3_153_600_000)]
+Timestamp = Annotated[str, Meta(max_length=40, description="ISO 8601 in UTC")]
+QueueName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
+Title = Annotated[str, Meta(min_length=1, max_length=1000)]
+ShortText = Annotated[str, Meta(max_length=200)]
+Key = Annotated[str, Meta(min_length=1, max_length=200)]
+Text = Annotated[str, Meta(max_length=16_384)]
+Path = Annotated[str, Meta(min_length=1, max_length=4096)]
+Cursor = Annotated[str, Meta(max_length=2000)]
+Trace = Annotated[
+    str, Meta(pattern="^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$", description="W3C traceparent")
+]
+WorkerId = Annotated[str, Meta(min_length=1, max_length=100)]
+JobStatus = Literal["blocked", "scheduled", "ready", "active", "done", "failed", "cancelled"]
+Scope = Literal["read", "enqueue", "work", "admin"]
+Fence = Literal["tell", "end"]
+Until = Literal["done", "final"]
+Unique = Literal["waiting", "active"]
+Missed = Literal["skip", "once", "all"]
+# At least one visible character. Spelled out, because languages disagree on what \s matches.
+VISIBLE = r"[^\s\x1c-\x1f\x85\ufeff]"
 
 
 class Request(Struct, forbid_unknown_fields=True):
-    """What a caller sends."""
+    """A request body or query. Unknown fields are refused."""
 
 
 class NewJob(Request):
-    """A job to be added. A key met again answers with the job that has it."""
+    """A job to be added. If its key exists already, the answer is the job that has it."""
 
     title: Title
     queue: QueueName = "default"
-    kind: Word = ""
+    kind: ShortText = ""
     payload: Any = None
     priority: Priority = 0
     after: Annotated[list[Id], Meta(max_length=1000)] = []
@@ -50,7 +53,7 @@ class NewJob(Request):
     max_attempts: Count | None = None
     timeout: Seconds | None = None
     trace: Trace | None = None
-    follows: Annotated[list[Whole], Meta(max_length=10_000, description="places in the same call, from 0")] = []
+    follows: Annotated[list[NonNegative], Meta(max_length=10_000, description="places in the same call, from 0")] = []
     until: Until = "done"
     debounce: Seconds | None = None
     at_most: Seconds | None = None
@@ -58,7 +61,7 @@ class NewJob(Request):
 
 
 class Details(Request):
-    """`details` adds what a record of the store says beyond its document."""
+    """`details` adds the fields that the document of a record leaves out."""
 
     details: bool = False
 
@@ -70,18 +73,18 @@ class NewJobs(Request):
 
 
 class Empty(Request):
-    """Nothing further to say: `{}`."""
+    """No parameters: `{}`."""
 
 
 class Done(Request):
-    """A person says that a job is done, without its claim's token."""
+    """Settle a job as done by hand, without its claim's token."""
 
     result: Any = None
     force: bool = False
 
 
 class Fail(Request):
-    """A person says that a job failed, without its claim's token."""
+    """Settle a job as failed by hand, without its claim's token."""
 
     error: Annotated[str, Meta(min_length=1, max_length=16_384, pattern=VISIBLE)]
     final: bool = False
@@ -89,7 +92,7 @@ class Fail(Request):
 
 
 class Snooze(Request):
-    """A person puts off a job that is held, without its claim's token."""
+    """Postpone a claimed job by hand, without its claim's token."""
 
     delay: Seconds
     note: Text | None = None
@@ -102,20 +105,20 @@ class On(Request):
 
 
 class Take(Request):
-    """Take the best ready job; wait so many seconds for one. Without a worker, for a person by hand."""
+    """Claim the best ready job for a worker, or by hand for a person. Waits up to `wait` seconds for one."""
 
     worker_id: WorkerId | None = None
-    person: Word | None = None
+    person: ShortText | None = None
     queue: QueueName | None = None
     lease: Seconds | None = None
     wait: Annotated[float, Meta(ge=0, le=30)] = 0
 
 
 class ClaimJob(Request):
-    """Take this job; without a worker, for a person such as `ada@laptop` by hand."""
+    """Claim this job for a worker, or by hand for a person such as `ada@laptop`."""
 
     worker_id: WorkerId | None = None
-    person: Word | None = None
+    person: ShortText | None = None
     lease: Seconds | None = None
 
 
@@ -127,7 +130,7 @@ class Renew(Request):
 
 
 class Keep(Request):
-    """What the next attempt should know."""
+    """A checkpoint for the next attempt."""
 
     token: Id
     value: Any
@@ -148,14 +151,14 @@ class ClaimToken(Request):
 
 
 class Release(Request):
-    """Give a job back unfinished, with a word for the next holder."""
+    """Give a job back unfinished, with a note for the next holder."""
 
     token: Id
     note: Text | None = None
 
 
 class Settle(Request):
-    """What became of a claim. `result` goes with done; `error` and `final` with failed; `delay` with snoozed."""
+    """The outcome of a claim. `result` goes with done; `error` and `final` with failed; `delay` with snoozed."""
 
     token: Id
     outcome: Literal["done", "failed", "snoozed", "released"]
@@ -166,23 +169,23 @@ class Settle(Request):
     note: Text | None = None
 
 
-class Heard(Request):
-    """So many seconds ago a worker last spoke."""
+class LastSeen(Request):
+    """How many seconds ago a worker last sent a frame."""
 
     worker_id: WorkerId
     ago: Annotated[float, Meta(ge=0, le=3_153_600_000)]
 
 
 class RenewLease(Request):
-    """An orchestrator lives, and has carried out the wishes up to this one."""
+    """Renew the lease of an orchestrator, which has carried out the directives up to `answered_wish`."""
 
     acknowledged_directive: Id = 0
     status: Literal["starting", "running", "stopping"] = "running"
-    heard: Annotated[list[Heard], Meta(max_length=10_000)] = []
+    heard: Annotated[list[LastSeen], Meta(max_length=10_000)] = []
 
 
 class NewWorker(Request):
-    """A worker's life begins; it promises to beat `every` so many seconds. Where it runs is told to people only."""
+    """Register a worker that will send a heartbeat every `every` seconds. Where it runs is for display only."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200, pattern=VISIBLE)]
     every: Annotated[float, Meta(ge=0.1, le=3_153_600_000)] | None = None
@@ -192,15 +195,15 @@ class NewWorker(Request):
 
 
 class Progress(Request):
-    """How far the job in hand is."""
+    """Progress of the current job."""
 
     done: float
     total: float | None = None
-    note: Word | None = None
+    note: ShortText | None = None
 
 
-class Beat(Request):
-    """A sign of life, with what the worker says of itself."""
+class Heartbeat(Request):
+    """A heartbeat, with metrics of the worker."""
 
     busy: Id | None = None
     cpu: Annotated[float, Meta(ge=0)] | None = None
@@ -252,32 +255,32 @@ class Scale(Request):
     """How many workers of the queue a crew should have: on this host, or on the one named."""
 
     count: Annotated[int, Meta(ge=0, le=1000)]
-    crew: Word = "main"
-    host: Word | None = None
+    crew: ShortText = "main"
+    host: ShortText | None = None
 
 
 class Reconcile(Request):
-    """Make the store true, or with `plan` only say what that would change."""
+    """Repair the state of the store, or with `plan` only report what would change."""
 
     plan: bool = False
 
 
 class Prune(Request):
-    """Forget what ended more than `older` seconds ago, and per queue all but the newest `keep` final jobs.
+    """Delete what ended more than `older` seconds ago, and per queue all but the newest `keep` final jobs.
 
-    With `plan` only count what would be forgotten.
+    With `plan` only count what would be deleted.
     """
 
     older: Annotated[float, Meta(ge=0, le=3_153_600_000)] | None = None
-    keep: Whole | None = None
+    keep: NonNegative | None = None
     plan: bool = False
 
 
 class Drain(Request):
     """Let a crew finish what it holds, and end: on this host, or on the one named."""
 
-    crew: Word = "main"
-    host: Word | None = None
+    crew: ShortText = "main"
+    host: ShortText | None = None
 
 
 class NewToken(Request):
@@ -329,7 +332,7 @@ class Topics(Request):
 class LogFilter(Topics):
     """Which facts of the log to list: the newest, those after a cursor, or the last before one.
 
-    One request looks at a bounded number of events: follow the link to look on.
+    One request looks at a bounded number of events: follow the link to continue.
     """
 
     after: Cursor | None = None

@@ -1,22 +1,22 @@
-"""What callers of the API get where that is not a thing itself, but what became of what they asked for."""
+"""Responses that are not a noun of their own: results of operations."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from rota.api.schemas.fields import JobStatus, Moment
 from rota.api.schemas.nouns import Answer, Orchestrator, Slot
+from rota.api.schemas.requests import JobStatus, Timestamp
 
 
 class Gone(Answer):
-    """A job that came from a source and left no row when it was done, or that somebody else had since."""
+    """A job of a source, which was deleted when it was done, or a job that another has claimed since."""
 
     id: int
     status: JobStatus
 
 
 class Reconciled(Answer):
-    """What reconcile found and mended."""
+    """What reconcile found and repaired."""
 
     dead_workers_found: int
     expired_claims_released: int
@@ -26,7 +26,7 @@ class Reconciled(Answer):
 
 
 class Pruned(Answer):
-    """How much was forgotten."""
+    """How many rows were deleted."""
 
     jobs: int
     events: int
@@ -43,28 +43,28 @@ class Info(Answer):
 
 
 class Lease(Answer):
-    """Until when an orchestrator's lease lasts, and the number of the last wish."""
+    """When an orchestrator's lease expires, and the number of the last directive."""
 
-    lease_expires_at: Moment
-    directive: int
+    lease_expires_at: Timestamp
+    wish: int
 
 
 class Certified(Answer):
-    """After how many seconds the slot starts again, or null and why it does not."""
+    """After how many seconds the slot is restarted; null with the reason if it is not."""
 
     starts_in: float | None
     reason: str | None
 
 
 class Forgotten(Answer):
-    """A source that is gone; how many of its jobs waited and are gone too."""
+    """A source that was removed, with the number of its waiting jobs, which were removed too."""
 
     name: str
     jobs: int
 
 
 class Removed(Answer):
-    """A schedule that is gone."""
+    """A schedule that was removed."""
 
     name: str
 
@@ -97,7 +97,7 @@ class Advice(Answer):
 
 
 class Left(Answer):
-    """A worker left; how many jobs went back."""
+    """A worker that was deregistered, and how many of its jobs were released."""
 
     id: str
     released: int
@@ -138,14 +138,14 @@ class Code(Answer):
 
 
 class Clock(Answer):
-    """The store's time, by which leases lapse, and the time of day, by which jobs fall due."""
+    """The store's clock, by which leases expire, and the wall clock, by which jobs fall due."""
 
-    now: Moment
-    wall: Moment
+    now: Timestamp
+    wall: Timestamp
 
 
 class Kept(Answer):
-    """What was told of the claim on a job is kept."""
+    """The job whose claim was updated."""
 
     id: int
 

@@ -1,4 +1,4 @@
-"""What the dashboard and others that look ask for and get: typed as `shapes` are."""
+"""Queries and responses of the dashboard: attention, deaths, output, graphs, throughput and tracking."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from rota.api.schemas.fields import JobStatus, Moment, Scope, Word
 from rota.api.schemas.nouns import Answer, Certificate
-from rota.api.schemas.requests import Request
+from rota.api.schemas.requests import JobStatus, Request, Scope, ShortText, Timestamp
 
 Step = Annotated[int, Meta(description="how many seconds one step spans")]
 Series = Annotated[list[float | None], Meta(description="one figure per step, oldest first; null where none is known")]
 
 
 class Me(Answer):
-    """The token of whoever asks."""
+    """The caller's token."""
 
     id: str
     name: str
@@ -28,35 +27,35 @@ class Notice(Answer):
     noun: Literal["host", "slot", "queue", "failures", "schedule", "job", "run"]
     which: str
     text: str
-    since: Moment | None
+    since: Timestamp | None
 
 
 class DeathFilter(Request):
     """Which deaths to list: the newest, of one slot or worker or of any."""
 
-    slot: Word | None = None
-    worker: Word | None = None
+    slot: ShortText | None = None
+    worker: ShortText | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 20
 
 
 class Death(Certificate):
-    """How a worker died, with what it said last."""
+    """How a worker died, with its last frame and output."""
 
     worker_id: str
     slot: str | None
-    began_at: Moment | None
+    began_at: Timestamp | None
     usage: Any
     last_frame: str | None
     stderr_tail: str | None
 
 
 class OutputFilter(Request):
-    """Which part of a run's output: from a byte on, so many at most; without `offset`, the end of it.
+    """Which part of a run's output: at most `limit` bytes from `offset`, or the end of it.
 
-    `run` names one that is not the newest; `wait` so many seconds for more while the run lives.
+    `run` selects another run than the newest. `wait`: how many seconds to wait for more while the run is live.
     """
 
-    run: Word | None = None
+    run: ShortText | None = None
     stream: Literal["transcript", "stderr"] = "transcript"
     offset: Annotated[int, Meta(ge=0, le=1 << 50)] | None = None
     limit: Annotated[int, Meta(ge=1, le=262_144)] = 65_536
@@ -94,8 +93,8 @@ class Graph(Answer):
     is_whole: bool
 
 
-class Pace(Answer):
-    """How work went lately, step by step. Times are seconds: the middle one, and one that 95 of 100 do not exceed."""
+class Throughput(Answer):
+    """Throughput of the last minutes, step by step. Times are medians and 95th percentiles in seconds."""
 
     step: Step
     finished: Series
@@ -105,7 +104,7 @@ class Pace(Answer):
     run_p50: Series
     run_p95: Series
     rates: dict[str, float]
-    until: Moment
+    until: Timestamp
 
 
 class TrackedWorker(Answer):
@@ -113,13 +112,13 @@ class TrackedWorker(Answer):
 
     id: str
     version: str | None
-    started: Moment
+    started: Timestamp
     expected_heartbeat_interval: float
-    last_heartbeat: Moment
+    last_heartbeat: Timestamp
     heartbeat_count: int
     success_count: int
     error_count: int
-    last_error_at: Moment | None
+    last_error_at: Timestamp | None
     last_error_message: str | None
 
 
@@ -131,10 +130,10 @@ class Vectorizer(Answer):
     success_count: int
     error_count: int
     health: float | None
-    last_success_at: Moment | None
-    last_error_at: Moment | None
+    last_success_at: Timestamp | None
+    last_error_at: Timestamp | None
     last_error_message: str | None
-    updated_at: Moment | None
+    updated_at: Timestamp | None
 
 
 class Tracking(Answer):
