@@ -1,4 +1,4 @@
-"""What needs a person's attention, worst first: on the dashboard, in `rota top`, wherever somebody looks."""
+"""Conditions that need a person's attention, worst first, for the dashboard, `rota top` and `rota doctor`."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 
 HOST, SLOT, QUEUE, FAILURES, SCHEDULE, JOB, RUN = "host", "slot", "queue", "failures", "schedule", "job", "run"
 NOUNS = (HOST, SLOT, QUEUE, FAILURES, SCHEDULE, JOB, RUN)
-MOST = 50  # of one noun: beyond, somebody has noticed
+MOST = 50  # per noun
 MOST_ERRORS = 10
-_FAILED_LOOKED_AT, _HELD_LOOKED_AT, _RUNS_COMPARED = 1000, 1000, 1000
-_OWN = re.compile(r"""'[^']*'|"[^"]*"|\S*[\d/]\S*""")
-_LEFT_STANDING = (slots.STARTING, slots.UP, slots.BACKOFF, slots.STOPPING)
+_MOST_FAILED, _MOST_ACTIVE, _MOST_RUNS = 1000, 1000, 1000
+_SPECIFIC = re.compile(r"""'[^']*'|"[^"]*"|\S*[\d/]\S*""")
+_SUPERVISED = (slots.STARTING, slots.UP, slots.BACKOFF, slots.STOPPING)
 
 
 class Notice(Record):
-    """One thing that needs attention. `which` names it as `rota why` and the API do; a run by its job's id, and
-    failures by their queue.
+    """One condition that needs attention.
+
+    `which` is the name that `rota why` and the API use; for a run it is its job's id, for failures their queue.
     """
 
     noun: str
@@ -55,8 +56,8 @@ class FailedJob(Record):
     at: Instant
 
 
-class Held(Record):
-    """An active job, as far as its age goes."""
+class ActiveJob(Record):
+    """An active job, and since when."""
 
     id: int
     title: str
@@ -67,70 +68,68 @@ class Held(Record):
 
 
 def notices(store: Store) -> list[Notice]:
-    """All that needs attention now: hosts, slots, queues, failed jobs, schedules, quarantined jobs, overlong runs."""
+    """Return what needs attention: hosts, slots, queues, failed jobs, schedules, quarantined jobs, overlong runs."""
     if store.link is not None:
         return [
             Notice(each["noun"], each["which"], each["text"], instant_of(each["since"]) if each["since"] else None)
             for each in store.link.get("/attention")
         ]
-    execute, now, every = store.database.execute, store.now(), store.slots.all()
-    found, failed = (
-        store.queues.list(),
-        [FailedJob(*row) for row in execute("job.failed_newest", {"most": _FAILED_LOOKED_AT})],
-    )
-    poison = [job for job in failed if (job.error or "").startswith(jobs.QUARANTINED)][:MOST]
-    quarantined = {job.id for job in poison}
-    held = execute("job.held_since", {"before": now - MINUTE, "most": _HELD_LOOKED_AT})
-    longest: dict[str, Duration] = dict(execute("claim.longest", {"most": _RUNS_COMPARED})) if held else {}
+    execute, now, all_slots = store.database.execute, store.now(), store.slots.all()
+    queues = store.queues.list()
+    failed = [FailedJob(*row) for row in execute("job.failed_newest", {"most": _MOST_FAILED})]
+    quarantined = [job for job in failed if (job.error or "").startswith(jobs.QUARANTINED)][:MOST]
+    quarantined_ids = {job.id for job in quarantined}
+    active = execute("job.held_since", {"before": now - MINUTE, "most": _MOST_ACTIVE})
+    longest: dict[str, Duration] = dict(execute("claim.longest", {"most": _MOST_RUNS})) if active else {}
     return [
-        *unreachable_hosts(every, store.orchestrators.live(), store.orchestrators.hosts(), now)[:MOST],
-        *failed_slots(every)[:MOST],
-        *open_breakers(status.queue for status in found)[:MOST],
+        *unreachable_hosts(all_slots, store.orchestrators.live(), store.orchestrators.hosts(), now)[:MOST],
+        *failed_slots(all_slots)[:MOST],
+        *open_breakers(status.queue for status in queues)[:MOST],
         *unknown_kinds(waiting(store, MOST), store.settings.unknown_kind_timeout),
         *failures(
-            [job for job in failed if job.id not in quarantined],
-            {each.queue.name: each.counts[jobs.FAILED] for each in found if not is_internal(each.queue.name)},
-            poison,
+            [job for job in failed if job.id not in quarantined_ids],
+            {each.queue.name: each.counts[jobs.FAILED] for each in queues if not is_internal(each.queue.name)},
+            quarantined,
         )[:MOST],
         *idle_schedules(store.schedules.list())[:MOST],
-        *(Notice(JOB, str(job.id), f"{job.title}: {job.error}", job.at) for job in poison),
-        *overlong_runs((Held(*row) for row in held), longest, now)[:MOST],
+        *(Notice(JOB, str(job.id), f"{job.title}: {job.error}", job.at) for job in quarantined),
+        *overlong_runs((ActiveJob(*row) for row in active), longest, now)[:MOST],
     ]
 
 
 def unreachable_hosts(
-    every: Iterable[Slot], live: Iterable[Live], hosts: Mapping[str, str], now: Instant
+    all_slots: Iterable[Slot], live: Iterable[Live], hosts: Mapping[str, str], now: Instant
 ) -> list[Notice]:
-    """Hosts whose orchestrator is late with its lease, or went without leaving: its slots still stand as they were."""
+    """Return hosts whose orchestrator is late with its lease, or ended without leaving, so that its slots are stale."""
     leases = {(each.host, each.crew): each.lease_expires_at for each in live}
     late = {place: until for place, until in leases.items() if until is not None and until <= now}
     gone = {
         (slot.host, slot.crew)
-        for slot in every
-        if slot.wanted and slot.status in _LEFT_STANDING and (slot.host, slot.crew) not in leases
+        for slot in all_slots
+        if slot.wanted and slot.status in _SUPERVISED and (slot.host, slot.crew) not in leases
     }
-    found = [
+    notices = [
         Notice(HOST, hosts.get(host, host), f"crew {crew} has not renewed its lease in time", since)
         for (host, crew), since in sorted(late.items())
     ]
-    found += [
+    notices += [
         Notice(HOST, hosts.get(host, host), f"the orchestrator of crew {crew} is gone, and did not leave", None)
         for host, crew in sorted(gone)
     ]
-    return found
+    return notices
 
 
-def failed_slots(every: Iterable[Slot]) -> list[Notice]:
-    """Slots that were given up: only a reset fills them again."""
+def failed_slots(all_slots: Iterable[Slot]) -> list[Notice]:
+    """Return slots that were given up. Only a reset fills them again."""
     return [
         Notice(SLOT, slot.name, f"failed: it {slot.history.failure_reason}", slot.history.failed_at)
-        for slot in every
+        for slot in all_slots
         if slot.wanted and slot.history.failed_at is not None
     ]
 
 
 def open_breakers(queues: Iterable[Queue]) -> list[Notice]:
-    """Queues that paused themselves after too many failures in a row."""
+    """Return queues that their breaker paused after too many failures in a row."""
     return [
         Notice(QUEUE, queue.name, f"its breaker paused it: {queue.pause_reason}", queue.paused_at)
         for queue in queues
@@ -138,31 +137,36 @@ def open_breakers(queues: Iterable[Queue]) -> list[Notice]:
     ]
 
 
-def unknown_kinds(every: Iterable[Waiting], timeout: Duration) -> list[Notice]:
-    """Queues with jobs of a kind that no worker which had them knows; they fail in the end."""
-    return [Notice(QUEUE, each.queue, each.text, each.until - timeout) for each in every]
+def unknown_kinds(kinds: Iterable[Waiting], timeout: Duration) -> list[Notice]:
+    """Return queues with jobs of a kind that none of their workers knows. The jobs fail after a time-out."""
+    return [Notice(QUEUE, each.queue, each.text, each.until - timeout) for each in kinds]
 
 
-def failures(failed: Iterable[FailedJob], counts: Mapping[str, int], apart: Iterable[FailedJob] = ()) -> list[Notice]:
-    """Failed jobs, counted by queue and error, most first: `failed` are the newest, and `counts` is how many there are.
+def failures(
+    failed: Iterable[FailedJob], counts: Mapping[str, int], excluded: Iterable[FailedJob] = ()
+) -> list[Notice]:
+    """Return failed jobs, counted by queue and error, most first.
 
-    What is not among the commonest errors of the newest is counted by queue alone; what is told `apart` is not.
+    Args:
+        failed: The newest failed jobs. Those without one of their commonest errors are counted by queue alone.
+        counts: How many failed jobs each queue has.
+        excluded: Failed jobs that have notices of their own and are not counted.
     """
     alike: dict[tuple[str, str], list[FailedJob]] = {}
     for job in failed:
         alike.setdefault((job.queue, _gist(job.error)), []).append(job)
     groups = sorted(alike.values(), key=len, reverse=True)[:MOST_ERRORS]
     left = dict(counts)
-    for job in (*apart, *(job for group in groups for job in group)):
+    for job in (*excluded, *(job for group in groups for job in group)):
         left[job.queue] = left.get(job.queue, 0) - 1
-    found = [
+    notices = [
         Notice(FAILURES, group[0].queue, f"{_jobs(len(group))} failed: {_line(group[0].error)}", group[-1].at)
         for group in groups
     ]
     rest = sorted(((n, queue) for queue, n in left.items() if n > 0), reverse=True)
-    word = "more " if found else ""
+    word = "more " if notices else ""
     return [
-        *found,
+        *notices,
         *(Notice(FAILURES, queue, f"{_jobs(n, word)} failed, in other ways or before", None) for n, queue in rest),
     ]
 
@@ -176,29 +180,29 @@ def _line(error: str | None) -> str:
 
 
 def _gist(error: str | None) -> str:
-    """An error without what differs from job to job: what is quoted, and words with a digit or a slash in them."""
-    return _OWN.sub("…", _line(error))
+    """Return an error without the parts that differ from job to job: quoted text, and words with a digit or a slash."""
+    return _SPECIFIC.sub("…", _line(error))
 
 
-def idle_schedules(every: Iterable[Schedule]) -> list[Notice]:
-    """Schedules whose last time brought no job, or one that failed; a paused one is known to bring none."""
-    going = [schedule for schedule in every if schedule.paused_at is None]
-    found = [Notice(SCHEDULE, each.name, each.error, None) for each in going if each.error is not None]
-    found += [
+def idle_schedules(schedules: Iterable[Schedule]) -> list[Notice]:
+    """Return schedules that are not paused and whose last run added no job, or one that failed."""
+    running = [schedule for schedule in schedules if schedule.paused_at is None]
+    notices = [Notice(SCHEDULE, each.name, each.error, None) for each in running if each.error is not None]
+    notices += [
         Notice(SCHEDULE, each.name, f"its last job, {each.last_job}, failed", each.fired_at)
-        for each in going
+        for each in running
         if each.error is None and each.last_status == jobs.FAILED
     ]
-    return found
+    return notices
 
 
-def overlong_runs(held: Iterable[Held], longest: Mapping[str, Duration], now: Instant) -> list[Notice]:
-    """Runs that take far longer than others of their kind took, the oldest first."""
-    found = []
-    for each in held:
-        age, usual = now - each.claimed_at, longest.get(each.kind)
+def overlong_runs(active: Iterable[ActiveJob], longest: Mapping[str, Duration], now: Instant) -> list[Notice]:
+    """Return runs that take far longer than earlier ones of their kind, the oldest first."""
+    notices = []
+    for job in active:
+        age, usual = now - job.claimed_at, longest.get(job.kind)
         if is_overlong(age, () if usual is None else (usual,)):
             others = "none of its kind ended" if usual is None else f"others took {format_duration(usual)} at most"
-            text = f"{each.title}: {each.worker_id} runs it for {format_duration(age)}, and {others}"
-            found.append(Notice(RUN, str(each.id), text, each.claimed_at))
-    return found
+            text = f"{job.title}: {job.worker_id} runs it for {format_duration(age)}, and {others}"
+            notices.append(Notice(RUN, str(job.id), text, job.claimed_at))
+    return notices

@@ -1,4 +1,4 @@
-"""The log of facts as documents: the newest, or those after a cursor."""
+"""The event log as documents, one per fact: the newest facts, or those after a cursor."""
 
 from __future__ import annotations
 
@@ -13,52 +13,58 @@ if TYPE_CHECKING:
     from rota.store.events import Event
     from rota.store.store import Store
 
-    Told = tuple[Event, Fact, str]
+    LoggedFact = tuple[Event, Fact, str]  # with the topic that matched
 
-_WINDOW = 100
+_PAGE = 100
 
 
 def after(
     store: Store, patterns: Sequence[str], cursor: str, limit: int | None, most: int | None = None
-) -> tuple[list[Told], str | None]:
-    """The facts after a cursor, oldest first; and the cursor to look on after, where `most` facts were looked at."""
-    found: list[Told] = []
-    looked, wants = 0, wanting(patterns)
-    while (limit is None or len(found) < limit) and (page := store.events.after(cursor, _WINDOW)):
-        if most is not None and looked >= most:
-            return found, cursor
-        page = page if most is None else _up_to(page, most - looked)
-        found += _wanted(page, wants)
-        cursor, looked = page[-1].cursor, looked + _size(page)
-    return found[:limit], None
+) -> tuple[list[LoggedFact], str | None]:
+    """Return the facts after a cursor, oldest first.
+
+    After `most` facts were searched, returns the cursor after which to continue as well, else None.
+    """
+    facts: list[LoggedFact] = []
+    searched, matches = 0, wanting(patterns)
+    while (limit is None or len(facts) < limit) and (page := store.events.after(cursor, _PAGE)):
+        if most is not None and searched >= most:
+            return facts, cursor
+        page = page if most is None else _limited(page, most - searched)
+        facts += _matching(page, matches)
+        cursor, searched = page[-1].cursor, searched + _size(page)
+    return facts[:limit], None
 
 
 def newest(
     store: Store, patterns: Sequence[str], limit: int, before: str | None = None, most: int | None = None
-) -> tuple[list[Told], str | None]:
-    """The last facts, or those before a cursor; and the cursor to look on before, where `most` facts were looked at."""
-    found: list[Told] = []
-    looked, wants = 0, wanting(patterns)
-    while len(found) < limit and (page := store.events.newest(before, _WINDOW)):
-        if most is not None and looked >= most:
-            return found, before
-        page = page if most is None else _up_to(page[::-1], most - looked)[::-1]
-        found = _wanted(page, wants) + found
-        before, looked = page[0].cursor, looked + _size(page)
-    return found[-limit:], None
+) -> tuple[list[LoggedFact], str | None]:
+    """Return the last facts, or the last before a cursor, oldest first.
+
+    After `most` facts were searched, returns the cursor before which to continue as well, else None.
+    """
+    facts: list[LoggedFact] = []
+    searched, matches = 0, wanting(patterns)
+    while len(facts) < limit and (page := store.events.newest(before, _PAGE)):
+        if most is not None and searched >= most:
+            return facts, before
+        page = page if most is None else _limited(page[::-1], most - searched)[::-1]
+        facts = _matching(page, matches) + facts
+        before, searched = page[0].cursor, searched + _size(page)
+    return facts[-limit:], None
 
 
-def documents(found: Iterable[Told]) -> list[Document]:
-    """One document per fact, or one for each job that it speaks of."""
-    return [document for told in found for document in nouns.event(*told)]
+def documents(facts: Iterable[LoggedFact]) -> list[Document]:
+    """Return a document per fact, or one per job of a fact about several."""
+    return [document for fact in facts for document in nouns.event(*fact)]
 
 
-def _wanted(found: Iterable[Event], wants: Callable[[str], bool]) -> list[Told]:
-    return [(event, fact, topic) for event in found for fact, topic in nouns.told(event, wants)]
+def _matching(events: Iterable[Event], matches: Callable[[str], bool]) -> list[LoggedFact]:
+    return [(event, fact, topic) for event in events for fact, topic in nouns.told(event, matches)]
 
 
-def _up_to(page: list[Event], most: int) -> list[Event]:
-    """As many of these events as have so many facts, at least one: a single event may tell of thousands of jobs."""
+def _limited(page: list[Event], most: int) -> list[Event]:
+    """Return the first events that have `most` facts together, at least one event: it may have thousands of facts."""
     size = 0
     for count, event in enumerate(page, 1):
         size += _size([event])

@@ -1,4 +1,4 @@
-"""States as topics tell them, of queues, workers, sources, schedules and the system: how each is, and which differ."""
+"""The states that topics publish, of queues, workers, sources, schedules and the system, and which have changed."""
 
 from __future__ import annotations
 
@@ -28,91 +28,93 @@ HEALTH = "system:health"
 
 
 class State(Record):
-    """What one topic says."""
+    """The current document of one topic."""
 
     topic: str
     noun: str
     body: Document
 
 
-class States:
-    """What was told last of each wanted topic, and what a fresh look says."""
+class TopicStates:
+    """The states of the subscribed topics as they were published last, and as they are in the store."""
 
     def __init__(self, store: Store, patterns: Sequence[str]) -> None:
         self._store = store
         self.patterns = patterns
-        self._told: dict[str, State] = {}
+        self._published: dict[str, State] = {}
         self._facts: dict[tuple[str, str], Document] = {}
         self._slots: list[Slot] = []
 
     def note(self, event: Event) -> None:
-        """Remember what an event says of a worker or a queue: it is told along with its state."""
+        """Remember the facts of an event that are published along with the state of their subject."""
         for noun, verb, which, *rest in event.facts:
             if noun in ("worker", "queue", "source", "schedule"):
                 self._facts[noun, which] = {"verb": verb, **rest[0]}
 
     def forget(self, topic: str) -> None:
-        """Something else was told of it meanwhile: what it says is told again."""
-        self._told.pop(topic, None)
+        """Publish the state of a topic again, even if it has not changed."""
+        self._published.pop(topic, None)
 
     def snapshot(self, patterns: Sequence[str]) -> list[State]:
-        """These topics as they are now; what differs from what others were told is told to all with the next change."""
-        found = [state for state in self._look() if first_match(patterns, [state.topic])]
-        for state in found:
-            self._told.setdefault(state.topic, state)
-        return found
+        """Return the states of these topics. What differs from the published states is still published by `changed`."""
+        states = [state for state in self._read() if first_match(patterns, [state.topic])]
+        for state in states:
+            self._published.setdefault(state.topic, state)
+        return states
 
     def changed(self) -> list[State]:
-        """Those that differ from what was told, with the facts noted since; and those that are gone, once."""
-        now = {state.topic: state for state in self._look()}
-        found = []
+        """Return the states that have changed, with the facts noted since, and the final states of removed subjects."""
+        now = {state.topic: state for state in self._read()}
+        changed = []
         for topic, state in now.items():
             facts = self._facts.get(_subject(state), {})
-            if facts or state != self._told.get(topic):
-                found.append(state.replace(body={**state.body, **facts}))
-        for topic, state in self._told.items():
+            if facts or state != self._published.get(topic):
+                changed.append(state.but(body={**state.body, **facts}))
+        for topic, state in self._published.items():
             if topic not in now and first_match(self.patterns, [topic]):
-                found.append(
-                    state.replace(body={**state.body, **self._end(state), **self._facts.get(_subject(state), {})})
+                changed.append(
+                    state.but(body={**state.body, **self._end(state), **self._facts.get(_subject(state), {})})
                 )
-        self._told = now
+        self._published = now
         self._facts.clear()
-        return found
+        return changed
 
-    def _look(self) -> Iterator[State]:
-        if self._wants("queue") or self._wants("worker") or self._wants("system"):
+    def _read(self) -> Iterator[State]:
+        if self._includes("queue") or self._includes("worker") or self._includes("system"):
             self._slots = self._store.slots.all()
-        if self._wants("queue"):
-            yield from self._wanted(self._queues())
-        if self._wants("worker"):
-            yield from self._wanted(self._workers())
-        if self._wants("source"):
-            yield from self._wanted(self._sources())
-        if self._wants("schedule"):
-            yield from self._wanted(self._schedules())
-        if self._wants("system"):
-            yield from self._wanted([self._health()])
+        if self._includes("queue"):
+            yield from self._matching(self._queues())
+        if self._includes("worker"):
+            yield from self._matching(self._workers())
+        if self._includes("source"):
+            yield from self._matching(self._sources())
+        if self._includes("schedule"):
+            yield from self._matching(self._schedules())
+        if self._includes("system"):
+            yield from self._matching([self._health()])
 
-    def _wants(self, root: str) -> bool:
+    def _includes(self, root: str) -> bool:
         roots = {pattern.partition(":")[0] for pattern in self.patterns}
-        only_jobs = root == "queue" and all(each.endswith("jobs") for each in self.patterns if each.startswith("queue"))
+        only_jobs = root == "queue" and all(
+            pattern.endswith("jobs") for pattern in self.patterns if pattern.startswith("queue")
+        )
         return not self.patterns or "*" in roots or (root in roots and not only_jobs)
 
-    def _wanted(self, states: Iterator[State] | list[State]) -> Iterator[State]:
+    def _matching(self, states: Iterator[State] | list[State]) -> Iterator[State]:
         return (state for state in states if first_match(self.patterns, [state.topic]))
 
     def _queues(self) -> Iterator[State]:
-        counts, took, store = self._store.queues.counts(), self._store.metrics.took(), self._store
-        for slot in self._slots:  # a pool may wait for the first job of its queue
+        counts, took, store = self._store.queues.counts(), self._store.meters.took(), self._store
+        for slot in self._slots:  # A pool may exist before the first job of its queue.
             if slot.wanted and slot.queue != HTTP:
                 counts.setdefault(slot.queue, dict.fromkeys(jobs.STATES, 0))
         serving = [worker.queue for worker in store.workers.list() if worker.queue != HTTP]
         for name, of_queue in counts.items():
             able = sum(queue in (None, name) for queue in serving)
             yield State(f"queue:{name}:status", "queue", _queue(name, of_queue, took.get(name, (0, 0)), able))
-        together = {state: sum(each[state] for each in counts.values()) for state in jobs.STATES}
+        total = {state: sum(of_queue[state] for of_queue in counts.values()) for state in jobs.STATES}
         runs = sum(n for n, _ in took.values()), sum(total for _, total in took.values())
-        yield State("queue:status", "queue", _queue(None, together, runs, len(serving)))
+        yield State("queue:status", "queue", _queue(None, total, runs, len(serving)))
 
     def _workers(self) -> Iterator[State]:
         living = {worker.id: worker for worker in self._store.workers.list() if worker.queue != HTTP}
@@ -143,9 +145,9 @@ class States:
             yield State(f"schedule:{schedule.name}:status", "schedule", _schedule(schedule))
 
     def _health(self) -> State:
-        running = {(each.crew, each.host) for each in self._store.orchestrators.live()}
+        live = {(orchestrator.crew, orchestrator.host) for orchestrator in self._store.orchestrators.live()}
         places = [
-            Place(slot.name, slot.queue, slot.status, (slot.crew, slot.host) in running, slot.history.failure_reason)
+            Place(slot.name, slot.queue, slot.status, (slot.crew, slot.host) in live, slot.history.failure_reason)
             for slot in self._slots
             if slot.wanted
         ]
@@ -153,7 +155,7 @@ class States:
         return State(HEALTH, "health", {"status": status, "errors": errors})
 
     def _end(self, state: State) -> Document:
-        """How something that is no longer there ended."""
+        """Return how the subject of a state ended that is no longer listed."""
         if state.noun != "worker":
             return {}
         try:
@@ -164,21 +166,21 @@ class States:
 
 
 def _subject(state: State) -> tuple[str, str]:
-    """What a fact of the log calls it."""
+    """Return the noun and name by which facts of the log refer to a state's subject."""
     if state.noun == "queue":
         return state.noun, state.body["queue_type"] or ALL
     return state.noun, str(state.body.get("worker_id" if state.noun == "worker" else "id"))
 
 
 def _queue(name: str | None, counts: dict[str, int], took: tuple[int, int], workers: int) -> Document:
-    pending, each = sum(counts[state] for state in jobs.WAITING), average(*took)
+    pending, seconds = sum(counts[state] for state in jobs.WAITING), average(*took)
     return {
         "queue_type": name,
         "pending": pending,
         "running": counts[jobs.ACTIVE],
         "completed": counts[jobs.DONE],
-        "avg_time": each,
-        "eta": eta(pending, each, workers),
+        "avg_time": seconds,
+        "eta": eta(pending, seconds, workers),
     }
 
 
@@ -195,9 +197,9 @@ def _source(source: Source) -> Document:
 
 
 def _schedule(schedule: Schedule) -> Document:
-    told = documents.schedule(schedule)
-    kept = ("paused", "next_at", "last_at", "fired_count", "last_job", "last_status", "error")
-    return {"id": schedule.name, "queue_type": schedule.queue, **{name: told[name] for name in kept}}
+    document = documents.schedule(schedule)
+    fields = ("paused", "next_at", "last_at", "fired_count", "last_job", "last_status", "error")
+    return {"id": schedule.name, "queue_type": schedule.queue, **{name: document[name] for name in fields}}
 
 
 def _filled(slot: Slot, worker: Worker | None, status: str) -> Document:

@@ -245,7 +245,7 @@ class Hub:
         """Publish once that the store fails. Once it answers, its health is published again."""
         if self._feed is not None and not self._is_failing:
             self._is_failing = True
-            await self._publish([self._feed.failing(problem, time.time_ns() // 1000)])
+            await self._publish([self._feed.failure(problem, time.time_ns() // 1000)])
 
     async def _advance(self) -> None:
         """Publish what happened since the last time. Each reader is woken once."""
@@ -268,7 +268,7 @@ class Hub:
             with store.database.read():  # One snapshot: no event is counted twice.
                 self._feed = Feed(store, most=MOST_JOBS, on_event=self._note)
                 self._pace = _seeded_pace(store)
-        self._feed.want(sorted(patterns))
+        self._feed.subscribe(sorted(patterns))
         before, changes = self._feed.cursor, self._feed.moves()
         moved = self._feed.cursor != before
         lag = store.now() - self._feed.last_at if moved and self._feed.last_at is not None else None
@@ -308,7 +308,7 @@ class Hub:
         self, store: Store, patterns: tuple[str, ...], everyones: set[str], after: str | None, lost: bool
     ) -> bytes:
         """Return the messages that a reader begins with. Runs in the thread."""
-        self._reading().want(sorted(everyones))
+        self._reading().subscribe(sorted(everyones))
         changes = self._begin(store, patterns, after, lost)
         return b"".join(_message(change, topic) for change in changes if (topic := change.topic_for(patterns)))
 
@@ -320,7 +320,7 @@ class Hub:
         missed = _missed(store, own, hub.cursor) if after is not None and not own.is_lost else None
         if missed is None:
             fresh = Feed(store, patterns)
-            return [feed.lost(store.now(), hub.cursor), *hub.snapshot(patterns, hub.cursor), *fresh.active()]
+            return [feed.resync(store.now(), hub.cursor), *hub.snapshot(patterns, hub.cursor), *fresh.active()]
         return [*hub.snapshot(patterns, own.begun), *missed]
 
     async def _publish(self, changes: Sequence[Change]) -> None:
