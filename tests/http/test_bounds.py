@@ -35,7 +35,7 @@ from rota.api.routes import events
 from rota.api.stream import hub
 hub.MOST_PATTERNS, hub.MOST_OF_TOKEN, hub.MOST_READ_BACK = 5, 4, 1000
 app_state.MOST_OPEN = 2
-events.LOOKED_AT = 500
+events.MOST_SEARCHED = 500
 """
 COUNTED = """
 from rota.api.request import ApiRequest

@@ -1,4 +1,4 @@
-"""The API described in OpenAPI 3.1, made from the route table and the types of requests and answers."""
+"""The OpenAPI 3.1 description of the API, generated from the route table and the types of requests and responses."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _OF_PATH = {
 
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
-    """The whole description."""
-    types = [each for route in routes for each in (route.body, *_structs(route.answer)) if each is not None]
+    """Return the description of these routes."""
+    types = [type for route in routes for type in (route.body, *_structs(route.answer)) if type is not None]
     (_, components) = msgspec.json.schema_components([*types, nouns.Problem], ref_template=_REF)
     components[requests.Limits.__name__]["minProperties"] = 1
     paths: dict[str, dict[str, Any]] = {}
@@ -62,13 +62,13 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def _structs(answer: Any) -> list[Any]:
-    """The types of ours in an answer's type."""
-    found = get_args(answer) or (answer,)
-    return [each for each in found if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+    """Return the structs within an answer's type."""
+    parts = get_args(answer) or (answer,)
+    return [each for each in parts if isinstance(each, type) and issubclass(each, msgspec.Struct)]
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": route.name,
         "tags": [route.name.partition(".")[0]],
         "summary": route.about[0].upper() + route.about[1:] + ".",
@@ -78,10 +78,10 @@ def _operation(route: Route) -> dict[str, Any]:
     }
     if route.body is not None:
         schema = {"$ref": _REF.format(name=route.body.__name__)}
-        told["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
     if route.scope is not None:
-        told["security"] = [{"token": []}]
-    return told
+        operation["security"] = [{"token": []}]
+    return operation
 
 
 def _answer(route: Route) -> dict[str, Any]:
@@ -102,11 +102,11 @@ def _schema(answer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
-    found = []
+    parameters = []
     for name in _PARAMETER.findall(route.path):
         kind = next(schema for path, schema in _OF_PATH.items() if f"{path}/" in f"{route.path}/")
-        found.append({"name": name, "in": "path", "required": True, "schema": kind})
-    return found
+        parameters.append({"name": name, "in": "path", "required": True, "schema": kind})
+    return parameters
 
 
 def _query_parameters(route: Route) -> list[dict[str, Any]]:
@@ -115,11 +115,14 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
     _, components = _schema(route.query)
     fields = components[route.query.__name__]["properties"]
     header = [{"name": "Last-Event-ID", "in": "header", "schema": {"type": "string"}}] if route.media == SSE else []
-    found = [{"name": name, "in": "query", "required": False, "schema": _given(each)} for name, each in fields.items()]
-    return [*found, *header]
+    parameters = [
+        {"name": name, "in": "query", "required": False, "schema": _without_null(schema)}
+        for name, schema in fields.items()
+    ]
+    return [*parameters, *header]
 
 
-def _given(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter's schema: one that may be left out is left out, not null."""
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter without null: an optional parameter is left out instead."""
     kinds = [kind for kind in schema.get("anyOf", []) if kind != {"type": "null"}]
     return kinds[0] if len(kinds) == 1 else schema

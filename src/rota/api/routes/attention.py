@@ -1,4 +1,4 @@
-"""What needs attention, and which workers died last, over HTTP."""
+"""Notices of what needs attention, and the last deaths of workers, over HTTP."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 def list_notices(store: Store, _: ApiRequest) -> list[Document]:
     return [
         {
-            "noun": each.noun,
-            "which": each.which,
-            "text": each.text,
-            "since": None if each.since is None else format_instant(each.since),
+            "noun": notice.noun,
+            "which": notice.which,
+            "text": notice.text,
+            "since": None if notice.since is None else format_instant(notice.since),
         }
-        for each in notices(store)
+        for notice in notices(store)
     ]
 
 
 def list_deaths(store: Store, request: ApiRequest) -> list[Document]:
-    wanted = request.query
-    return [documents.death(*each) for each in store.workers.deaths(wanted.limit, wanted.slot, wanted.worker)]
+    query = request.query
+    return [documents.death(*row) for row in store.workers.deaths(query.limit, query.slot, query.worker)]
 
 
 ROUTES = (

@@ -1,4 +1,4 @@
-"""Claims over HTTP: a worker takes jobs, renews, gives back and settles, each with the claim's token."""
+"""Claims over HTTP: take a job, renew, release and settle, each with the token of the claim."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 async def take(request: ApiRequest) -> list[Document]:
-    """The best ready job with its claim; an empty list when there was none for as long as the caller wished to wait."""
+    """Return the best ready job with its claim; an empty list if there was none within the time to wait."""
     if not request.body.wait:
         return await request.ask(lambda store: _take(store, request))
     with request.state.open_requests.one(request.token):
@@ -42,17 +42,18 @@ async def _wait(request: ApiRequest) -> list[Document]:
     await request.state.job_notifications.open()
     deadline = time.monotonic() + request.body.wait
     taken = await request.ask(lambda store: _take(store, request))
-    beaten = time.monotonic()
+    heartbeat_at = time.monotonic()
     poll = request.state.settings.poll_interval / SECOND
     while not taken and time.monotonic() < deadline and not await request.http.is_disconnected():
-        seen = request.state.job_notifications.count
-        if time.monotonic() - beaten >= poll:  # waiting is a beat, and whatever anyone adds or ends rings
-            beaten = time.monotonic()
-            await request.ask(lambda store: _beat(store, request))
-        if await _is_anything_ready(request, seen):
+        count = request.state.job_notifications.count
+        # A waiting worker is alive. Not with every notification: there is one for each job that is added or ends.
+        if time.monotonic() - heartbeat_at >= poll:
+            heartbeat_at = time.monotonic()
+            await request.ask(lambda store: _heartbeat(store, request))
+        if await _is_anything_ready(request, count):
             taken = await request.ask(lambda store: _take(store, request))
         if not taken:
-            await request.state.job_notifications.wait(seen, min(poll, deadline - time.monotonic()))
+            await request.state.job_notifications.wait(count, min(poll, deadline - time.monotonic()))
             await request.reauthenticate_shared()
     return taken
 
@@ -67,98 +68,98 @@ def _take(store: Store, request: ApiRequest) -> list[Document]:
     return [{**job_document(request, store.jobs.get(claim.job_id)), "claim": documents.claim(claim)}]
 
 
-async def _is_anything_ready(request: ApiRequest, seen: int) -> bool:
-    """Look before writing, once for all who wait for the same: a notification wakes them all."""
+async def _is_anything_ready(request: ApiRequest, count: int) -> bool:
+    """Check for ready jobs before a write transaction, once for all requests that wait for the same queue."""
     queue, state = request.body.queue, request.state
 
-    def look() -> Awaitable[bool]:
+    def check() -> Awaitable[bool]:
         return state.writers.ask(lambda store: bool(store.jobs.ready(queue, 1)))
 
-    return await share_call(state.ready_checks, (queue, seen), look)
+    return await share_call(state.ready_checks, (queue, count), check)
 
 
-def _beat(store: Store, request: ApiRequest) -> None:
+def _heartbeat(store: Store, request: ApiRequest) -> None:
     if request.body.worker_id is not None:
         store.workers.heartbeat(request.body.worker_id)
 
 
 def claim(store: Store, request: ApiRequest) -> Document:
-    wanted = request.body
-    _check(wanted)
-    return documents.claim(store.claims.claim(_id(request), wanted.worker_id, _duration(wanted.lease), wanted.person))
+    body = request.body
+    _check(body)
+    return documents.claim(store.claims.claim(_id(request), body.worker_id, _duration(body.lease), body.person))
 
 
-def _check(wanted: requests.Take | requests.ClaimJob) -> None:
-    """A claim is made for a worker, or by hand for a person."""
-    if (wanted.worker_id is None) == (wanted.person is None):
+def _check(body: requests.Take | requests.ClaimJob) -> None:
+    """Refuse a claim that is not for exactly one of a worker and a person."""
+    if (body.worker_id is None) == (body.person is None):
         raise BadInput("say for whom to claim: a worker_id, or a person such as ada@laptop; not both")
-    if wanted.person is not None and not (wanted.person.isprintable() and wanted.person.strip()):
-        raise BadInput(f"{wanted.person!r} is nobody's name: write for example ada@laptop")
+    if body.person is not None and not (body.person.isprintable() and body.person.strip()):
+        raise BadInput(f"{body.person!r} is nobody's name: write for example ada@laptop")
 
 
 def checkpoint(store: Store, request: ApiRequest) -> Document:
-    store.claims.checkpoint(_held(request), request.body.value)
+    store.claims.checkpoint(_claim(request), request.body.value)
     return {"id": _id(request)}
 
 
 def capture(store: Store, request: ApiRequest) -> Document:
-    store.claims.capture(_held(request), request.body.transcript_path, request.body.stderr_path)
+    store.claims.capture(_claim(request), request.body.transcript_path, request.body.stderr_path)
     return {"id": _id(request)}
 
 
 def renew(store: Store, request: ApiRequest) -> Document:
-    return documents.claim(store.claims.renew(_held(request), _duration(request.body.lease)))
+    return documents.claim(store.claims.renew(_claim(request), _duration(request.body.lease)))
 
 
 def release(store: Store, request: ApiRequest) -> Document:
-    store.claims.release(_held(request), request.body.note)
+    store.claims.release(_claim(request), request.body.note)
     return _as_left(store, request, store.jobs.get(_id(request)))
 
 
 def results(store: Store, request: ApiRequest) -> list[Document]:
-    """For who may only work: of a job that it holds, or held."""
+    """Return the results of dependencies for a token with the scope work, of a job that it has or had claimed."""
     return [documents.needed(job) for job in store.claims.results(_id(request), request.body.token)]
 
 
 def settle(store: Store, request: ApiRequest) -> Document:
-    """The job as it stands; of one that is gone since it is done, or that others had since, only its state."""
-    held, outcome = _held(request), outcome_of(request.body)
+    """Settle a claim and return the job; only its state if its row was deleted or another has claimed it since."""
+    claim, outcome = _claim(request), outcome_of(request.body)
     try:
-        job = store.jobs.get(held.job_id)
+        job = store.jobs.get(claim.job_id)
     except NotFound:
-        store.claims.settle(held, outcome)
-        return {"id": held.job_id, "status": DONE}
-    store.claims.settle(held, outcome)
+        store.claims.settle(claim, outcome)
+        return {"id": claim.job_id, "status": DONE}
+    store.claims.settle(claim, outcome)
     return _as_left(store, request, store.jobs.get_or(job.but(status=DONE)))
 
 
 def _as_left(store: Store, request: ApiRequest, job: Job) -> Document:
-    """The job that a claim was on: the token that once held it opens nothing that others said of it since."""
+    """Return the job of a claim. An old token shows nothing that later claims reported."""
     if ownership.sees(store, job, request.body.token):
         return job_document(request, job)
     return {"id": job.id, "status": job.status}
 
 
-def _held(request: ApiRequest) -> Claim:
-    """The claim that the token stands for; whose it is and whether it lives, the store says."""
+def _claim(request: ApiRequest) -> Claim:
+    """Return the claim of the token. The store checks whose it is and whether it is current."""
     return Claim(_id(request), request.body.token, "you", 0, None)
 
 
-def outcome_of(told: requests.Settle) -> Outcome:
-    """What was reported, or what it lacks."""
-    match told.outcome:
+def outcome_of(body: requests.Settle) -> Outcome:
+    """Convert the outcome, or refuse one without the fields that it needs."""
+    match body.outcome:
         case "done":
-            return Done(encode_payload(told.result, "result"))
+            return Done(encode_payload(body.result, "result"))
         case "failed":
-            if not (told.error or "").strip():
+            if not (body.error or "").strip():
                 raise BadInput("an outcome of failed needs an error: a word about what went wrong")
-            return Failed(told.error or "", not told.final)
+            return Failed(body.error or "", not body.final)
         case "snoozed":
-            if told.delay is None:
+            if body.delay is None:
                 raise BadInput("an outcome of snoozed needs a delay: after how many seconds to try again")
-            return Snoozed(round(told.delay * SECOND), told.note)
+            return Snoozed(round(body.delay * SECOND), body.note)
         case "released":
-            return Released(told.note)
+            return Released(body.note)
 
 
 def _duration(seconds: float | None) -> Duration | None:
@@ -198,7 +199,7 @@ ROUTES = (
         "/api/v1/jobs/{id}/claim/checkpoint",
         checkpoint,
         WORK,
-        "keep what the next attempt should know",
+        "save a checkpoint for the next attempt",
         responses.Kept,
         requests.Keep,
     ),
@@ -207,7 +208,7 @@ ROUTES = (
         "/api/v1/jobs/{id}/claim/capture",
         capture,
         WORK,
-        "say where its output is written",
+        "record where its output is written",
         responses.Kept,
         requests.Capture,
     ),
@@ -216,7 +217,7 @@ ROUTES = (
         "/api/v1/jobs/{id}/claim/results",
         results,
         WORK,
-        "what the jobs said that it waited for",
+        "the results of the jobs that it waited for",
         list[nouns.Needed],
         requests.ClaimToken,
     ),
@@ -225,7 +226,7 @@ ROUTES = (
         "/api/v1/jobs/{id}/claim/settle",
         settle,
         WORK,
-        "say what became of it",
+        "settle it with an outcome",
         nouns.Job | responses.Gone,
         requests.Settle,
         requests.Details,

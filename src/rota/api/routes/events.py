@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 LONGEST_ID = 2000
-LOOKED_AT = 10_000
+MOST_SEARCHED = 10_000
 
 
 async def follow(request: ApiRequest) -> Stream:
@@ -42,28 +42,28 @@ async def follow(request: ApiRequest) -> Stream:
 
 
 def log(store: Store, request: ApiRequest) -> Response:
-    """One request looks at a bounded number of facts: where there are more, it links to the request that looks on."""
-    wanted = request.query
-    patterns = list(checked(wanted.topics))
-    _refuse_both(wanted.after, wanted.before)
-    if wanted.after is None:
-        found, rest = event_log.newest(store, patterns, wanted.limit, wanted.before, LOOKED_AT)
+    """List facts of the log. One request searches a bounded number of them; a link continues the search."""
+    query = request.query
+    patterns = list(checked(query.topics))
+    _refuse_both(query.after, query.before)
+    if query.after is None:
+        facts, rest = event_log.newest(store, patterns, query.limit, query.before, MOST_SEARCHED)
         following = {"before": rest}
     else:
-        found, rest = event_log.after(store, patterns, wanted.after, wanted.limit, LOOKED_AT)
+        facts, rest = event_log.after(store, patterns, query.after, query.limit, MOST_SEARCHED)
         following = {"after": rest}
     headers = {} if rest is None else {"Link": next_page(request, **following)}
-    return Response(encode_document(event_log.documents(found)), 200, headers, JSON)
+    return Response(encode_document(event_log.documents(facts)), 200, headers, JSON)
 
 
 def raw(store: Store, request: ApiRequest) -> list[Document]:
-    wanted = request.query
-    _refuse_both(wanted.after, wanted.before)
-    newest = wanted.after is None
-    found = (
-        store.events.newest(wanted.before, wanted.limit) if newest else store.events.after(wanted.after, wanted.limit)
-    )
-    return [{"cursor": e.cursor, "at": format_instant(e.at), "actor": e.actor, "facts": e.facts} for e in found]
+    query = request.query
+    _refuse_both(query.after, query.before)
+    if query.after is None:
+        events = store.events.newest(query.before, query.limit)
+    else:
+        events = store.events.after(query.after, query.limit)
+    return [{"cursor": e.cursor, "at": format_instant(e.at), "actor": e.actor, "facts": e.facts} for e in events]
 
 
 def _refuse_both(after: str | None, before: str | None) -> None:
@@ -97,7 +97,7 @@ ROUTES = (
         "/api/v1/events/raw",
         raw,
         READ,
-        "the log as it stands, an event per transaction, oldest first",
+        "the raw log, an event per transaction, oldest first",
         list[nouns.Event],
         query=requests.EventFilter,
     ),

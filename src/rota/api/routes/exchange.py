@@ -1,4 +1,4 @@
-"""What an orchestrator elsewhere asks of the store while it works: its lease, its exchanges, what it shows."""
+"""Orchestrators that reach only the API, while they run: lease, exchanges, state of workers, notifications."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 def renew(store: Store, request: ApiRequest) -> Document:
     body = request.body
-    spoke = sorted((each.worker_id, round(each.ago * SECOND)) for each in body.heard)
-    until = store.orchestrators.renew(_id(request), body.answered_wish, body.status, spoke)
+    last_seen = sorted((each.worker_id, round(each.ago * SECOND)) for each in body.heard)
+    until = store.orchestrators.renew(_id(request), body.answered_wish, body.status, last_seen)
     return {"lease_expires_at": format_instant(until), "wish": store.orchestrators.last_wish()}
 
 
@@ -41,7 +41,7 @@ def exchange(store: Store, request: ApiRequest) -> Document:
     idle = [heard(Idle, msgspec.to_builtins(each)) for each in body.idle]
     report = report_of(body).but(idle=idle, holdings=body.holdings, served=body.served)
     answer = store.orchestrators.exchange(_id(request), body.number, report)
-    return told(answer, {"Run": documents.run, "Job": _whole})
+    return told(answer, {"Run": documents.run, "Job": _with_details})
 
 
 def poll(store: Store, request: ApiRequest) -> Document:
@@ -54,27 +54,27 @@ def show(store: Store, request: ApiRequest) -> Document:
     ownership.orchestrator(store, id)
     _refuse_large(body)
     for each in body.up:
-        known = Kinds(frozenset(each.kinds), each.every)
-        store.orchestrators.came_up(each.worker_id, each.slot, each.concurrency, known)
+        kinds = Kinds(frozenset(each.kinds), each.every)
+        store.orchestrators.came_up(each.worker_id, each.slot, each.concurrency, kinds)
     if body.said or body.felt:
-        said = [(None if each.metadata is None else encode(each.metadata), each.worker_id) for each in body.said]
-        store.orchestrators.mirror(said, [(each.health, each.slot) for each in body.felt])
+        metadata = [(None if each.metadata is None else encode(each.metadata), each.worker_id) for each in body.said]
+        store.orchestrators.mirror(metadata, [(each.health, each.slot) for each in body.felt])
     if body.noted:
         store.orchestrators.note((each.noun, each.verb, each.which, each.details) for each in body.noted)
     return {"id": id}
 
 
 def _refuse_large(body: machine.Show) -> None:
-    """What is kept for readers is as small as what a worker of this host could say."""
-    for said in body.said:
-        if said.metadata is not None and len(encode(said.metadata)) > LARGEST_REPORT:
-            raise BadInput(f"what {said.worker_id} says of itself is too large: at most {LARGEST_REPORT:,} bytes")
+    """Apply the limits of worker frames, so that a remote worker cannot store more than a local one."""
+    for report in body.said:
+        if report.metadata is not None and len(encode(report.metadata)) > LARGEST_REPORT:
+            raise BadInput(f"what {report.worker_id} says of itself is too large: at most {LARGEST_REPORT:,} bytes")
     for up in body.up:
         if sum(len(kind.encode()) for kind in up.kinds) > LARGEST_REPORT:
             raise BadInput(f"the kinds that {up.worker_id} knows are too many: at most {LARGEST_REPORT:,} bytes")
-    for noted in body.noted:
-        if len(encode(noted.details)) > machine.LARGEST_FACT:
-            raise BadInput(f"the details of {noted.which} are too large: at most {machine.LARGEST_FACT:,} bytes")
+    for event in body.noted:
+        if len(encode(event.details)) > machine.LARGEST_FACT:
+            raise BadInput(f"the details of {event.which} are too large: at most {machine.LARGEST_FACT:,} bytes")
 
 
 async def notifications(request: ApiRequest) -> NotificationStream:
@@ -87,7 +87,7 @@ def _id(request: ApiRequest) -> int:
     return job_id(request.path["id"])
 
 
-def _whole(job: Job) -> Document:
+def _with_details(job: Job) -> Document:
     return {**documents.job(job), "details": documents.job_details(job)}
 
 

@@ -1,4 +1,4 @@
-"""What runs here, whether it is well, its metrics, and the way in for a browser."""
+"""Version and state of the system, health checks, metrics, the API's description, and browser sessions."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def readyz(store: Store, _: ApiRequest) -> Document:
 
 
 async def metrics(request: ApiRequest) -> Response:
-    """Counting writes, so a writer's thread does it."""
+    """Return the metrics. Measuring the write lock takes it, so this runs in a writer's thread."""
     state = request.state
-    told = await state.writers.ask(lambda store: meters.text(store, state.process_metrics, state.hub), request.actor)
-    return Response(told, media_type=TEXT)
+    text = await state.writers.ask(lambda store: meters.text(store, state.process_metrics, state.hub), request.actor)
+    return Response(text, media_type=TEXT)
 
 
 def openapi(_: Store, request: ApiRequest) -> Document:
@@ -68,7 +68,7 @@ def code(_: Store, request: ApiRequest) -> Document:
 
 
 async def open_link(request: ApiRequest) -> Response:
-    """A code begins a session; it works once."""
+    """Begin a session. A code works once."""
     session = request.state.sessions.begin(request.query.code, time.time())
     if session is None:
         raise Unauthenticated("this link was used already or is too old: `rota open` makes a new one")
@@ -88,9 +88,9 @@ def me(_: Store, request: ApiRequest) -> Document:
 
 ROUTES = (
     Route("GET", "/api/v1/info", info, OPEN, "what runs here", responses.Info),
-    Route("GET", "/api/v1/clock", clock, OPEN, "what time it is to the store", responses.Clock),
+    Route("GET", "/api/v1/clock", clock, OPEN, "the clocks of the store", responses.Clock),
     Route("GET", "/api/v1/openapi.json", openapi, READ, "this API, described", dict),
-    Route("GET", "/api/v1/me", me, READ, "who asks, and what they may", views.Me),
+    Route("GET", "/api/v1/me", me, READ, "the caller's token and its scopes", views.Me),
     Route("POST", "/api/v1/codes", code, READ, "a one-time code for a browser", responses.Code, requests.Empty),
     Route("GET", "/healthz", healthz, OPEN, "whether the process answers", responses.Alive, is_async=True),
     Route("GET", "/readyz", readyz, OPEN, "whether the store answers too", responses.Alive),

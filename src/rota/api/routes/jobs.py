@@ -35,41 +35,41 @@ def add(store: Store, request: ApiRequest) -> Document:
 
 
 async def add_batched(request: ApiRequest) -> Document:
-    """The same, together with whatever else waits for the one writer of a file."""
+    """Add a job on SQLite, in one transaction with the others that wait for its only writer."""
     new = await request.ask_inline(lambda store: _new(store, request.body))
     id = await request.state.enqueue_batcher.add(new, request.actor, request.token)
     return job_document(request, await request.ask_inline(lambda store: store.jobs.get(id)))
 
 
 def add_many(store: Store, request: ApiRequest) -> Document:
-    edges = sum(len(each.after) + len(each.follows) for each in request.body.jobs)
+    edges = sum(len(job.after) + len(job.follows) for job in request.body.jobs)
     if edges > MOST_EDGES:
         raise TooLarge(f"these jobs wait for too much: {edges:,} dependencies in one request, at most {MOST_EDGES:,}")
-    return {"ids": store.jobs.add_many([_new(store, each) for each in request.body.jobs])}
+    return {"ids": store.jobs.add_many([_new(store, job) for job in request.body.jobs])}
 
 
 def list_jobs(store: Store, request: ApiRequest) -> Response:
-    """A full page links to the next one; so does one of large jobs, and a search that has more jobs to look at."""
-    wanted = request.query
-    page = Page(wanted.status, wanted.queue, wanted.limit, wanted.before, wanted.internal)
-    found, before = search(store, wanted.search, page) if wanted.search else _listed(store, page)
+    """List jobs. A full page links to the next, as do a page of large jobs and a search that is not finished."""
+    query = request.query
+    page = Page(query.status, query.queue, query.limit, query.before, query.internal)
+    jobs, before = search(store, query.search, page) if query.search else _listed(store, page)
     headers = {}
     if before is not None:
         headers["Link"] = next_page(request, before=before)
-    return Response(encode_document([job_document(request, job) for job in found]), 200, headers, JSON)
+    return Response(encode_document([job_document(request, job) for job in jobs]), 200, headers, JSON)
 
 
 def _listed(store: Store, page: Page) -> tuple[list[Job], int | None]:
-    """The newest jobs, and the id before which to list on; None at the end."""
-    found: list[Job] = []
+    """Return the newest jobs, and the id before which the next page begins; None at the end."""
+    jobs: list[Job] = []
     size, before = 0, page.before
-    while len(found) < page.limit and size < LARGEST_PAGE:
-        most = min(READ_AT_ONCE, page.limit - len(found))
-        some = store.jobs.list(page.status, page.queue, most, before, page.internal)
-        if len(some) < most:
-            return found + some, None
-        found, size, before = found + some, size + sum(map(weight, some)), some[-1].id
-    return found, before
+    while len(jobs) < page.limit and size < LARGEST_PAGE:
+        most = min(READ_AT_ONCE, page.limit - len(jobs))
+        portion = store.jobs.list(page.status, page.queue, most, before, page.internal)
+        if len(portion) < most:
+            return jobs + portion, None
+        jobs, size, before = jobs + portion, size + sum(map(weight, portion)), portion[-1].id
+    return jobs, before
 
 
 def ready(store: Store, request: ApiRequest) -> list[Document]:
@@ -93,10 +93,10 @@ def runs(store: Store, request: ApiRequest) -> list[Document]:
 
 
 async def cancel(request: ApiRequest) -> Document:
-    """Answered once nobody runs it any more."""
-    was = await request.ask(lambda store: store.jobs.get(_id(request)))
-    job = await request.ask(lambda store: store.jobs.cancel(was.id))
-    if was.orchestrator is not None:
+    """Cancel a job, and answer once no worker runs it any more."""
+    before = await request.ask(lambda store: store.jobs.get(_id(request)))
+    job = await request.ask(lambda store: store.jobs.cancel(before.id))
+    if before.orchestrator is not None:
         await wait_until_acknowledged(request, f"job {job.id} is cancelled")
     return job_document(request, job)
 
@@ -133,23 +133,23 @@ def unblock(store: Store, request: ApiRequest) -> Document:
 
 
 async def wait_until_acknowledged(request: ApiRequest, what: str) -> None:
-    """Return once every running orchestrator has answered the last wish; `Refused` names those that have not."""
-    wish = await request.ask(lambda store: store.orchestrators.last_wish())
+    """Wait until every live orchestrator has acknowledged the last directive; `Refused` names those that have not."""
+    directive = await request.ask(lambda store: store.orchestrators.last_wish())
     deadline = time.monotonic() + PATIENCE
-    while (late := await request.ask(lambda store: unheeded(store, wish))) and time.monotonic() <= deadline:
+    while (late := await request.ask(lambda store: unheeded(store, directive))) and time.monotonic() <= deadline:
         await asyncio.sleep(LOOK_AGAIN)
     if late:
         raise not_acknowledged(what, late)
 
 
-def next_page(request: ApiRequest, **following: object) -> str:
-    """A `Link` header to the same request with these parameters."""
-    url = request.http.url.include_query_params(**following)
+def next_page(request: ApiRequest, **parameters: object) -> str:
+    """Return a `Link` header to this request with other parameters."""
+    url = request.http.url.include_query_params(**parameters)
     return f'<{url.path}?{url.query}>; rel="next"'
 
 
 def job_document(request: ApiRequest, job: Job) -> Document:
-    """A job, with its details where they were asked for."""
+    """Return the document of a job, with details if the query asks for them."""
     document = documents.job(job)
     return {**document, "details": documents.job_details(job)} if request.query.details else document
 
@@ -158,14 +158,14 @@ def _id(request: ApiRequest) -> int:
     return job_id(request.path["id"])
 
 
-def _new(store: Store, wanted: requests.NewJob) -> NewJob:
-    known: dict[str, Any] = {name: getattr(wanted, name) for name in requests.NewJob.__struct_fields__}
-    known["at"] = parse_instant(wanted.at, store.database.wall()) if wanted.at is not None else None
-    known["timeout"] = round(wanted.timeout * SECOND) if wanted.timeout is not None else None
+def _new(store: Store, body: requests.NewJob) -> NewJob:
+    fields: dict[str, Any] = {name: getattr(body, name) for name in requests.NewJob.__struct_fields__}
+    fields["at"] = parse_instant(body.at, store.database.wall()) if body.at is not None else None
+    fields["timeout"] = round(body.timeout * SECOND) if body.timeout is not None else None
     for name in ("debounce", "at_most"):
-        known[name] = None if known[name] is None else round(known[name] * SECOND)
-    known["after"] = list(dict.fromkeys(wanted.after))
-    return NewJob(**known)
+        fields[name] = None if fields[name] is None else round(fields[name] * SECOND)
+    fields["after"] = list(dict.fromkeys(body.after))
+    return NewJob(**fields)
 
 
 ROUTES = (
@@ -208,14 +208,19 @@ ROUTES = (
     Route("GET", "/api/v1/jobs/{id}/graph", graph, READ, "what it waits for and what waits for it", views.Graph),
     Route("GET", "/api/v1/jobs/{id}/runs", runs, READ, "what the last claims on it did, oldest first", list[nouns.Run]),
     Route(
-        "GET", "/api/v1/jobs/{id}/results", results, READ, "what the jobs said that it waited for", list[nouns.Needed]
+        "GET",
+        "/api/v1/jobs/{id}/results",
+        results,
+        READ,
+        "the results of the jobs that it waited for",
+        list[nouns.Needed],
     ),
     Route(
         "POST",
         "/api/v1/jobs/{id}/snooze",
         snooze,
         ADMIN,
-        "put it off though it is held, without a token",
+        "postpone it though it is claimed, without a token",
         nouns.Job,
         requests.Snooze,
         requests.Details,
@@ -225,7 +230,7 @@ ROUTES = (
         "/api/v1/jobs/{id}/cancel",
         cancel,
         ADMIN,
-        "call it off, whatever it is doing",
+        "cancel it, whatever its state",
         nouns.Job,
         requests.Empty,
         requests.Details,

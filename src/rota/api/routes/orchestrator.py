@@ -1,4 +1,4 @@
-"""The orchestrator over HTTP: how it is, what people wish of it, and what keeps its store in order."""
+"""The orchestrator of this host over HTTP: its status and directives, and maintenance of the store."""
 
 from __future__ import annotations
 
@@ -32,27 +32,29 @@ def reconcile(store: Store, request: ApiRequest) -> Document:
 
 def prune(store: Store, request: ApiRequest) -> Document:
     older = None if request.body.older is None else round(request.body.older * SECOND)
-    gone = store.history.prune(older, request.body.keep, plan=request.body.plan)
-    return {name: getattr(gone, name) for name in gone._fields}
+    pruned = store.history.prune(older, request.body.keep, plan=request.body.plan)
+    return {name: getattr(pruned, name) for name in pruned._fields}
 
 
 def drain(store: Store, request: ApiRequest) -> Document:
     host = request.body.host
-    asked = store.orchestrators.drain(request.body.crew, store.orchestrators.host_named(host) if host else host_id())
-    if not asked:
+    drained = store.orchestrators.drain(request.body.crew, store.orchestrators.host_named(host) if host else host_id())
+    if not drained:
         where = f"on {host}" if host else "here"
         raise Refused(f"no orchestrator of crew {request.body.crew} is running {where}")
-    return {"draining": [each.pid for each in asked]}
+    return {"draining": [each.pid for each in drained]}
 
 
 ROUTES = (
-    Route("GET", "/api/v1/orchestrator", status, READ, "how the one on this host and all slots are", nouns.Crew),
+    Route(
+        "GET", "/api/v1/orchestrator", status, READ, "the status of the one on this host and of all slots", nouns.Crew
+    ),
     Route(
         "POST",
         "/api/v1/orchestrator/reconcile",
         reconcile,
         ADMIN,
-        "make the store true, or plan it",
+        "repair the state of the store, or plan it",
         responses.Reconciled,
         requests.Reconcile,
     ),
@@ -61,7 +63,7 @@ ROUTES = (
         "/api/v1/prune",
         prune,
         ADMIN,
-        "forget what is old, or plan it",
+        "delete what is old, or plan it",
         responses.Pruned,
         requests.Prune,
     ),

@@ -1,4 +1,4 @@
-"""Orchestrators on hosts that reach only the API: they begin, take over, fill slots, tell of deaths, and leave."""
+"""Orchestrators that reach only the API: start, take-over, slots, deaths of workers, and leaving."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def standing(store: Store, request: ApiRequest) -> Document:
 def take_over(store: Store, request: ApiRequest) -> list[Document]:
     id, living = _id(request), set(request.body.living)
     _, crew = store.orchestrators.home(id)
-    left = store.orchestrators.take_over(id, crew, lambda process: process.worker_id in living)
-    return [told(each) for each in left]
+    orphans = store.orchestrators.take_over(id, crew, lambda process: process.worker_id in living)
+    return [told(each) for each in orphans]
 
 
 def slots(store: Store, request: ApiRequest) -> list[Document]:
@@ -64,7 +64,7 @@ def register_worker(store: Store, request: ApiRequest) -> Document:
 def certify(store: Store, request: ApiRequest) -> Document:
     body = request.body
     death = heard(Death, msgspec.to_builtins(body.death))
-    _refuse_watched_elsewhere(store, _id(request), death.worker_id)
+    _refuse_supervised_elsewhere(store, _id(request), death.worker_id)
     policy = heard(RestartPolicy, msgspec.to_builtins(body.policy)) if body.policy else store.settings.restarts
     delay, reason = store.orchestrators.record_death(death, report_of(body), policy)
     return {"starts_in": None if delay is None else delay / SECOND, "reason": reason}
@@ -72,7 +72,7 @@ def certify(store: Store, request: ApiRequest) -> Document:
 
 def mark_dead(store: Store, request: ApiRequest) -> Document:
     id, body = _id(request), request.body
-    _refuse_watched_elsewhere(store, id, body.worker_id)
+    _refuse_supervised_elsewhere(store, id, body.worker_id)
     if body.reason is None:
         store.orchestrators.end_orphan(body.worker_id)
     else:
@@ -82,8 +82,8 @@ def mark_dead(store: Store, request: ApiRequest) -> Document:
 
 def ends(store: Store, request: ApiRequest) -> list[Document]:
     ownership.orchestrator(store, _id(request))
-    found = store.orchestrators.ends(request.body.tokens)
-    return [{"token": token, "verb": verb, "error": error} for token, (verb, error) in found.items()]
+    outcomes = store.orchestrators.ends(request.body.tokens)
+    return [{"token": token, "verb": verb, "error": error} for token, (verb, error) in outcomes.items()]
 
 
 def leave(store: Store, request: ApiRequest) -> Document:
@@ -96,8 +96,8 @@ def _id(request: ApiRequest) -> int:
     return job_id(request.path["id"])
 
 
-def _refuse_watched_elsewhere(store: Store, id: int, worker: str) -> None:
-    """An orchestrator writes down the ends of its own workers, not of those of another that its token began."""
+def _refuse_supervised_elsewhere(store: Store, id: int, worker: str) -> None:
+    """Refuse the death of a worker of another orchestrator, even of one with this token."""
     ownership.worker(store, worker)
     if store.workers.is_known(worker) and store.workers.get(worker).orchestrator not in (id, None):
         raise Conflict(f"worker {worker} is watched by another orchestrator than {id}, which writes down its end")

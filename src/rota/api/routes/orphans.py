@@ -1,4 +1,4 @@
-"""Workers whose orchestrator is gone, on hosts that reach only the API: each looks after itself."""
+"""Workers whose orchestrator is gone, on hosts that reach only the API: each renews and settles for itself."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def begin(store: Store, request: ApiRequest) -> Document:
     worker, report = _own(store, request), report_of(request.body)
-    kept: list[Kept] = [(job, token, value) for value, job, token in report.checkpoints]
-    held = store.orphans.begin(worker, frozenset(request.body.in_hand), report.outcomes, kept)
+    checkpoints: list[Kept] = [(job, token, value) for value, job, token in report.checkpoints]
+    held = store.orphans.begin(worker, frozenset(request.body.in_hand), report.outcomes, checkpoints)
     return {"held": sorted(held)}
 
 
@@ -34,10 +34,10 @@ def renew(store: Store, request: ApiRequest) -> Document:
 
 
 def report(store: Store, request: ApiRequest) -> Document:
-    worker, found = _own(store, request), report_of(request.body)
-    for value, job, token in found.checkpoints:
+    worker, reported = _own(store, request), report_of(request.body)
+    for value, job, token in reported.checkpoints:
         store.orphans.keep_checkpoint(worker, (job, token, value))
-    for settled in found.outcomes:
+    for settled in reported.outcomes:
         store.orphans.settle(worker, settled)
     return {"held": []}
 
@@ -57,7 +57,9 @@ def _own(store: Store, request: ApiRequest) -> str:
 _OF = "/api/v1/workers/{id}/orphan"
 ROUTES = (
     Route("POST", f"{_OF}/begin", begin, WORK, "it goes on alone with these", machine.Held, machine.OrphanBegins),
-    Route("POST", f"{_OF}/renew", renew, WORK, "a beat and a renewal in one", machine.Held, machine.OrphanRenews),
-    Route("POST", f"{_OF}/report", report, WORK, "what became of what it held", machine.Held, machine.Reported),
+    Route("POST", f"{_OF}/renew", renew, WORK, "a heartbeat and a renewal in one", machine.Held, machine.OrphanRenews),
+    Route(
+        "POST", f"{_OF}/report", report, WORK, "outcomes and checkpoints of its jobs", machine.Held, machine.Reported
+    ),
     Route("POST", f"{_OF}/end", end, WORK, "it is gone", machine.Held, machine.OrphanEnds),
 )

@@ -1,4 +1,4 @@
-"""What runs wrote, over HTTP: a part at a time, and while a run lives, as soon as there is more."""
+"""The output of runs over HTTP: one part at a time, and of a live run as soon as there is more."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from rota.documents import Document
     from rota.store.store import Store
 
-LOOK_AGAIN = 0.25
+READ_AGAIN_AFTER = 0.25
 
 
 async def read(request: ApiRequest) -> Document:
-    """Waits, if asked to, until there is something after the offset or the run is over."""
+    """Return a part of the output. With `wait`, waits until there is more after the offset or the run has ended."""
     with request.state.open_requests.one(request.token):
         return await _wait(request)
 
@@ -29,39 +29,39 @@ async def read(request: ApiRequest) -> Document:
 async def _wait(request: ApiRequest) -> Document:
     until = time.monotonic() + request.query.wait
     while True:
-        found = await request.ask(lambda store: _read(store, request))
-        if found["text"] or not found["is_live"] or request.query.offset is None or time.monotonic() >= until:
-            return found
-        await asyncio.sleep(LOOK_AGAIN)
+        part = await request.ask(lambda store: _read(store, request))
+        if part["text"] or not part["is_live"] or request.query.offset is None or time.monotonic() >= until:
+            return part
+        await asyncio.sleep(READ_AGAIN_AFTER)
 
 
 def _read(store: Store, request: ApiRequest) -> Document:
-    wanted = request.query
+    query = request.query
     id = job_id(request.path["id"])
-    captured = store.claims.captured(id, wanted.run)
+    captured = store.claims.captured(id, query.run)
     host = refuse_elsewhere(store, id, captured)
-    named = {"job_id": id, "run_id": captured.run_id, "stream": wanted.stream, "host": host}
-    path = path_so_far(captured, wanted.stream)
+    source = {"job_id": id, "run_id": captured.run_id, "stream": query.stream, "host": host}
+    path = path_so_far(captured, query.stream)
     if path is None:
-        return {**named, "is_live": True, "size": 0, "offset": 0, "next": 0, "text": ""}
+        return {**source, "is_live": True, "size": 0, "offset": 0, "next": 0, "text": ""}
     with Output(path, captured.is_own) as output:
         if output.size is None:
             if captured.is_live:
-                return {**named, "is_live": True, "size": 0, "offset": 0, "next": 0, "text": ""}
-            raise missing(captured, wanted.stream, path)
-        offset = max(0, output.size - wanted.limit) if wanted.offset is None else wanted.offset
-        offset = 0 if offset > output.size else offset  # it was written anew
-        data = output.part(offset, min(wanted.limit, output.size - offset))
+                return {**source, "is_live": True, "size": 0, "offset": 0, "next": 0, "text": ""}
+            raise missing(captured, query.stream, path)
+        offset = max(0, output.size - query.limit) if query.offset is None else query.offset
+        offset = 0 if offset > output.size else offset  # The file was truncated.
+        data = output.part(offset, min(query.limit, output.size - offset))
         data = whole(data, last=not captured.is_live and offset + len(data) >= output.size)
-        told = {"is_live": captured.is_live, "size": output.size, "offset": offset, "next": offset + len(data)}
-        return {**named, **told, "text": data.decode("utf-8", "replace")}
+        position = {"is_live": captured.is_live, "size": output.size, "offset": offset, "next": offset + len(data)}
+        return {**source, **position, "text": data.decode("utf-8", "replace")}
 
 
 def whole(data: bytes, last: bool) -> bytes:
-    """The data without a character that is cut off at its end, unless nothing more will come."""
+    """Return the data without an incomplete UTF-8 character at its end, unless the output ends there."""
     for back in range(1, min(4, len(data) + 1)):
         byte = data[-back]
-        if byte & 0xC0 == 0x80:  # the middle of a character
+        if byte & 0xC0 == 0x80:  # a continuation byte
             continue
         length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
         return data[:-back] if length > back and len(data) > back and not last else data

@@ -30,15 +30,15 @@ def show(store: Store, request: ApiRequest) -> Document:
 
 
 def set_limits(store: Store, request: ApiRequest) -> Document:
-    told = {name: getattr(request.body, name) for name in requests.Limits.__struct_fields__}
-    limits = {name: value for name, value in told.items() if value is not UNSET}
+    fields = {name: getattr(request.body, name) for name in requests.Limits.__struct_fields__}
+    limits = {name: value for name, value in fields.items() if value is not UNSET}
     if not limits:
         raise BadInput('there is no limit to set: send for example {"max_depth": 1000}; null removes one')
     return _find(store, store.queues.set(request.path["name"], **limits).name)
 
 
 async def pause(request: ApiRequest) -> Document:
-    """Answered once no job can start any more."""
+    """Pause, and answer once no orchestrator starts jobs any more."""
     name = request.body.queue
     paused = await request.ask(lambda store: store.queues.pause(name, request.body.reason))
     await wait_until_acknowledged(request, f"{name or 'everything'} is paused")
@@ -50,10 +50,10 @@ def resume(store: Store, request: ApiRequest) -> Document:
 
 
 def scale(store: Store, request: ApiRequest) -> Document:
-    name, wanted = queue_name(request.path["name"]), request.body
-    host = store.orchestrators.host_named(wanted.host) if wanted.host else host_id()
-    store.slots.scale(wanted.crew, host, name, wanted.count)
-    return {"queue": name, "count": wanted.count, "crew": wanted.crew}
+    name, body = queue_name(request.path["name"]), request.body
+    host = store.orchestrators.host_named(body.host) if body.host else host_id()
+    store.slots.scale(body.crew, host, name, body.count)
+    return {"queue": name, "count": body.count, "crew": body.crew}
 
 
 def _find(store: Store, name: str) -> Document:

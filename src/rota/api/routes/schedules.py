@@ -55,8 +55,8 @@ def remove(store: Store, request: ApiRequest) -> Document:
 def declare(store: Store, request: ApiRequest) -> Document:
     id = job_id(request.path["id"])
     ownership.orchestrator(store, id)
-    told = [heard(NewSchedule, msgspec.to_builtins(each)) for each in request.body.schedules]
-    store.schedules.declare(told)
+    schedules = [heard(NewSchedule, msgspec.to_builtins(schedule)) for schedule in request.body.schedules]
+    store.schedules.declare(schedules)
     return {"id": id}
 
 

@@ -30,7 +30,7 @@ def why(store: Store, request: ApiRequest) -> Document:
 
 
 def reset(store: Store, request: ApiRequest) -> Document:
-    """The slot as it was left: for one that is forgotten, as it was before."""
+    """Reset a slot and return it; a slot that is removed is returned as it was before."""
     name = request.path["name"]
     before = _find(store, name)
     store.slots.reset(name, request.body.forget)

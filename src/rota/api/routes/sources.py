@@ -20,8 +20,8 @@ def list_sources(store: Store, _: ApiRequest) -> list[Document]:
 
 
 def show(store: Store, request: ApiRequest) -> Document:
-    wanted = store.sources.get(request.path["name"]).name
-    return next(documents.source(status) for status in store.sources.list() if status.source.name == wanted)
+    name = store.sources.get(request.path["name"]).name
+    return next(documents.source(status) for status in store.sources.list() if status.source.name == name)
 
 
 def forget(store: Store, request: ApiRequest) -> Document:

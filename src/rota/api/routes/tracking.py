@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rota.documents import Document
     from rota.store.store import Store
 
-_NONE: Document = {
+_DISABLED: Document = {
     "enabled": False,
     "workers": 0,
     "live": 0,
@@ -26,10 +26,10 @@ _NONE: Document = {
 
 
 def show(store: Store, request: ApiRequest) -> Document:
-    """Without a database for it, or without its tables there, tracking is off: nobody's mistake."""
+    """Return the tracked workers. Tracking is disabled, not an error, without its database or its tables."""
     url = store.settings.tracking_url
     if url is None:
-        return _NONE
+        return _DISABLED
     from rota.tracking.health import document, read
     from rota.tracking.postgres import opened
 
@@ -37,7 +37,7 @@ def show(store: Store, request: ApiRequest) -> Document:
         with opened(url) as connection:
             return {"enabled": True, **document(read(connection, request.query.limit))}
     except NotFound:
-        return _NONE
+        return _DISABLED
 
 
 ROUTES = (

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def register(store: Store, request: ApiRequest) -> Document:
-    every = None if request.body.every is None else round(request.body.every * SECOND)
-    told = request.body
-    worker = store.workers.register(told.name, every, told.pid, told.queue, told.hostname or "")
+    body = request.body
+    every = None if body.every is None else round(body.every * SECOND)
+    worker = store.workers.register(body.name, every, body.pid, body.queue, body.hostname or "")
     return _document(request, worker, worker.status)
 
 
@@ -42,15 +42,15 @@ def held(store: Store, request: ApiRequest) -> list[Document]:
 
 
 def certificate(store: Store, request: ApiRequest) -> Document:
-    found = store.workers.certificate(store.workers.get(request.path["id"]).id)
-    if found is None:
+    certificate = store.workers.certificate(store.workers.get(request.path["id"]).id)
+    if certificate is None:
         raise NotFound(f"{request.path['id']} has not died")
-    return documents.certificate(found)
+    return documents.certificate(certificate)
 
 
 def heartbeat(store: Store, request: ApiRequest) -> Document:
     id = request.path["id"]
-    metrics = _told(request.body)
+    metrics = _given_fields(request.body)
     return {"id": id, "advice": store.workers.heartbeat(id, metrics)}
 
 
@@ -64,10 +64,14 @@ def stop(store: Store, request: ApiRequest) -> Document:
     return _document(request, worker, store.workers.shown(worker))
 
 
-def _told(body: Struct) -> dict[str, object]:
-    """What was said, without what was not."""
-    told = {name: getattr(body, name) for name in body.__struct_fields__}
-    return {name: _told(each) if isinstance(each, Struct) else each for name, each in told.items() if each is not None}
+def _given_fields(body: Struct) -> dict[str, object]:
+    """Return the fields of a body that are not None."""
+    fields = {name: getattr(body, name) for name in body.__struct_fields__}
+    return {
+        name: _given_fields(value) if isinstance(value, Struct) else value
+        for name, value in fields.items()
+        if value is not None
+    }
 
 
 def _document(request: ApiRequest, worker: Worker, shown: str) -> Document:
