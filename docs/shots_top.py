@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from rota.core import job as jobs
-from rota.core.throughput import STEPS
+from rota.live.throughput import STEPS
 from rota.settings import Settings
 from rota.store.open import open_store
 from rota.top.app import Top

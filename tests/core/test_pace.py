@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.core.throughput import RATE_OVER, STEP, STEPS, Pace
 from rota.core.times import MILLISECOND, SECOND
+from rota.live.throughput import RATE_OVER, STEP, STEPS, Pace
 
 BEGIN = 1000 * STEP
 

@@ -11,8 +11,8 @@ from rota.core.job import NewJob
 from rota.core.restart import RestartPolicy
 from rota.core.slot import History
 from rota.core.source import Declared
-from rota.core.throughput import Pace
 from rota.core.times import HOUR, MINUTE, SECOND
+from rota.live.throughput import Pace
 from rota.process.host import host_id
 from rota.store.claims.exchange import Report
 from rota.store.sources import Found

@@ -13,8 +13,8 @@ from textual.app import App
 from textual.binding import Binding
 from textual.message import Message
 
-from rota.core.throughput import Pace
 from rota.core.times import SECOND
+from rota.live.throughput import Pace
 from rota.top import acts
 from rota.top.overview import Overview
 from rota.top.pane import Foot

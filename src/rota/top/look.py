@@ -8,8 +8,8 @@ from rota.core import job as jobs
 from rota.core.record import Record
 from rota.core.slot import HTTP
 from rota.core.system_health import Place, health
-from rota.core.throughput import STEP, STEPS
 from rota.live.attention import notices
+from rota.live.throughput import STEP, STEPS
 
 if TYPE_CHECKING:
     from rota.core.claim import Run

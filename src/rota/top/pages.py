@@ -14,8 +14,8 @@ from rota.core import job as jobs
 from rota.core import system_health
 from rota.core.ids import printable
 from rota.core.jsontext import sound
-from rota.core.throughput import RATE_OVER, STEP, STEPS
 from rota.core.times import SECOND, format_duration, format_instant
+from rota.live.throughput import RATE_OVER, STEP, STEPS
 from rota.top.rows import BAD, BUSY, DIM, GOOD, PLAIN, WARN
 from rota.top.words import ago, bars, rate
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.claim import Run
-    from rota.core.throughput import Pace
     from rota.core.times import Instant
+    from rota.live.throughput import Pace
     from rota.store.workers.registration import Certificate
     from rota.top.look import Look, Page
     from rota.top.rows import Cell

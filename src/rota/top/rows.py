@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from rota.core.job import Job
     from rota.core.slot import History
-    from rota.core.throughput import Pace
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
+    from rota.live.throughput import Pace
     from rota.store.queues import QueueStatus
     from rota.store.workers.registration import Certificate
     from rota.store.workers.slots import Slot

@@ -12,11 +12,11 @@ from rota.api.errors import TooMany
 from rota.api.json_body import encode_document
 from rota.api.stream.notifications import Notifications
 from rota.core.errors import RotaError
-from rota.core.throughput import Pace
 from rota.core.times import format_instant
 from rota.core.topic import matches
 from rota.live import feed
 from rota.live.feed import EVERYTHING, PAGE, Feed
+from rota.live.throughput import Pace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -10,8 +10,8 @@ from rota import documents
 from rota.cli.output import columns
 from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput, RotaError
-from rota.core.throughput import Pace
 from rota.core.times import format_instant
+from rota.live.throughput import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""How work goes: how much ends, how long it waited and how long it took, step by step over the last minutes."""
+"""Throughput of the last minutes, step by step: how many jobs ended, how long they waited and how long they ran."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FAILURES = (jobs.FAIL, jobs.DIE, jobs.EXPIRE)
 
 
 class _Step:
-    """What ended, began and was picked up within one step."""
+    """The jobs that ended within one step, and the waits and run times of those sampled."""
 
     __slots__ = ("failed", "finished", "pickups", "runs")
 
@@ -33,7 +33,7 @@ class _Step:
 
 
 class Pace:
-    """Fed with the log's events in their order; it remembers a bounded number of steps and of jobs under way."""
+    """Computes throughput from the events of the log in order. Remembers a bounded number of steps and jobs."""
 
     def __init__(self) -> None:
         self._steps: dict[int, _Step] = {}
@@ -41,7 +41,7 @@ class Pace:
         self._held: dict[int, Instant] = {}
 
     def note(self, at: Instant, facts: Iterable[Sequence[Any]]) -> None:
-        """One event of the log."""
+        """Count the moves of one event."""
         moves = [fact for fact in facts if fact[0] == "job" and len(fact) > 5]
         if not moves:
             return
@@ -60,7 +60,7 @@ class Pace:
                 _remember(self._ready, ids, at)
 
     def told(self, now: Instant) -> dict[str, Any]:
-        """The last steps as series, oldest first; the one that is not over yet is left out."""
+        """Return the last steps as series, oldest first, without the current one."""
         last = now // STEP
         steps = [self._steps.get(place) for place in range(last - STEPS, last)]
         return {
@@ -75,18 +75,18 @@ class Pace:
         }
 
     def finished(self, now: Instant, steps: int, queue: str | None = None) -> list[int]:
-        """How many ended well in each of the last steps that are over, of one queue or of all."""
-        found = self._last(now, steps)
+        """Return how many jobs succeeded in each of the last complete steps, of one queue or of all."""
+        last = self._last(now, steps)
         if queue is not None:
-            return [step.finished.get(queue, 0) if step else 0 for step in found]
-        return [sum(step.finished.values()) if step else 0 for step in found]
+            return [step.finished.get(queue, 0) if step else 0 for step in last]
+        return [sum(step.finished.values()) if step else 0 for step in last]
 
     def failed(self, now: Instant, steps: int) -> list[int]:
-        """How many did not, in each of them."""
+        """Return how many runs failed in each of the last complete steps."""
         return [step.failed if step else 0 for step in self._last(now, steps)]
 
     def rates(self, now: Instant) -> dict[str, float]:
-        """By queue, how many ended well per second of late."""
+        """Return how many jobs per second succeeded recently, by queue."""
         return self._rates(now // STEP)
 
     def _last(self, now: Instant, steps: int) -> list[_Step | None]:
@@ -94,7 +94,7 @@ class Pace:
         return [self._steps.get(place) for place in range(last - steps, last)]
 
     def _rates(self, last: int) -> dict[str, float]:
-        """By queue, how many ended well per second of late."""
+        """Return how many jobs per second succeeded recently, by queue."""
         counts: dict[str, int] = {}
         for place in range(last - RATE_OVER, last):
             step = self._steps.get(place)
@@ -112,7 +112,7 @@ class Pace:
 
 
 def _sample(into: list[float], since: dict[int, Instant], ids: Sequence[int], at: Instant) -> None:
-    """Take out these jobs, and keep how long ago each was remembered while there is room for it."""
+    """Forget these jobs, and sample how long ago each was remembered while there is room for samples."""
     for id in ids:
         began = since.pop(id, None)
         if began is not None and len(into) < _MOST_SAMPLES:
@@ -127,7 +127,7 @@ def _remember(into: dict[int, Instant], ids: Sequence[int], at: Instant) -> None
 
 
 def _share(samples: list[float], share: float) -> float | None:
-    """The sample that so large a share of them does not exceed."""
+    """Return the sample that this share of the samples does not exceed."""
     if not samples:
         return None
     return round(sorted(samples)[min(len(samples) - 1, int(share * len(samples)))], 6)
