@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 INTRODUCTION = """\
 # HTTP API in full
 
-Every request and every shape of [openapi.json](openapi.json), to be read. The [overview](http.md) has scopes, problems
+Every request and every shape of [openapi.json](openapi.json), for reading. The [overview](http.md) has scopes, problems
 and metrics, and [a guide](../howto/http.md) shows how to use it."""
 
 BOUNDS = {
@@ -30,13 +30,13 @@ BOUNDS = {
 
 
 def page() -> str:
-    told = document(ROUTES)
+    api = document(ROUTES)
     nouns: dict[str, list[str]] = {}
-    for path, methods in told["paths"].items():
+    for path, methods in api["paths"].items():
         for method, request in methods.items():
             nouns.setdefault(request["tags"][0], []).extend(_request(f"{method.upper()} {path}", request))
     parts = [part for noun, requests in nouns.items() for part in (f"## Requests: {noun}", *requests)]
-    shapes = [part for name, shape in told["components"]["schemas"].items() for part in _shape(name, shape)]
+    shapes = [part for name, shape in api["components"]["schemas"].items() for part in _shape(name, shape)]
     return join(INTRODUCTION, *parts, "## Shapes", *shapes)
 
 
@@ -56,7 +56,7 @@ def _request(line: str, request: Mapping[str, Any]) -> Iterator[str]:
         yield table(("parameter", "in", "type", "default"), rows)
     if "requestBody" in request:
         yield f"Takes {_content(request['requestBody'])}."
-    answers = [_content(told) for status, told in request["responses"].items() if status != "default"]
+    answers = [_content(response) for status, response in request["responses"].items() if status != "default"]
     yield f"Answers {' or '.join(answers)}."
 
 
@@ -88,7 +88,7 @@ def _default(schema: Mapping[str, Any], needed: bool) -> str:
 
 
 def kind(schema: Mapping[str, Any]) -> str:
-    """A schema in a few words, with a link to each shape that has a name."""
+    """Describe a schema in a few words, with a link to each named shape."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
@@ -100,9 +100,9 @@ def kind(schema: Mapping[str, Any]) -> str:
 
 
 def _plain(schema: Mapping[str, Any]) -> str:
-    spoken = schema.get("type", "any JSON value")
-    if spoken == "array":
+    type = schema.get("type", "any JSON value")
+    if type == "array":
         return f"list of {kind(schema.get('items') or {})}"
-    if spoken == "object" and isinstance(schema.get("additionalProperties"), dict):
+    if type == "object" and isinstance(schema.get("additionalProperties"), dict):
         return f"object of {kind(schema['additionalProperties'])}"
-    return f"{spoken} ({schema['description']})" if "description" in schema else str(spoken)
+    return f"{type} ({schema['description']})" if "description" in schema else str(type)
