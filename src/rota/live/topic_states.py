@@ -69,11 +69,11 @@ class TopicStates:
         for topic, state in now.items():
             facts = self._facts.get(_subject(state), {})
             if facts or state != self._published.get(topic):
-                changed.append(state.but(body={**state.body, **facts}))
+                changed.append(state.replace(body={**state.body, **facts}))
         for topic, state in self._published.items():
             if topic not in now and first_match(self.patterns, [topic]):
                 changed.append(
-                    state.but(body={**state.body, **self._end(state), **self._facts.get(_subject(state), {})})
+                    state.replace(body={**state.body, **self._end(state), **self._facts.get(_subject(state), {})})
                 )
         self._published = now
         self._facts.clear()
@@ -104,7 +104,7 @@ class TopicStates:
         return (state for state in states if first_match(self.patterns, [state.topic]))
 
     def _queues(self) -> Iterator[State]:
-        counts, took, store = self._store.queues.counts(), self._store.meters.took(), self._store
+        counts, took, store = self._store.queues.counts(), self._store.metrics.took(), self._store
         for slot in self._slots:  # A pool may exist before the first job of its queue.
             if slot.wanted and slot.queue != HTTP:
                 counts.setdefault(slot.queue, dict.fromkeys(jobs.STATES, 0))

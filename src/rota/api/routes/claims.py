@@ -130,7 +130,7 @@ def settle(store: Store, request: ApiRequest) -> Document:
         store.claims.settle(claim, outcome)
         return {"id": claim.job_id, "status": DONE}
     store.claims.settle(claim, outcome)
-    return _as_left(store, request, store.jobs.get_or(job.but(status=DONE)))
+    return _as_left(store, request, store.jobs.get_or(job.replace(status=DONE)))
 
 
 def _as_left(store: Store, request: ApiRequest, job: Job) -> Document:

@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 def renew(store: Store, request: ApiRequest) -> Document:
     body = request.body
     last_seen = sorted((each.worker_id, round(each.ago * SECOND)) for each in body.heard)
-    until = store.orchestrators.renew(_id(request), body.answered_wish, body.status, last_seen)
-    return {"lease_expires_at": format_instant(until), "wish": store.orchestrators.last_wish()}
+    until = store.orchestrators.renew(_id(request), body.acknowledged_directive, body.status, last_seen)
+    return {"lease_expires_at": format_instant(until), "wish": store.orchestrators.last_directive()}
 
 
 def exchange(store: Store, request: ApiRequest) -> Document:
     body = request.body
     idle = [heard(Idle, msgspec.to_builtins(each)) for each in body.idle]
-    report = report_of(body).but(idle=idle, holdings=body.holdings, served=body.served)
+    report = report_of(body).replace(idle=idle, holdings=body.holdings, served=body.served)
     answer = store.orchestrators.exchange(_id(request), body.number, report)
     return told(answer, {"Run": documents.run, "Job": _with_details})
 
 
 def poll(store: Store, request: ApiRequest) -> Document:
     body = request.body
-    return told(store.orchestrators.look(_id(request), body.known_wish, body.reconciles, body.polls))
+    return told(store.orchestrators.poll(_id(request), body.known_directive, body.reconciles, body.polls))
 
 
 def show(store: Store, request: ApiRequest) -> Document:

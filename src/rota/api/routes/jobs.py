@@ -134,9 +134,9 @@ def unblock(store: Store, request: ApiRequest) -> Document:
 
 async def wait_until_acknowledged(request: ApiRequest, what: str) -> None:
     """Wait until every live orchestrator has acknowledged the last directive; `Refused` names those that have not."""
-    directive = await request.ask(lambda store: store.orchestrators.last_wish())
+    directive = await request.ask(lambda store: store.orchestrators.last_directive())
     deadline = time.monotonic() + PATIENCE
-    while (late := await request.ask(lambda store: unheeded(store, directive))) and time.monotonic() <= deadline:
+    while (late := await request.ask(lambda store: unacknowledged(store, directive))) and time.monotonic() <= deadline:
         await asyncio.sleep(LOOK_AGAIN)
     if late:
         raise not_acknowledged(what, late)

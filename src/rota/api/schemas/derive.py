@@ -113,8 +113,12 @@ else:
         overdue=Id,
     )
     Policy = derived(KNOWN["RestartPolicy"], Request)
-    HandoutSchema, ProcessSchema, SlotSchema = derived(Handout, Answer), derived(Process, Answer), derived(Slot, Answer)
-    OutlookSchema = derived(Outlook, Answer)
+    HandoutSchema, ProcessSchema, SlotSchema = (
+        derived(Assignment, Answer),
+        derived(Process, Answer),
+        derived(Slot, Answer),
+    )
+    OutlookSchema = derived(Poll, Answer)
     ScheduleSchema = derived(
         NewSchedule,
         Request,

@@ -177,7 +177,7 @@ class LastSeen(Request):
 
 
 class RenewLease(Request):
-    """Renew the lease of an orchestrator, which has carried out the directives up to `answered_wish`."""
+    """Renew the lease of an orchestrator, which has carried out the directives up to `acknowledged_directive`."""
 
     acknowledged_directive: Id = 0
     status: Literal["starting", "running", "stopping"] = "running"
