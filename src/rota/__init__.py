@@ -10,9 +10,6 @@ from rota.core.version import __version__ as __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.app import App as App
-    from rota.app import Enqueued as Enqueued
-    from rota.app import Task as Task
-    from rota.batch import Batch as Batch
     from rota.core.claim import Claim as Claim
     from rota.core.claim import Done as Done
     from rota.core.claim import Failed as Failed
@@ -47,6 +44,9 @@ if TYPE_CHECKING:
     from rota.core.queue import Queue as Queue
     from rota.core.worker import Worker as Worker
     from rota.crew import Crew as Crew
+    from rota.task import Batch as Batch
+    from rota.task import JobHandle as JobHandle
+    from rota.task import Task as Task
     from rota.worker.context import Context as Context
     from rota.worker.handler import GiveUp as GiveUp
     from rota.worker.handler import Snooze as Snooze
@@ -54,8 +54,7 @@ if TYPE_CHECKING:
     from rota.worker.sources.sql_source import SqlSource as SqlSource
 
 _HOMES = {
-    "rota.app": ("App", "Enqueued", "Task"),
-    "rota.batch": ("Batch",),
+    "rota.app": ("App",),
     "rota.core.claim": ("Claim", "Done", "Failed", "Released", "Run", "Snoozed"),
     "rota.core.errors": (
         "BadInput",
@@ -85,6 +84,7 @@ _HOMES = {
     "rota.core.queue": ("Queue",),
     "rota.core.worker": ("Worker",),
     "rota.crew": ("Crew",),
+    "rota.task": ("Batch", "JobHandle", "Task"),
     "rota.worker.inprocess.run_worker": ("run_worker",),
     "rota.worker.sources.sql_source": ("SqlSource",),
     "rota.worker.context": ("Context",),

@@ -1,11 +1,11 @@
-"""What an application imports: `App`, its tasks, and the store's nouns."""
+"""`App`: an application's tasks, sources and schedules, and the store that holds its jobs."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rota.core.errors import BadInput
 from rota.core.frames.messages import MOST_AT_ONCE
@@ -13,10 +13,11 @@ from rota.core.job import UNTIL_DONE, NewJob
 from rota.core.schedule import ONCE, UTC, NewSchedule
 from rota.core.schedule import checked as checked_schedule
 from rota.core.source import KIND, Declared, checked, filler_kind, is_vectorizer
-from rota.core.times import SECOND, parse_duration
+from rota.core.template import Command, parse
+from rota.core.times import parse_duration
 from rota.settings import OFF, load
+from rota.task import Batch, JobHandle, Task
 from rota.worker.context import check_names
-from rota.worker.handler import CONTEXT
 from rota.worker.sources.filling import Source
 from rota.worker.template import Command, parse
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from rota.batch import Batch
-    from rota.core.job import Job
     from rota.core.times import Duration
     from rota.crew import Crew
     from rota.settings import Settings
@@ -54,13 +53,13 @@ def _warn(text: str) -> None:
     logging.getLogger("rota").warning(text)
 
 
-def _open_anew() -> None:
-    """In a forked child: the thread that held the lock is not in this process."""
+def _replace_lock() -> None:
+    """Give a forked child a lock of its own: the thread that held the old one is not in this process."""
     global _opening  # noqa: PLW0603
     _opening = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_open_anew)
+os.register_at_fork(after_in_child=_replace_lock)
 
 
 class App:
@@ -182,22 +181,22 @@ class App:
             raise BadInput(f"{task.__name__!r} is no name for a task: those that begin with {KIND} are rota's own")
         if task.__name__ in self.tasks:
             raise BadInput(f"there is a task {task.__name__!r} already: give one of them another name=")
-        _check_crowd(task, self.concurrency(task.queue))
+        _check_concurrency(task, self.concurrency(task.queue))
         self.tasks[task.__name__] = task
         return task
 
     def _schedule(self, task: Task[P, R], cron: str, timezone: str, missed: str) -> None:
-        """Let jobs of a task be added by the clock, without a payload."""
+        """Add a schedule whose jobs call the task without arguments."""
         try:
             task.signature.bind()
         except TypeError as problem:
             raise BadInput(
                 f"task {task.__name__} has a cron, so it is called without arguments, and cannot be: {problem}"
             ) from None
-        known = {
-            name: getattr(task.template, name) for name in ("queue", "kind", "priority", "max_attempts", "timeout")
-        }
-        self.schedules[task.__name__] = checked_schedule(NewSchedule(task.__name__, cron, timezone, missed, **known), 0)
+        names = ("queue", "kind", "priority", "max_attempts", "timeout")
+        settings = {name: getattr(task.template, name) for name in names}
+        schedule = NewSchedule(task.__name__, cron, timezone, missed, **settings)
+        self.schedules[task.__name__] = checked_schedule(schedule, 0)
 
     def pool(self, queue: str = "default", *, concurrency: int) -> None:
         """Say how many coroutines each worker of this queue's pool has in hand at a time; 1 unless said."""
@@ -205,7 +204,7 @@ class App:
             raise BadInput(f"concurrency is a whole number from 1 to {MOST_AT_ONCE}, not {concurrency!r}")
         for task in self.tasks.values():
             if task.queue == queue:
-                _check_crowd(task, concurrency)
+                _check_concurrency(task, concurrency)
         self._concurrency[queue] = concurrency
 
     def concurrency(self, queue: str) -> int:
@@ -265,7 +264,7 @@ class App:
         every = self.every is not None
         commands = [kind for kind, task in self.tasks.items() if task.command is not None]
         coroutines = [kind for kind, task in self.tasks.items() if task.is_coroutine]
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "tasks": every or sorted(kind for kind in self.tasks if not kind.startswith(KIND)),
             "concurrency": self.concurrency(queue),
             "cancels": every or sorted(commands + coroutines),
@@ -273,17 +272,17 @@ class App:
         }
         if self.sources:
             fields = Declared._fields
-            told["sources"] = [
+            document["sources"] = [
                 {field: getattr(source.declared, field) for field in fields} for source in self.sources.values()
             ]
             named = {name: source.vectorizer for name, source in self.sources.items() if source.vectorizer is not None}
-            told |= {"vectorizers": named} if named else {}
+            document |= {"vectorizers": named} if named else {}
         if self.schedules:
-            told["schedules"] = [
+            document["schedules"] = [
                 {field: getattr(schedule, field) for field in NewSchedule._fields}
                 for schedule in self.schedules.values()
             ]
-        return told
+        return document
 
     def template(self, kind: str) -> NewJob:
         """What jobs of a task have: its priority, attempts and time-out."""
@@ -295,62 +294,61 @@ class App:
         `finish` runs a coroutine to its end, in the loop that its tasks will have.
         """
         for function in self._setups.get(queue, []):
-            made = function()
-            if inspect.iscoroutine(made):
-                finish(made)
+            answer = function()
+            if inspect.iscoroutine(answer):
+                finish(answer)
         check_names(self.context)
 
     @overload
-    def enqueue(self, new: NewJob, wait: str | None = None, *, connection: Sync | None = None) -> Enqueued: ...
+    def enqueue(self, new: NewJob, wait: str | None = None, *, connection: Sync | None = None) -> JobHandle: ...
 
     @overload
-    def enqueue(self, new: NewJob, *, connection: Async) -> Awaitable[Enqueued]: ...
+    def enqueue(self, new: NewJob, *, connection: Async) -> Awaitable[JobHandle]: ...
 
     def enqueue(
         self, new: NewJob, wait: str | None = None, *, connection: Sync | Async | None = None
-    ) -> Enqueued | Awaitable[Enqueued]:
+    ) -> JobHandle | Awaitable[JobHandle]:
         """Make a job durable; a full queue is waited for up to `wait`.
 
         With a psycopg `connection` of yours it is part of your transaction: there is a job if and only if you commit.
         Await the answer where the connection is asynchronous.
         """
         if connection is None:
-            return self._enqueued([new], wait)[0]
+            return self._add([new], wait)[0]
         wanted = self._traced([new])
-        return self._within(connection, wait, lambda store: Enqueued(self, store.jobs.add_many(wanted)[0]))
+        return self._within(connection, wait, lambda store: JobHandle(self, store.jobs.add_many(wanted)[0]))
 
-    def chain(self, *steps: NewJob) -> list[Enqueued]:
+    def chain(self, *steps: NewJob) -> list[JobHandle]:
         """Make jobs durable that run one after another, each once the one before it is done; all or none."""
         return self.enqueue_many(step.replace(follows=[n - 1]) if n else step for n, step in enumerate(steps))
 
     def batch(self, then: NewJob, until: str = UNTIL_DONE) -> Batch:
         """For a `with` block that adds any number of jobs: `then` runs when all are done, or with `"final"` over."""
-        from rota.batch import Batch
-
         return Batch(self, then, until)
 
     @overload
     def enqueue_many(
         self, new: Iterable[NewJob], wait: str | None = None, *, connection: Sync | None = None
-    ) -> list[Enqueued]: ...
+    ) -> list[JobHandle]: ...
 
     @overload
-    def enqueue_many(self, new: Iterable[NewJob], *, connection: Async) -> Awaitable[list[Enqueued]]: ...
+    def enqueue_many(self, new: Iterable[NewJob], *, connection: Async) -> Awaitable[list[JobHandle]]: ...
 
     def enqueue_many(
         self, new: Iterable[NewJob], wait: str | None = None, *, connection: Sync | Async | None = None
-    ) -> list[Enqueued] | Awaitable[list[Enqueued]]:
+    ) -> list[JobHandle] | Awaitable[list[JobHandle]]:
         """Make many jobs durable in one transaction, all or none; it may be yours, as for `enqueue`."""
         if connection is None:
-            return self._enqueued(new, wait)
+            return self._add(new, wait)
         wanted = list(self._traced(new))
-        return self._within(connection, wait, lambda store: [Enqueued(self, id) for id in store.jobs.add_many(wanted)])
+        return self._within(connection, wait, lambda store: [JobHandle(self, id) for id in store.jobs.add_many(wanted)])
 
-    def _enqueued(self, new: Iterable[NewJob], wait: str | None) -> list[Enqueued]:
-        return [Enqueued(self, id) for id in self.jobs.add_many(self._traced(new), _duration(wait))]
+    def _add(self, new: Iterable[NewJob], wait: str | None) -> list[JobHandle]:
+        patience = 0 if wait is None else parse_duration(wait)
+        return [JobHandle(self, id) for id in self.jobs.add_many(self._traced(new), patience)]
 
     def _traced(self, new: Iterable[NewJob]) -> Iterable[NewJob]:
-        """The same jobs, as part of the trace that the caller is in, where the settings ask for that."""
+        """Attach the caller's trace context to the jobs, if tracing is on."""
         if self.settings.tracing == OFF:
             return new
         from rota.worker.tracing import Tracing
@@ -358,7 +356,7 @@ class App:
         return map(Tracing(self.settings).carried, new)
 
     def _within(self, connection: object, wait: str | None, work: Callable[[Store], R]) -> R | Awaitable[R]:
-        """Do this in the caller's transaction."""
+        """Call `work` with a store inside the caller's transaction."""
         if wait is not None:
             raise BadInput("wait= and connection= do not go together: a transaction of yours should not stay open")
         from rota.store.open import within
@@ -391,68 +389,7 @@ class App:
         self._own = threading.local()
 
 
-class Task(Generic[P, R]):
-    """A declared handler. Call it to run it here; `enqueue` it to have it run by a worker."""
-
-    def __init__(self, app: App, function: Callable[P, R], template: NewJob, command: Command | None = None) -> None:
-        self.app = app
-        self.command = command
-        self.is_coroutine = command is None and inspect.iscoroutinefunction(function)
-        self.queue = template.queue
-        whole = inspect.signature(function)
-        named = [parameter for name, parameter in whole.parameters.items() if name != CONTEXT]
-        self.signature = whole.replace(parameters=named)
-        self.template = template
-        self.title: str | Callable[[dict[str, Any]], str] | None = None
-        self.function = function
-        self.__doc__ = function.__doc__
-        self.__name__ = template.kind
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if self.command is not None:
-            raise BadInput(f"{self.__name__} is a command, which only a worker runs: enqueue it")
-        return self.function(*args, **kwargs)
-
-    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """A job that would call the handler so; `.replace(priority=5, key="a")` sets what else it should have."""
-        try:
-            bound = self.signature.bind(*args, **kwargs)
-        except TypeError as problem:
-            raise BadInput(f"task {self.__name__} cannot be called so: {problem}") from None
-        payload = _by_name(self.signature, bound)
-        if self.title is not None:
-            title = self.title if isinstance(self.title, str) else self.title(payload)
-            return self.template.replace(title=title, payload=payload or None)
-        shown = ", ".join(str(value) for value in payload.values())
-        title = f"{self.__name__} {shown}"[:120] if shown else self.__name__
-        return self.template.replace(title=title, payload=payload or None)
-
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
-        """Make a job durable that calls the handler so."""
-        return self.app.enqueue(self.job(*args, **kwargs))
-
-
-class Enqueued:
-    """A job that was made durable."""
-
-    def __init__(self, app: App, id: int) -> None:
-        self._app = app
-        self.id = id
-
-    def get(self) -> Job:
-        """The job as it stands now."""
-        return self._app.jobs.get(self.id)
-
-    def wait(self, timeout: float | None = None) -> Job:
-        """Wait, at most so many seconds, until the job is done, failed or cancelled."""
-        limit = None if timeout is None else round(timeout * SECOND)
-        return self._app.jobs.wait([self.id], "final", limit)[0]
-
-    def __repr__(self) -> str:
-        return f"Enqueued(id={self.id})"
-
-
-def _check_crowd(task: Task[Any, Any], concurrency: int) -> None:
+def _check_concurrency(task: Task[Any, Any], concurrency: int) -> None:
     if concurrency > 1 and not task.is_coroutine and not task.__name__.startswith(KIND):
         what = "a command" if task.command is not None else "a plain function"
         raise BadInput(
@@ -463,21 +400,3 @@ def _check_crowd(task: Task[Any, Any], concurrency: int) -> None:
 
 def _limit(timeout: str | None) -> Duration | None:
     return parse_duration(timeout) if timeout else None
-
-
-def _by_name(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[str, Any]:
-    """All arguments by name, as the payload holds them: any program can write such a payload."""
-    payload: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
-        kind = signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            payload.update(value)
-        elif kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
-            raise BadInput(f"parameter {name!r} has no name in a payload: make it a keyword parameter")
-        else:
-            payload[name] = value
-    return payload
-
-
-def _duration(text: str | None) -> Duration:
-    return 0 if text is None else parse_duration(text)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.app import Task
+    from rota.task import Task
     from rota.worker.context import Context
 
 

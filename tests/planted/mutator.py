@@ -33,7 +33,7 @@ PACKAGES = {
     "live": ("live/", "crew.py"),
     "inprocess": ("worker/inprocess/",),
     "settings": ("settings.py",),
-    "app": ("app.py", "batch.py", "worker/sources/", "testing/", "documents.py"),
+    "app": ("app.py", "task.py", "worker/sources/", "testing/", "documents.py"),
     "top": ("top/", "mcp/"),
 }
 LEFT_OUT = ("store/sql/migrations/", "cli/verbs/bench.py", "cli/verbs/chaos.py", "cli/verbs/demo.py", "core/version.py")

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rota.app import App, Task
+    from rota.app import App
     from rota.core.claim import Outcome
     from rota.core.job import NewJob
+    from rota.task import Task
 
     Handed = dict[str, Any]
 

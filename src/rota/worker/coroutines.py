@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from types import FrameType
 
-    from rota.app import Task
     from rota.core.claim import Outcome
+    from rota.task import Task
     from rota.worker.job_state import Handed, Life
     from rota.worker.tracing import Tracing
 

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from types import FrameType
 
-    from rota.app import App, Task
+    from rota.app import App
     from rota.core.claim import Outcome
     from rota.settings import Settings
+    from rota.task import Task
     from rota.worker.command import Commands
     from rota.worker.coroutines import Coroutines
     from rota.worker.job_state import Handed
