@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from benchmarks import _report
-from rota.tracking import Lines, Tracker
+from rota.tracking import Connections, Tracker
 from rota.tracking.postgres import opened
 from rota.tracking.schema import install
 from tests.support.postgres import server
@@ -34,9 +34,9 @@ SUCCESSES = b"SELECT coalesce(sum(success_count), 0)::bigint FROM ai.vectorizer_
 
 def measure(url: str, workers: int, every: float, seconds: float) -> list[tuple[str, float, str, bool | None]]:
     """What each figure came to, what it should be, and whether it is."""
-    with opened(url) as sql, Lines(url, most=CONNECTIONS, patience=CLOSE_WITHIN) as lines:
+    with opened(url) as sql, Connections(url, most=CONNECTIONS, patience=CLOSE_WITHIN) as connections:
         install(sql)
-        trackers = [Tracker(lines, "benchmark", every=every).start() for _ in range(workers)]
+        trackers = [Tracker(connections, "benchmark", every=every).start() for _ in range(workers)]
         while _one(sql, b"SELECT count(*) FROM ai.vectorizer_worker_process") < workers:
             time.sleep(LOOK_EVERY)
         first = _beats(sql)

@@ -14,7 +14,7 @@ from rota.orchestrator.tracking import Tracked
 from rota.store.claims.exchange import Assignment
 from rota.tracking.postgres import opened
 from rota.tracking.schema import install
-from rota.tracking.worker_rows import Roll
+from rota.tracking.worker_rows import WorkerRows
 from tests.support.postgres import shared
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class Book:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._roll = Roll(url, SECOND, lambda _: None)
-        self.tracked = Tracked(self._roll)
+        self._worker_rows = WorkerRows(url, SECOND, lambda _: None)
+        self.tracked = Tracked(self._worker_rows)
         self.tracked.came("w")
 
     def ends(self, *outcomes: Done | Failed | Snoozed) -> list[int]:
@@ -38,7 +38,7 @@ class Book:
         return [*range(1, len(outcomes) + 1)]
 
     def totals(self) -> list[tuple[object, ...]]:
-        self._roll.close(10)
+        self._worker_rows.close(10)
         with psycopg.connect(self.url) as sql:
             return sql.execute("SELECT success_count, error_count FROM ai.vectorizer_worker_process").fetchall()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from rota.tracking import Lines, Tracker
+from rota.tracking import Connections, Tracker
 from tests.support.cable import CUT_AFTER, CUT_BEFORE, HOLD, STALL, Cable, cable
 from tests.support.eventually import eventually
 
@@ -23,9 +23,9 @@ def link(url: str) -> Iterator[Cable]:
 
 
 @pytest.fixture
-def lines(link: Cable) -> Iterator[Lines]:
+def connections(link: Cable) -> Iterator[Connections]:
     """A connection that is cut off after a second."""
-    with Lines(link.url, patience=1) as found:
+    with Connections(link.url, patience=1) as found:
         yield found
 
 
@@ -52,9 +52,9 @@ def work(tracker: Tracker, vectorizer: int | str = 1) -> None:
 
 @pytest.mark.parametrize("fault", [CUT_BEFORE, CUT_AFTER, STALL])
 def test_a_beat_is_applied_once_when_its_commit_or_its_answer_is_lost(
-    link: Cable, lines: Lines, sql: Connection, fault: str, vectorizer: int | str
+    link: Cable, connections: Connections, sql: Connection, fault: str, vectorizer: int | str
 ) -> None:
-    with Tracker(lines, "1", every=0.1) as tracker:
+    with Tracker(connections, "1", every=0.1) as tracker:
         eventually(lambda: tracker.state == "tracked")
         link.fault = fault
         work(tracker, vectorizer)
@@ -68,10 +68,10 @@ def test_a_beat_is_applied_once_when_its_commit_or_its_answer_is_lost(
 
 @pytest.mark.parametrize("fault", [CUT_BEFORE, CUT_AFTER, STALL])
 def test_a_worker_registers_once_when_that_answer_is_lost(
-    link: Cable, lines: Lines, sql: Connection, fault: str, vectorizer: int | str
+    link: Cable, connections: Connections, sql: Connection, fault: str, vectorizer: int | str
 ) -> None:
     link.fault = fault
-    tracker = Tracker(lines, "1", every=0.1)
+    tracker = Tracker(connections, "1", every=0.1)
     work(tracker, vectorizer)
     with tracker:
         eventually(lambda: tracker.state == "tracked")
@@ -86,8 +86,8 @@ def test_a_commit_that_comes_late_is_waited_for(
 ) -> None:
     tracker = Tracker(link.url, "1", every=0.1)
     if registered:
-        with tracker._lines.borrow() as connection:
-            tracker._account.beat(connection)
+        with tracker._connections.borrow() as connection:
+            tracker._outbox.send(connection)
     link.fault = HOLD
     work(tracker, vectorizer)
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.claim import Outcome
-    from rota.store.claims.exchange import Assignment
-    from rota.tracking.worker_rows import Roll
+    from rota.store.claims.exchange import Handout
+    from rota.tracking.worker_rows import WorkerRows
 
 MOST_AT_ONCE = 30  # jobs that went well, within a moment: of more, only their number is told
 MOMENT = 0.1
@@ -88,9 +88,9 @@ def shown(lines: list[Line]) -> list[str]:
 class Shown(Tracked):
     """Tells a screen of each job that ends."""
 
-    def __init__(self, roll: Roll | None, screen: Console) -> None:
-        super().__init__(roll)
-        self._console = screen
+    def __init__(self, worker_rows: WorkerRows | None, screen: Screen) -> None:
+        super().__init__(worker_rows)
+        self._screen = screen
 
     def reported(self, worker: str, held: Assignment, outcome: Outcome) -> None:
         super().reported(worker, held, outcome)

@@ -17,7 +17,7 @@ from rota.orchestrator.pidlock import PidLock, holder
 from rota.orchestrator.store_thread import StoreThread
 from rota.orchestrator.supervisor import Supervisor
 from rota.orchestrator.systemd import Notify
-from rota.orchestrator.tracking import Tracked, open_roll
+from rota.orchestrator.tracking import Tracked, open_worker_rows
 from rota.process.host import process_start
 from rota.process.log import TEXT, Log, keep_small
 from rota.process.system import inherit_orphans, reset_signals
@@ -143,11 +143,11 @@ def _keep(settings: Settings, start: Start, say: Say, startup: Callable[[str, st
     def blocked_by() -> int | None:
         return None if database.startswith((*POSTGRES, *REMOTE)) else blocker(database)
 
-    store_thread = StoreThread(lambda: open_store(database, settings), on_trouble, blocked_by)
-    roll = open_roll(settings, say)
-    tracked = Shown(roll, say) if isinstance(say, Console) else Tracked(roll)
-    settings = settings.replace(programs=tuple(start.programs.items()))
-    crew = Supervisor(loop, store_thread, settings, _environment(settings, start), say, on_startup, tracked)
+    ledger = Ledger(lambda: open_store(database, settings), on_trouble, blocked_by)
+    worker_rows = open_worker_rows(settings, say)
+    tracked = Shown(worker_rows, say) if isinstance(say, Screen) else Tracked(worker_rows)
+    settings = settings.but(programs=tuple(start.programs.items()))
+    crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news, tracked)
 
     def stop() -> None:
         notify.stopping()
@@ -172,9 +172,9 @@ def _keep(settings: Settings, start: Start, say: Say, startup: Callable[[str, st
         loop.turn(min(crew.tick(), notify.tick()), crew.stalled)
         if start.log is not None:
             keep_small(start.log)
-    answered = store_thread.close(LAST_WORD)
-    if roll is not None:
-        roll.close(LAST_BEAT)
+    answered = ledger.close(LAST_WORD)
+    if worker_rows is not None:
+        worker_rows.close(LAST_BEAT)
     loop.close()
     say("stopped")
     return crew.exit_code if answered else 1

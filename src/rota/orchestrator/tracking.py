@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
     from rota.settings import Settings
-    from rota.store.claims.exchange import Assignment
-    from rota.tracking.worker_rows import Roll
+    from rota.store.claims.exchange import Handout
+    from rota.tracking.worker_rows import WorkerRows
 
 COUNTED = (jobs.FINISH, jobs.FAIL, jobs.DIE)
 
@@ -31,10 +31,10 @@ class Ended(Record):
 
 
 class Tracked:
-    """Keeps what workers report until it is settled, then counts it, once. Without a roll it does nothing."""
+    """Keeps what workers report until it is settled, then counts it, once. Without `worker_rows` it does nothing."""
 
-    def __init__(self, roll: Roll | None = None) -> None:
-        self._roll = roll
+    def __init__(self, worker_rows: WorkerRows | None = None) -> None:
+        self._worker_rows = worker_rows
         self._reported: dict[int, Ended] = {}
         self._vectorizers: dict[str, int | str] = {}
 
@@ -43,18 +43,18 @@ class Tracked:
         self._vectorizers |= vectorizers(hello)
 
     def came(self, worker: str) -> None:
-        if self._roll is not None:
-            self._roll.came(worker)
+        if self._worker_rows is not None:
+            self._worker_rows.started(worker)
 
     def reported(self, worker: str, held: Assignment, outcome: Outcome) -> None:
         """A job ended; it counts once it is settled. What is given back or put off is neither success nor error."""
-        if self._roll is not None and isinstance(outcome, Done | Failed):
+        if self._worker_rows is not None and isinstance(outcome, Done | Failed):
             error = outcome.error if isinstance(outcome, Failed) else None
             self._reported[held.token] = Ended(worker, error, source_of(held))
 
     def settled(self, tokens: Iterable[int], refused: Collection[int]) -> None:
         """The store took these reports, but for those that it refused. One that comes twice counts once."""
-        if self._roll is None or not self._reported:
+        if self._worker_rows is None or not self._reported:
             return
         well: dict[str, int] = {}
         for token in tokens:
@@ -66,11 +66,11 @@ class Tracked:
             else:
                 self._count(ended)
         for worker, successes in well.items():
-            self._roll.count(worker, None, times=successes)
+            self._worker_rows.count(worker, None, times=successes)
 
     def dying(self, child: WorkerProcess) -> list[int]:
         """A worker is gone, with jobs in its hand. The claims whose end tells what came of all that it did."""
-        if self._roll is None:
+        if self._worker_rows is None:
             return []
         for held in child.in_hand:
             self._reported.setdefault(held.token, Ended(child.worker_id, None, source_of(held)))
@@ -78,18 +78,18 @@ class Tracked:
 
     def left(self, worker: str, ends: Mapping[int, tuple[str, str | None]], crowded: bool) -> None:
         """A worker's end is written down. Where it had several jobs in hand, its death is nobody's error."""
-        if self._roll is None:
+        if self._worker_rows is None:
             return
         for token, (verb, error) in ends.items():
             ended = self._reported.pop(token, None)
             if ended is not None and verb in COUNTED and not (crowded and verb == jobs.DIE):
                 self._count(ended.replace(error=None if verb == jobs.FINISH else error or verb))
         self._reported = {token: ended for token, ended in self._reported.items() if ended.worker != worker}
-        self._roll.left(worker)
+        self._worker_rows.ended(worker)
 
     def _count(self, ended: Ended) -> None:
-        assert self._roll is not None
-        self._roll.count(ended.worker, ended.error, self._vectorizers.get(ended.source or ""))
+        assert self._worker_rows is not None
+        self._worker_rows.count(ended.worker, ended.error, self._vectorizers.get(ended.source or ""))
 
 
 def source_of(held: Assignment) -> str | None:
@@ -97,11 +97,11 @@ def source_of(held: Assignment) -> str | None:
     return None if held.kind.startswith(KIND) else held.source
 
 
-def open_roll(settings: Settings, say: Say) -> Roll | None:
+def open_worker_rows(settings: Settings, say: Say) -> WorkerRows | None:
     """The tracking that the settings ask for; what it has to say goes into the orchestrator's log."""
     if settings.tracking_url is None:
         return None
-    from rota.tracking.worker_rows import Roll  # psycopg takes long to import, and most crews need none
+    from rota.tracking.worker_rows import WorkerRows  # psycopg takes long to import, and most crews need none
 
     is_asked = settings.tracking is not None  # else it is the database itself, where few have the tables
-    return Roll(settings.tracking_url, settings.heartbeat_interval, lambda text: say(text, "tracking"), is_asked)
+    return WorkerRows(settings.tracking_url, settings.heartbeat_interval, lambda text: say(text, "tracking"), is_asked)

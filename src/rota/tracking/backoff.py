@@ -1,9 +1,9 @@
-"""When to beat next. Pure: it counts failures, and chance is an argument."""
+"""When to send the next heartbeat. Pure: it counts failures, and chance is an argument."""
 
 from __future__ import annotations
 
+from rota.core import retry
 from rota.core.record import Record
-from rota.core.retry import Backoff
 from rota.core.times import MINUTE, SECOND
 
 TYPE_CHECKING = False
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from rota.core.times import Duration
 
 LOST_AFTER = 3
-_BACKOFF = Backoff(first=SECOND, most=MINUTE)
+_DELAYS = retry.Backoff(first=SECOND, most=MINUTE)
 
 
-class Pace(Record):
-    """A beat each interval; after three failures in a row the worker is untracked, and tries become rarer."""
+class HeartbeatBackoff(Record):
+    """One heartbeat per interval; after three failures in a row the worker is untracked and tries become rarer."""
 
     every: Duration
     failures: int = 0
@@ -24,19 +24,19 @@ class Pace(Record):
     def lost(self) -> bool:
         return self.failures >= LOST_AFTER
 
-    def failed(self) -> Pace:
-        return self.replace(failures=self.failures + 1)
+    def failed(self) -> HeartbeatBackoff:
+        return self.but(failures=self.failures + 1)
 
-    def succeeded(self) -> Pace:
-        return self.replace(failures=0)
+    def succeeded(self) -> HeartbeatBackoff:
+        return self.but(failures=0)
 
     def delay(self, chance: float) -> Duration:
-        """How long until the next try; never sooner than the interval. `chance` is drawn from 0 up to 1."""
+        """Return the time until the next try, never less than the interval. `chance` is drawn from [0, 1)."""
         if not self.lost:
             return self.every
-        # Half of it is fixed: a thousand workers come back spread out, and none of them at once.
-        return max(self.every, _BACKOFF.delay(self.failures - LOST_AFTER + 1, 0.5 + chance / 2))
+        # Half of it is fixed, so that a thousand workers neither come back together nor immediately.
+        return max(self.every, _DELAYS.delay(self.failures - LOST_AFTER + 1, 0.5 + chance / 2))
 
-    def look_again(self, chance: float) -> Duration:
-        """How long until the next look for tables that were not there."""
+    def until_next_check(self, chance: float) -> Duration:
+        """Return the time until the next check for tables that were missing."""
         return max(self.every, round(MINUTE * (0.5 + chance / 2)))

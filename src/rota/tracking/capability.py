@@ -1,4 +1,4 @@
-"""Whether a worker can be tracked here: what is missing, and which grants."""
+"""Whether workers can be tracked in a database: what is missing, and which grants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEEDED = (
 
 
 class Right(Record):
-    """One thing that a role may or may not do."""
+    """A privilege on an object, and whether the role has it."""
 
     kind: str
     name: str
@@ -32,38 +32,38 @@ class Right(Record):
     role: str
 
 
-class Presence(Record):
-    """`ready`, `absent` or `forbidden`, and why: what is not there, or the grants that are missing."""
+class Capability(Record):
+    """Whether a role can report: `ready`, `absent` or `forbidden`, and the objects or grants that are missing."""
 
     state: str
     reason: str = ""
 
 
-def look(connection: Connection) -> Presence:
-    """Whether this connection's role can report here."""
+def read(connection: Connection) -> Capability:
+    """Read from the catalogue whether the role of this connection can report."""
     rows = connection.execute(statement("client.rights")).fetchall()
     return judge([Right(*cast("tuple[str, str, str, bool, str]", row)) for row in rows])
 
 
-def judge(rights: Iterable[Right]) -> Presence:
-    """What the rights found in the catalogue amount to."""
+def judge(rights: Iterable[Right]) -> Capability:
+    """Decide what the rights in the catalogue allow."""
     rights = list(rights)
-    there = {_qualified(right).partition("(")[0] for right in rights}
-    missing = [name for name in NEEDED if name not in there]
+    present = {_qualified(right).partition("(")[0] for right in rights}
+    missing = [name for name in NEEDED if name not in present]
     if missing:
-        return Presence(ABSENT, f"not in this database: {', '.join(missing)}; `rota tracking install` makes them")
+        return Capability(ABSENT, f"not in this database: {', '.join(missing)}; `rota tracking install` makes them")
     grants = _grants([right for right in rights if not right.allowed])
     if grants:
-        return Presence(FORBIDDEN, f"rights are missing: {'; '.join(grants)}")
-    return Presence(READY)
+        return Capability(FORBIDDEN, f"rights are missing: {'; '.join(grants)}")
+    return Capability(READY)
 
 
 def _grants(denied: list[Right]) -> list[str]:
-    """The statements that would give these rights, one per object."""
-    wanted: dict[tuple[str, str], list[str]] = {}
+    """Return the statements that would grant these rights, one per object."""
+    privileges: dict[tuple[str, str], list[str]] = {}
     for right in denied:
-        wanted.setdefault((_object(right), right.role), []).append(right.privilege)
-    return [f"GRANT {', '.join(which)} ON {name} TO {_quoted(role)}" for (name, role), which in wanted.items()]
+        privileges.setdefault((_object(right), right.role), []).append(right.privilege)
+    return [f"GRANT {', '.join(verbs)} ON {name} TO {_quoted(role)}" for (name, role), verbs in privileges.items()]
 
 
 def _object(right: Right) -> str:

@@ -1,4 +1,4 @@
-"""A few connections to one database, shared by any number of trackers in a process."""
+"""A small connection pool, shared by any number of trackers in a process."""
 
 from __future__ import annotations
 
@@ -20,22 +20,27 @@ if TYPE_CHECKING:
 PATIENCE = 15.0  # seconds; longer than the time-outs that the statements set themselves
 
 
-class Lines:
+class Connections:
     """At most `most` connections to `url`, opened when they are needed and kept while they work.
 
-    A transaction that takes longer than `patience` seconds is cut off; a tracker waits as long for a free connection.
+    A transaction that takes longer than `patience` seconds is cut off. A tracker waits just as long for a free
+    connection.
+
+    Example:
+        >>> with Connections("postgresql://host/stats", most=4) as connections:
+        ...     trackers = [Tracker(connections, "1.4.0").start() for _ in range(100)]
     """
 
     def __init__(self, url: str, most: int = 1, patience: float = PATIENCE) -> None:
         self._url = check_url(url)
         self._patience = patience
-        self._room = threading.BoundedSemaphore(most)
+        self._free = threading.BoundedSemaphore(most)
         self._idle: list[Connection] = []
 
     @contextmanager
     def borrow(self) -> Iterator[Connection]:
-        """A connection for one transaction. After an error it is thrown away, and so are those that lie idle."""
-        if not self._room.acquire(timeout=self._patience):
+        """Borrow a connection for one transaction. After an error it is closed, and so are all idle ones."""
+        if not self._free.acquire(timeout=self._patience):
             raise psycopg.OperationalError(f"no connection was free within {self._patience:g} s")
         try:
             try:
@@ -51,7 +56,7 @@ class Lines:
                 raise
             self._idle.append(connection)
         finally:
-            self._room.release()
+            self._free.release()
 
     def __enter__(self) -> Self:
         return self
@@ -60,7 +65,7 @@ class Lines:
         self.close()
 
     def close(self) -> None:
-        """Close what lies idle; the next borrower opens anew."""
+        """Close the idle connections; the next borrower opens a new one."""
         while self._idle:
             try:
                 self._idle.pop().close()
@@ -70,19 +75,19 @@ class Lines:
 
 @contextmanager
 def _cut_after(seconds: float, connection: Connection) -> Iterator[None]:
-    """Cut the link when the block takes longer: a server that is stopped, not gone, would keep us waiting for ever."""
-    watch = threading.Timer(seconds, _cut, (connection,))
-    watch.daemon = True
-    watch.start()
+    """Shut the socket down when the block takes longer: a server that is stopped, not gone, would never answer."""
+    timer = threading.Timer(seconds, _cut, (connection,))
+    timer.daemon = True
+    timer.start()
     try:
         yield
     finally:
-        watch.cancel()
+        timer.cancel()
 
 
 def _cut(connection: Connection) -> None:
     try:
-        with socket.socket(fileno=os.dup(connection.fileno())) as link:
-            link.shutdown(socket.SHUT_RDWR)
-    except (OSError, psycopg.Error):  # it ended just now
+        with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)
+    except (OSError, psycopg.Error):  # it was closed in the meantime
         pass

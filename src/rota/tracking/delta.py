@@ -1,4 +1,4 @@
-"""What a worker counted and the database does not know yet. Pure: adding up, and what to do after a lost answer."""
+"""Counts that the database does not have yet: adding them up, and whether a lost answer was a commit. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LONGEST_MESSAGE = 10_000
 
 
 class Progress(Record):
-    """What was done for one vectorizer. `successes` is None where no call was a success; `beside` came with errors.
+    """What was done for one vectorizer, named by its id, or by its source table until the id is known.
 
-    The vectorizer goes by its id, or by the table that it reads until the database has told its id.
+    `successes` is None if no call reported a success; `beside` counts successes of calls that also reported an error.
     """
 
     vectorizer: int | str
@@ -34,21 +34,21 @@ class Progress(Record):
         return Progress(self.vectorizer, successes, beside, errors, message)
 
 
-class Parcel(Record):
-    """The deltas of one beat, with the progress that goes along; by vectorizer, so that two workers never deadlock."""
+class Delta(Record):
+    """The counts of one heartbeat, with its progress ordered by vectorizer, so that two workers never deadlock."""
 
     successes: int = 0
     errors: int = 0
     message: str | None = None
     progress: tuple[Progress, ...] = ()
 
-    def plus(self, newer: Parcel) -> Parcel:
-        """Both together; the newer message is the one that counts."""
-        by_vectorizer = {each.vectorizer: each for each in self.progress}
-        for each in newer.progress:
-            known = by_vectorizer.get(each.vectorizer)
-            by_vectorizer[each.vectorizer] = known.plus(each) if known else each
-        return Parcel(
+    def plus(self, newer: Delta) -> Delta:
+        """Add up both; the newer message wins."""
+        by_vectorizer = {progress.vectorizer: progress for progress in self.progress}
+        for progress in newer.progress:
+            older = by_vectorizer.get(progress.vectorizer)
+            by_vectorizer[progress.vectorizer] = older.plus(progress) if older else progress
+        return Delta(
             self.successes + newer.successes,
             self.errors + newer.errors,
             self.message if newer.message is None else newer.message,
@@ -57,27 +57,28 @@ class Parcel(Record):
 
 
 class Sent(Record):
-    """What one worker's beat carried. `before` is the beat count it was sent on; None with a registration."""
+    """What one worker's heartbeat carried. `before` is its heartbeat count before it; None for a registration."""
 
     worker: object
     before: int | None
-    parcel: Parcel
+    delta: Delta
 
 
-def arrived(sent: Sequence[Sent], found: Mapping[object, int]) -> bool:
-    """Whether a transaction whose commit was not answered arrived, by the beat counts that its workers have now.
+def arrived(sent: Sequence[Sent], counts: Mapping[object, int]) -> bool:
+    """Return whether a transaction was applied, though the answer to its COMMIT was lost.
 
-    Only the account itself beats its workers, so the counts have moved exactly if it arrived; all of them, or none.
-    Rows that were there before and are gone were pruned: then nothing is sent again, or progress might count twice.
+    Nobody but the outbox sends heartbeats of its workers, so their counts have moved if and only if it was applied;
+    all of them, or none. Rows that existed before and are gone were pruned: then nothing is sent again, because
+    progress might count twice.
     """
-    for each in sent:
-        if each.worker in found:
-            return each.before is None or found[each.worker] > each.before
-    return any(each.before is not None for each in sent)
+    for heartbeat in sent:
+        if heartbeat.worker in counts:
+            return heartbeat.before is None or counts[heartbeat.worker] > heartbeat.before
+    return any(heartbeat.before is not None for heartbeat in sent)
 
 
 def clean(message: str | None) -> str | None:
-    """A message that PostgreSQL takes: no NUL, no half characters, not endless. One it refused would stop all beats."""
+    """Make a message that PostgreSQL accepts: no NUL, no lone surrogates, not too long."""
     if message is None:
         return None
     text = message.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""What `rota tracking status` and `prune` read and remove."""
+"""The health of tracked workers: what `rota tracking status` shows and `rota tracking prune` deletes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Worker(Record):
-    """A worker's row; it is dead when it missed two of its beats."""
+    """A row of the worker table; a worker is dead when it missed two heartbeats."""
 
     id: str
     version: str
@@ -30,7 +30,7 @@ class Worker(Record):
 
 
 class Vectorizer(Record):
-    """How one vectorizer is doing, whichever workers did it."""
+    """The progress of one vectorizer, by all workers together."""
 
     id: int
     source_table: str
@@ -43,13 +43,13 @@ class Vectorizer(Record):
 
     @property
     def health(self) -> float | None:
-        """The share of successes; None where nothing was done yet."""
+        """The share of successes; None if nothing was done yet."""
         total = self.success_count + self.error_count
         return self.success_count / total if total else None
 
 
 class Health(Record):
-    """Everything that `status` shows, as of one moment."""
+    """Everything that `status` shows, as of one instant."""
 
     now: datetime
     workers: int
@@ -60,7 +60,7 @@ class Health(Record):
 
 
 def read(connection: Connection, limit: int) -> Health:
-    """How all is; of the living and of the dead workers the latest `limit` each."""
+    """Read the health, with at most `limit` of the live and of the dead workers, latest first."""
     row = connection.execute(statement("health.workers")).fetchone()
     workers, dead = cast("tuple[int, int]", row)
     live, latest = (
@@ -75,48 +75,48 @@ def read(connection: Connection, limit: int) -> Health:
 
 
 def prune(connection: Connection, older: Duration) -> int:
-    """Forget dead workers that were silent for longer than that; how many."""
+    """Delete dead workers whose last heartbeat is older than `older`; return how many."""
     return connection.execute(statement("health.prune"), {"older": timedelta(microseconds=older)}).rowcount
 
 
-def document(found: Health) -> dict[str, object]:
-    """What programs get."""
+def document(health: Health) -> dict[str, object]:
+    """Return the JSON document of `rota tracking status --json`."""
     return {
-        "workers": found.workers,
-        "live": found.workers - found.dead,
-        "dead": found.dead,
-        "live_workers": [_told_worker(each) for each in found.latest_live],
-        "dead_workers": [_told_worker(each) for each in found.latest_dead],
-        "vectorizers": [_told_vectorizer(each) for each in found.vectorizers],
+        "workers": health.workers,
+        "live": health.workers - health.dead,
+        "dead": health.dead,
+        "live_workers": [_worker_document(worker) for worker in health.latest_live],
+        "dead_workers": [_worker_document(worker) for worker in health.latest_dead],
+        "vectorizers": [_vectorizer_document(vectorizer) for vectorizer in health.vectorizers],
     }
 
 
-def _told_worker(each: Worker) -> dict[str, object]:
+def _worker_document(worker: Worker) -> dict[str, object]:
     return {
-        "id": each.id,
-        "version": each.version,
-        "started": _moment(each.started),
-        "expected_heartbeat_interval": each.expected_heartbeat_interval.total_seconds(),
-        "last_heartbeat": _moment(each.last_heartbeat),
-        "heartbeat_count": each.heartbeat_count,
-        "success_count": each.success_count,
-        "error_count": each.error_count,
-        "last_error_at": _moment(each.last_error_at),
-        "last_error_message": each.last_error_message,
+        "id": worker.id,
+        "version": worker.version,
+        "started": _moment(worker.started),
+        "expected_heartbeat_interval": worker.expected_heartbeat_interval.total_seconds(),
+        "last_heartbeat": _moment(worker.last_heartbeat),
+        "heartbeat_count": worker.heartbeat_count,
+        "success_count": worker.success_count,
+        "error_count": worker.error_count,
+        "last_error_at": _moment(worker.last_error_at),
+        "last_error_message": worker.last_error_message,
     }
 
 
-def _told_vectorizer(each: Vectorizer) -> dict[str, object]:
+def _vectorizer_document(vectorizer: Vectorizer) -> dict[str, object]:
     return {
-        "id": each.id,
-        "source_table": each.source_table,
-        "success_count": each.success_count,
-        "error_count": each.error_count,
-        "health": each.health,
-        "last_success_at": _moment(each.last_success_at),
-        "last_error_at": _moment(each.last_error_at),
-        "last_error_message": each.last_error_message,
-        "updated_at": _moment(each.updated_at),
+        "id": vectorizer.id,
+        "source_table": vectorizer.source_table,
+        "success_count": vectorizer.success_count,
+        "error_count": vectorizer.error_count,
+        "health": vectorizer.health,
+        "last_success_at": _moment(vectorizer.last_success_at),
+        "last_error_at": _moment(vectorizer.last_error_at),
+        "last_error_message": vectorizer.last_error_message,
+        "updated_at": _moment(vectorizer.updated_at),
     }
 
 

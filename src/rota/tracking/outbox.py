@@ -1,8 +1,8 @@
-"""What workers have counted, and the one transaction that brings it to the database exactly once.
+"""What workers have counted, and the transaction that applies it to the database exactly once.
 
-The answer to a commit may be lost, and the functions take no marker. So every transaction first takes an advisory lock
-that is this account's own, and waits for the answer: once a beat has been sent, its transaction holds the lock until it
-has ended, one way or the other. Whoever holds the lock next reads the workers' beat counts, and those tell.
+The answer to a COMMIT may be lost, and the functions take no marker. So every transaction first takes an advisory lock
+of this outbox: a transaction that was sent holds it until it is committed or rolled back. The next one waits for the
+lock, and then the heartbeat counts of the workers show whether the one before was applied.
 """
 
 from __future__ import annotations
@@ -14,65 +14,67 @@ from datetime import timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, cast
 
-from rota.tracking import progress
-from rota.tracking.delta import Parcel, Sent, arrived
+from rota.tracking.delta import Delta, Sent, arrived
 from rota.tracking.postgres import statement
+from rota.tracking.progress import Reports
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from rota.core.times import Duration
     from rota.tracking.postgres import Connection
+    from rota.tracking.progress import Several
 
-MOST_LEFT = 10_000  # workers that are gone and could not be reported, while the database is away
+MOST_LEFT = 10_000  # workers that left while the database was away
 
 log = logging.getLogger("rota.tracking")
 
 
 class Entry:
-    """One worker: its id in the database once it is registered, what it counted since, and whether it left."""
+    """One worker: its id in the database once it is registered, its unsent counts, and whether it has left."""
 
     def __init__(self) -> None:
         self.worker: UUID | None = None
-        self.pending = Parcel()
+        self.pending = Delta()
         self.left = False
 
 
-class Account:
-    """The workers that one thread beats, all in one statement. `beat` is for that thread, the rest for any."""
+class Outbox:
+    """Workers whose heartbeats are sent in one statement. One thread calls `send`; the rest is for any thread."""
 
     def __init__(self, version: str, every: Duration) -> None:
         self._start = {"version": version, "every": timedelta(microseconds=every)}
         self._key = secrets.randbits(63)
         self._lock = threading.Lock()
         self._entries: list[Entry] = []
-        self._doubt: list[tuple[Entry, Sent]] = []
-        self._progress = progress.Reports()
+        self._in_doubt: list[tuple[Entry, Sent]] = []
+        self._progress = Reports()
 
     def open(self) -> Entry:
-        """A worker has come; it is registered with the next beat."""
+        """Add a worker; the next heartbeat registers it."""
         entry = Entry()
         with self._lock:
             self._entries.append(entry)
         return entry
 
-    def add(self, entry: Entry, parcel: Parcel) -> None:
+    def add(self, entry: Entry, delta: Delta) -> None:
+        """Add to the counts of a worker."""
         with self._lock:
-            entry.pending = entry.pending.plus(parcel)
+            entry.pending = entry.pending.plus(delta)
 
     def leave(self, entry: Entry) -> None:
-        """A worker is gone: the next beat is its last."""
+        """Mark a worker as gone: its next heartbeat is the last."""
         with self._lock:
             entry.left = True
-            gone = [each for each in self._entries if each.left]
+            gone = [other for other in self._entries if other.left]
             if len(gone) > MOST_LEFT:
                 self._entries.remove(gone[0])
                 log.warning("what a worker that is gone had counted is forgotten: %s", gone[0].pending)
 
     def forget_left(self) -> None:
-        """There is nothing to report to: who is gone has nowhere to be told of."""
+        """Forget the workers that are gone, because there are no tables to report them to."""
         with self._lock:
-            self._entries = [each for each in self._entries if not each.left]
+            self._entries = [entry for entry in self._entries if not entry.left]
 
     @property
     def is_empty(self) -> bool:
@@ -80,21 +82,21 @@ class Account:
 
     @property
     def is_registered(self) -> bool:
-        """Whether any of its workers has been in the database."""
+        """Whether any of its workers was ever registered."""
         with self._lock:
-            return bool(self._doubt) or any(entry.worker is not None for entry in self._entries)
+            return bool(self._in_doubt) or any(entry.worker is not None for entry in self._entries)
 
     @property
-    def unsent(self) -> Parcel:
-        """What is not known to have arrived."""
+    def unsent(self) -> Delta:
+        """The counts that are not known to have arrived."""
         with self._lock:
-            parcels = [*(sent.parcel for _, sent in self._doubt), *(entry.pending for entry in self._entries)]
-        return reduce(Parcel.plus, parcels, Parcel())
+            deltas = [*(sent.delta for _, sent in self._in_doubt), *(entry.pending for entry in self._entries)]
+        return reduce(Delta.plus, deltas, Delta())
 
-    def beat(self, connection: Connection, everyone: bool = True) -> None:
-        """Register where needed, beat, and report progress, all or nothing. What fails is sent again next time.
+    def send(self, connection: Connection, everyone: bool = True) -> None:
+        """Register new workers, send heartbeats and progress, all or nothing. What fails is sent again next time.
 
-        Unless it is time for everyone, only those beat who are new, are gone, or have progress to report.
+        Without `everyone` this is done only for workers that are new, are gone, or have progress to report.
         """
         taken: list[tuple[Entry, Sent]] = []
         try:
@@ -102,87 +104,85 @@ class Account:
                 connection.execute(statement("client.fence"), {"key": self._key})
                 taken = self._take(self._counts(connection), everyone)
                 taken = self._registered(connection, taken)
-                self._send(connection, taken)
-                refused = self._progress.send(connection, [(sent.worker, sent.parcel.progress) for _, sent in taken])
+                self._heartbeat(connection, taken)
+                refused = self._progress.send(connection, [(sent.worker, sent.delta.progress) for _, sent in taken])
                 taken = self._without(taken, refused)
-                self._doubt = taken  # from here on only the counts can tell
+                self._in_doubt = taken  # from here on only the heartbeat counts show whether it was applied
         except BaseException:
-            if not self._doubt:
+            if not self._in_doubt:
                 self._put_back(taken)
             raise
         self._progress.keep()
         with self._lock:
-            self._doubt = []
+            self._in_doubt = []
             for entry, sent in taken:
                 entry.worker = cast("UUID", sent.worker)
-            gone = {id(entry) for entry, _ in taken if entry.left and entry.pending == Parcel()}
+            gone = {id(entry) for entry, _ in taken if entry.left and entry.pending == Delta()}
             self._entries = [entry for entry in self._entries if id(entry) not in gone]
 
     def _counts(self, connection: Connection) -> dict[object, int]:
-        """The beat counts of the workers that are registered; what did not arrive the last time is put back."""
-        doubt = self._doubt
-        workers = {entry.worker for entry in self._entries} | {sent.worker for _, sent in doubt}
-        known = [worker for worker in workers if worker is not None]
-        rows = connection.execute(statement("client.count"), {"workers": known}).fetchall() if known else []
-        found = cast("dict[object, int]", dict(cast("list[tuple[UUID, int]]", rows)))
-        if doubt:
-            came = arrived([sent for _, sent in doubt], found)
+        """Read the heartbeat counts of the registered workers, and put back what did not arrive the last time."""
+        in_doubt = self._in_doubt
+        workers = {entry.worker for entry in self._entries} | {sent.worker for _, sent in in_doubt}
+        ids = [worker for worker in workers if worker is not None]
+        rows = connection.execute(statement("client.count"), {"workers": ids}).fetchall() if ids else []
+        counts = cast("dict[object, int]", dict(cast("list[tuple[UUID, int]]", rows)))
+        if in_doubt:
+            has_arrived = arrived([sent for _, sent in in_doubt], counts)
             with self._lock:
-                self._doubt = []
-                for entry, sent in doubt:
-                    if came:
+                self._in_doubt = []
+                for entry, sent in in_doubt:
+                    if has_arrived:
                         entry.worker = cast("UUID", sent.worker)
                     else:
-                        entry.pending = sent.parcel.plus(entry.pending)
-        return found
+                        entry.pending = sent.delta.plus(entry.pending)
+        return counts
 
-    def _take(self, found: dict[object, int], everyone: bool) -> list[tuple[Entry, Sent]]:
-        """What goes now; a worker whose row is gone goes without an id, and gets a new one."""
+    def _take(self, counts: dict[object, int], everyone: bool) -> list[tuple[Entry, Sent]]:
+        """Take what is sent now; a worker whose row is gone loses its id and is registered again."""
         taken = []
         with self._lock:
             for entry in self._entries:
-                if entry.worker is not None and entry.worker not in found:
+                if entry.worker is not None and entry.worker not in counts:
                     log.info("worker %s is not in the database any more: it registers anew", entry.worker)
                     entry.worker = None
                 if everyone or entry.worker is None or entry.left or entry.pending.progress:
-                    taken.append((entry, Sent(entry.worker, found.get(entry.worker), entry.pending)))
-                    entry.pending = Parcel()
+                    taken.append((entry, Sent(entry.worker, counts.get(entry.worker), entry.pending)))
+                    entry.pending = Delta()
         return taken
 
     def _registered(self, connection: Connection, taken: list[tuple[Entry, Sent]]) -> list[tuple[Entry, Sent]]:
-        """The same, each with an id."""
+        """Register the workers that have no id yet; return all of them with their ids."""
         new = sum(sent.worker is None for _, sent in taken)
         rows = connection.execute(statement("client.start"), {**self._start, "times": new}).fetchall() if new else []
         ids = iter(rows)
         return [(entry, sent if sent.worker else sent.replace(worker=next(ids)[0])) for entry, sent in taken]
 
-    def _send(self, connection: Connection, taken: list[tuple[Entry, Sent]]) -> None:
+    def _heartbeat(self, connection: Connection, taken: list[tuple[Entry, Sent]]) -> None:
         if not taken:
             return
-        # In one order, so that two who change the same rows do not wait in a circle.
-        sent = sorted((sent for _, sent in taken), key=lambda each: cast("UUID", each.worker))
+        # Ordered, so that two transactions that change the same rows do not deadlock.
+        sent = sorted((sent for _, sent in taken), key=lambda heartbeat: cast("UUID", heartbeat.worker))
         values = {
-            "workers": [each.worker for each in sent],
-            "successes": [each.parcel.successes for each in sent],
-            "errors": [each.parcel.errors for each in sent],
-            "messages": [each.parcel.message for each in sent],
+            "workers": [heartbeat.worker for heartbeat in sent],
+            "successes": [heartbeat.delta.successes for heartbeat in sent],
+            "errors": [heartbeat.delta.errors for heartbeat in sent],
+            "messages": [heartbeat.delta.message for heartbeat in sent],
         }
-        connection.execute(statement("client.beat"), values)
+        connection.execute(statement("client.heartbeat"), values)
 
-    def _without(
-        self, taken: list[tuple[Entry, Sent]], refused: dict[object, progress.Several]
-    ) -> list[tuple[Entry, Sent]]:
-        """What was sent; progress that was refused waits for the next time."""
-        left = []
+    def _without(self, taken: list[tuple[Entry, Sent]], refused: dict[object, Several]) -> list[tuple[Entry, Sent]]:
+        """Return what was sent; progress that was refused is put back for the next time."""
+        accepted = []
         for entry, sent in taken:
-            waits = refused.get(sent.worker, ())
-            if waits:
-                self._put_back([(entry, sent.replace(parcel=Parcel(progress=waits)))])
-            gone = tuple(each for each in sent.parcel.progress if each not in waits)
-            left.append((entry, sent.replace(parcel=sent.parcel.replace(progress=gone))))
-        return left
+            waiting = refused.get(sent.worker, ())
+            if waiting:
+                self._put_back([(entry, sent.but(delta=Delta(progress=waiting)))])
+            reported = tuple(progress for progress in sent.delta.progress if progress not in waiting)
+            accepted.append((entry, sent.but(delta=sent.delta.but(progress=reported))))
+        return accepted
 
     def _put_back(self, taken: list[tuple[Entry, Sent]]) -> None:
         with self._lock:
             for entry, sent in taken:
-                entry.pending = sent.parcel.plus(entry.pending)
+                entry.pending = sent.delta.plus(entry.pending)

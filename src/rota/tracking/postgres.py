@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that notice a dead link, and its errors in our words."""
+"""Connections to PostgreSQL that notice a dead peer, and PostgreSQL's errors as errors of rota."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[object, ...]]
 
 _FOLDER = join(dirname(__file__), "sql")
-# A link that was cut is noticed in seconds, not after the hours that TCP allows. The URL may say otherwise.
+# A lost connection is noticed in seconds, not after the hours that TCP allows. The URL may override these.
 _DEFAULTS = {
     "client_encoding": "utf8",
     "connect_timeout": "5",
@@ -31,7 +31,7 @@ _DEFAULTS = {
 
 
 def check_url(url: str) -> str:
-    """Refuse what is no PostgreSQL URL. The message never repeats it: it may hold a password.
+    """Check that this is a PostgreSQL URL. The message never repeats it: it may hold a password.
 
     The schema that a store's URL may name is left out: the tracking tables have their own.
     """
@@ -51,7 +51,7 @@ def check_url(url: str) -> str:
 
 
 def connect(url: str) -> Connection:
-    """A connection on which every statement is a transaction of its own unless `transaction()` says otherwise."""
+    """Connect in autocommit mode: every statement is its own transaction, except inside `transaction()`."""
     given = psycopg.conninfo.conninfo_to_dict(check_url(url))
     # Without prepared statements it also works through a pooler that hands out connections per transaction.
     settings = psycopg.conninfo.make_conninfo("", **{**_DEFAULTS, **given})
@@ -62,7 +62,7 @@ def connect(url: str) -> Connection:
 
 @contextmanager
 def opened(url: str) -> Iterator[Connection]:
-    """A connection for one command; whatever PostgreSQL refuses is raised as an error of ours, in one line."""
+    """Open a connection for one command; errors of PostgreSQL are raised as errors of rota, in one line."""
     try:
         with connect(url) as connection:
             yield connection
@@ -71,7 +71,7 @@ def opened(url: str) -> Iterator[Connection]:
 
 
 def explain(problem: psycopg.Error) -> RotaError:
-    """The error of ours that says the same."""
+    """Translate an error of PostgreSQL into one of rota."""
     errors = psycopg.errors
     text = in_one_line(problem)
     match problem:
@@ -88,17 +88,17 @@ def explain(problem: psycopg.Error) -> RotaError:
 
 @cache
 def texts(noun: str) -> dict[str, str]:
-    """The statements of `sql/NOUN.sql` by name."""
+    """Read the statements of `sql/NOUN.sql`, by name."""
     return read_statements(join(_FOLDER, f"{noun}.sql"))
 
 
 def statement(name: str) -> bytes:
-    """`statement("client.beat")` is `beat` in `sql/client.sql`."""
+    """`statement("client.heartbeat")` is `heartbeat` in `sql/client.sql`."""
     noun, _, verb = name.partition(".")
     return texts(noun)[verb].encode()
 
 
 def composed(name: str, /, **parts: psycopg.sql.Composable) -> psycopg.sql.Composed:
-    """A statement whose `{gaps}` are filled with names or literals, quoted as they need."""
+    """Fill the `{gaps}` of a statement with names or literals, quoted where needed."""
     noun, _, verb = name.partition(".")
     return psycopg.sql.SQL(texts(noun)[verb]).format(**parts)

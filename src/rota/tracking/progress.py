@@ -1,4 +1,4 @@
-"""Progress per vectorizer, sent beside the beats, which it never fails."""
+"""Progress per vectorizer, sent in the transaction of the heartbeats without ever failing it."""
 
 from __future__ import annotations
 
@@ -23,113 +23,113 @@ if TYPE_CHECKING:
 log = logging.getLogger("rota.tracking")
 
 
-class _Waits(Exception):
-    """This report is for the next beat."""
+class _Deferred(Exception):
+    """This report has to wait for the next heartbeat."""
 
 
 class Reports:
-    """Sends what workers did for vectorizers, and remembers which vectorizer reads which table."""
+    """Sends progress of vectorizers, and caches which vectorizer reads which table."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int | None] = {}
         self._new: dict[str, int | None] = {}
         self._blocked = False
-        self._told: dict[int | str, str] = {}
+        self._logged: dict[int | str, str] = {}
 
     def send(self, connection: Connection, reports: Sequence[tuple[object, Several]]) -> dict[object, Several]:
-        """Send them, by vectorizer, so that two who report never wait in a circle. By worker, what has to wait."""
-        self._new, self._blocked = {}, False  # what an earlier beat found went with it, unless it was kept
+        """Send reports in the order of vectorizers, to prevent deadlocks; return by worker what has to wait."""
+        self._new, self._blocked = {}, False  # ids found in a transaction that was rolled back are not valid
         waiting: dict[object, Several] = {}
-        known = []
-        for worker, each in [(worker, each) for worker, several in reports for each in several]:
+        identified = []
+        for worker, progress in [(worker, progress) for worker, several in reports for progress in several]:
             try:
-                known.append((self._id(connection, each.vectorizer), worker, each))
-            except _Waits:
-                waiting[worker] = (*waiting.get(worker, ()), each)
-        for id, worker, each in sorted(known, key=lambda report: (report[0] or 0, str(report[1]))):
+                identified.append((self._id(connection, progress.vectorizer), worker, progress))
+            except _Deferred:
+                waiting[worker] = (*waiting.get(worker, ()), progress)
+        for id, worker, progress in sorted(identified, key=lambda report: (report[0] or 0, str(report[1]))):
             try:
-                self._report(connection, worker, id, each)
-            except _Waits:
-                waiting[worker] = (*waiting.get(worker, ()), each)
+                self._report(connection, worker, id, progress)
+            except _Deferred:
+                waiting[worker] = (*waiting.get(worker, ()), progress)
         return waiting
 
     def keep(self) -> None:
-        """The beat has arrived, and with it the rows that it made: what it found is so for the next ones too."""
+        """Keep the ids that were found, after the transaction that may have created their rows was committed."""
         self._ids.update(self._new)
         self._new = {}
 
     def _id(self, connection: Connection, vectorizer: int | str) -> int | None:
-        """Which vectorizer it is; None where none reads that table, and then its progress is forgotten."""
+        """Return the id of a vectorizer; None if none reads that table, in which case its progress is dropped."""
         if isinstance(vectorizer, int):
             return vectorizer
-        known = {**self._ids, **self._new}
-        if vectorizer in known:
-            return known[vectorizer]
+        ids = {**self._ids, **self._new}
+        if vectorizer in ids:
+            return ids[vectorizer]
         try:
-            with self._step(connection, vectorizer, psycopg.ProgrammingError):
-                self._new[vectorizer] = _found_or_made(connection, vectorizer)
+            with self._savepoint(connection, vectorizer, psycopg.ProgrammingError):
+                self._new[vectorizer] = _find_or_create(connection, vectorizer)
         except (NotFound, psycopg.ProgrammingError) as problem:
             if isinstance(problem, psycopg.Error) and connection.closed:
                 raise
-            # A right may be given later. Where none is there and none is ours to make, none is looked for again.
+            # A privilege may be granted later, so only a vectorizer that cannot be created is remembered as missing.
             if isinstance(problem, NotFound):
                 self._new[vectorizer] = None
-            self._tell(vectorizer, f"progress of table {vectorizer} is not reported: {in_one_line(problem)}")
+            self._warn_once(vectorizer, f"progress of table {vectorizer} is not reported: {in_one_line(problem)}")
         return self._new.get(vectorizer)
 
     def _report(self, connection: Connection, worker: object, id: int | None, progress: Progress) -> None:
-        """Report one. A vectorizer that was dropped has no progress; if another reads its table now, that one has."""
-        if self._has(connection, worker, id, progress):
+        """Report progress. If the vectorizer was dropped, it goes to the one that reads its table now, if any."""
+        if self._try_report(connection, worker, id, progress):
             return
         now = None if isinstance(progress.vectorizer, int) else self._id_now(connection, progress.vectorizer)
-        if now == id or not self._has(connection, worker, now, progress):
+        if now == id or not self._try_report(connection, worker, now, progress):
             log.info("vectorizer %s was dropped: its progress is forgotten", id)
 
-    def _has(self, connection: Connection, worker: object, id: int | None, progress: Progress) -> bool:
-        """Report it as that of vectorizer `id`; whether there is such a one. None has nothing to be told."""
+    def _try_report(self, connection: Connection, worker: object, id: int | None, progress: Progress) -> bool:
+        """Report progress of vectorizer `id`; return whether that exists. For None there is nothing to report."""
         if id is None:
             return True
         try:
-            with self._step(connection, progress.vectorizer, psycopg.errors.ForeignKeyViolation):
-                _call(connection, worker, progress.replace(vectorizer=id))
+            with self._savepoint(connection, progress.vectorizer, psycopg.errors.ForeignKeyViolation):
+                _call(connection, worker, progress.but(vectorizer=id))
         except psycopg.errors.ForeignKeyViolation:
             return False
         return True
 
     def _id_now(self, connection: Connection, table: str) -> int | None:
-        """Which vectorizer reads the table now, whatever was known."""
-        for known in (self._ids, self._new):
-            known.pop(table, None)
+        """Look up, without the cache, which vectorizer reads the table now."""
+        for cache in (self._ids, self._new):
+            cache.pop(table, None)
         return self._id(connection, table)
 
     @contextmanager
-    def _step(self, connection: Connection, vectorizer: int | str, met: type[psycopg.Error]) -> Iterator[None]:
-        """One step of the beat's transaction, which alone is undone when it fails, and waits for the next beat then.
+    def _savepoint(self, connection: Connection, vectorizer: int | str, known: type[psycopg.Error]) -> Iterator[None]:
+        """Run a block in a savepoint; if it fails, only the block is undone and waits for the next heartbeat.
 
-        An error that the caller has met before is left to it.
+        Errors of type `known` are raised: the caller handles them.
         """
         if self._blocked:
-            raise _Waits
+            raise _Deferred
         try:
             with connection.transaction():
                 yield
         except psycopg.Error as problem:
-            if connection.closed or isinstance(problem, met):
+            if connection.closed or isinstance(problem, known):
                 raise
-            self._tell(vectorizer, f"progress of vectorizer {vectorizer} was refused: {in_one_line(problem)}")
-            # Behind a lock the others may wait as long; the beat must not wait for all of them.
+            self._warn_once(vectorizer, f"progress of vectorizer {vectorizer} was refused: {in_one_line(problem)}")
+            # The other reports may run into the same lock time-out; heartbeats must not wait for all of them.
             self._blocked = isinstance(problem, psycopg.OperationalError)
-            raise _Waits from None
+            raise _Deferred from None
 
-    def _tell(self, vectorizer: int | str, text: str) -> None:
-        """Say it once, and again when it is something else."""
-        if self._told.get(vectorizer) != text:
-            self._told[vectorizer] = text
+    def _warn_once(self, vectorizer: int | str, text: str) -> None:
+        """Log a warning about a vectorizer, unless it was the last one."""
+        if self._logged.get(vectorizer) != text:
+            self._logged[vectorizer] = text
             log.warning("%s", text)
 
 
-def _found_or_made(connection: Connection, table: str) -> int:
-    """The id of the vectorizer that reads this table. In a table that we made, it is made."""
+def _find_or_create(connection: Connection, table: str) -> int:
+    """Return the id of the vectorizer that reads this table; create it if `ai.vectorizer` is a table of ours."""
     connection.execute(statement("schema.one_at_a_time"))
     row = connection.execute(statement("client.vectorizer"), {"table": table}).fetchone()
     if row is None:

@@ -1,4 +1,4 @@
-"""The thread that brings an account to the database: at once, then each interval, and a last time at the end."""
+"""The thread that sends an outbox to the database: at once, then each interval, and a last time at the end."""
 
 from __future__ import annotations
 
@@ -12,43 +12,44 @@ from rota.core.times import SECOND
 from rota.store.postgres.connection import in_one_line
 from rota.store.postgres.driver import psycopg
 from rota.tracking import capability
+from rota.tracking.capability import ABSENT, FORBIDDEN, READY, Capability
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.times import Duration
-    from rota.tracking.backoff import Pace
-    from rota.tracking.connections import Lines
-    from rota.tracking.outbox import Account
+    from rota.tracking.backoff import HeartbeatBackoff
+    from rota.tracking.connections import Connections
+    from rota.tracking.outbox import Outbox
 
 STARTING, TRACKED, UNTRACKED, CLOSED = "starting", "tracked", "untracked", "closed"
-ABSENT, FORBIDDEN = capability.ABSENT, capability.FORBIDDEN
 _RETRY_AT_CLOSE = 0.2
 
 log = logging.getLogger("rota.tracking")
 _CHANCE = random.Random()  # noqa: S311 - jitter; the application's own sequence is left alone
 
 
-class Beating:
-    """`who` is told with every change of `state`; `lost` is called when three beats in a row failed.
+class Sender:
+    """Sends heartbeats from its own thread and logs each change of `state`.
 
-    News is sent at once, but no sooner than `gap` seconds after the last. Where nobody asked for tracking (`is_asked`),
-    nobody is told that there is nothing to report to.
+    `who` names the workers in the log; `lost` is called when three heartbeats in a row failed. After `wake` a report is
+    sent at once, but no sooner than `gap` seconds after the last. Unless tracking was asked for (`is_asked`), missing
+    tables are logged at level DEBUG only.
     """
 
     def __init__(
         self,
-        lines: Lines,
-        account: Account,
-        pace: Pace,
+        connections: Connections,
+        outbox: Outbox,
+        backoff: HeartbeatBackoff,
         who: Callable[[], object],
         lost: Callable[[], None] = lambda: None,
         gap: float = 0.0,
         is_asked: bool = True,
     ) -> None:
-        self._lines = lines
-        self._account = account
-        self._pace = pace
+        self._connections = connections
+        self._outbox = outbox
+        self._backoff = backoff
         self._who = who
         self._lost = lost
         self._gap = gap
@@ -64,11 +65,11 @@ class Beating:
         self._thread.start()
 
     def wake(self) -> None:
-        """There is news."""
+        """Send soon: there is progress to report, or a worker has come or gone."""
         self._wake.set()
 
     def close(self, timeout: float) -> str:
-        """A final beat, tried again until the time is over; then no more. How it stood at the end."""
+        """Send a final heartbeat, retried until `timeout` is over; return the state before it is closed."""
         if self._closing is None:
             self._closing = time.monotonic() + timeout
         self._wake.set()
@@ -78,32 +79,32 @@ class Beating:
         return last
 
     def tick(self, chance: float, everyone: bool = True) -> Duration:
-        """One try; how long until the next."""
-        if self._account.is_empty:
-            return self._pace.every
+        """Try once; return the time until the next try."""
+        if self._outbox.is_empty:
+            return self._backoff.every
         try:
-            with self._lines.borrow() as connection:
-                found = capability.Presence(capability.READY) if self._ready else capability.look(connection)
-                if found.state == capability.READY:
+            with self._connections.borrow() as connection:
+                current = Capability(READY) if self._ready else capability.read(connection)
+                if current.state == READY:
                     self._ready = True
-                    self._account.beat(connection, everyone)
-                elif self._account.is_registered:
-                    raise psycopg.ProgrammingError(found.reason)
-        except Exception as problem:  # whatever it is: a worker never fails because it is not seen
+                    self._outbox.send(connection, everyone)
+                elif self._outbox.is_registered:
+                    raise psycopg.ProgrammingError(current.reason)
+        except Exception as problem:  # tracking must never end a worker
             self._ready = False
             self._failed(in_one_line(problem) or type(problem).__name__)
-            return self._pace.delay(chance)
-        if found.state != capability.READY:
-            return self._not_there(found, chance)
-        self._pace = self._pace.succeeded()
+            return self._backoff.delay(chance)
+        if current.state != READY:
+            return self._incapable(current, chance)
+        self._backoff = self._backoff.succeeded()
         self._become(TRACKED, "")
-        return self._pace.delay(chance)
+        return self._backoff.delay(chance)
 
-    def _not_there(self, found: capability.Presence, chance: float) -> Duration:
-        self._account.forget_left()
-        self._lines.close()
-        self._become(found.state, found.reason)
-        return self._pace.look_again(chance)
+    def _incapable(self, current: Capability, chance: float) -> Duration:
+        self._outbox.forget_left()
+        self._connections.close()
+        self._become(current.state, current.reason)
+        return self._backoff.until_next_check(chance)
 
     def _run(self) -> None:
         due = 0.0
@@ -114,28 +115,28 @@ class Beating:
             if began >= due or not self._is_well:
                 due = time.monotonic() + delay / SECOND
             self._wait(due, began + self._gap)
-        # The final beat, tried again while there is time.
+        # The final heartbeat, retried while there is time.
         while True:
             self.tick(_CHANCE.random())
-            if not self._pace.failures or time.monotonic() + _RETRY_AT_CLOSE > self._closing:
+            if not self._backoff.failures or time.monotonic() + _RETRY_AT_CLOSE > self._closing:
                 return
             time.sleep(_RETRY_AT_CLOSE)
 
     @property
     def _is_well(self) -> bool:
-        return self.state in (STARTING, TRACKED) and not self._pace.failures
+        return self.state in (STARTING, TRACKED) and not self._backoff.failures
 
     def _wait(self, due: float, soonest: float) -> None:
-        """Until the next beat is due, or there is news to send; a failing database is not hurried by that."""
-        while self._closing is None and (left := due - time.monotonic()) > 0:
-            if self._wake.wait(left):
+        """Wait until the next heartbeat is due, or sooner after `wake`, unless heartbeats fail."""
+        while self._closing is None and (remaining := due - time.monotonic()) > 0:
+            if self._wake.wait(remaining):
                 if self._is_well:
                     due = min(due, soonest)
                 self._wake.clear()
 
     def _failed(self, reason: str) -> None:
-        self._pace = self._pace.failed()
-        if not self._pace.lost:
+        self._backoff = self._backoff.failed()
+        if not self._backoff.lost:
             log.info("a beat failed: %s", reason)
             return
         first = self.state != UNTRACKED
@@ -144,7 +145,7 @@ class Beating:
             self._lost()
 
     def _become(self, state: str, reason: str) -> None:
-        """Note how things stand, and say so when that has changed."""
+        """Set the state and its reason, and log a change."""
         changed, self.state, self.reason = state != self.state, state, reason
         if not changed:
             return

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from rota.core.times import SECOND
 from rota.core.version import __version__
-from rota.tracking.backoff import Pace
-from rota.tracking.connections import Lines
-from rota.tracking.delta import Parcel, clean
-from rota.tracking.outbox import Account
-from rota.tracking.sender import UNTRACKED, Beating
+from rota.tracking.backoff import HeartbeatBackoff
+from rota.tracking.connections import Connections
+from rota.tracking.delta import Delta, clean
+from rota.tracking.outbox import Outbox
+from rota.tracking.sender import UNTRACKED, Sender
 from rota.tracking.tracker import LONGEST, batch
 
 if TYPE_CHECKING:
@@ -20,76 +20,74 @@ if TYPE_CHECKING:
     from rota.core.times import Duration
     from rota.tracking.outbox import Entry
 
-GAP = 1.0  # seconds between two reports of progress, however many batches end meanwhile
+GAP = 1.0  # seconds between two reports of progress
 NAME = f"rota {__version__}"
 
 log = logging.getLogger("rota.tracking")
 
 
-class Roll:
-    """Each worker life is a row. No call waits for the database, and none fails because of it."""
+class WorkerRows:
+    """One row per worker process. No call waits for the database or fails because of it."""
 
-    def __init__(self, url: str, every: Duration, tell: Callable[[str], None], is_asked: bool = True) -> None:
-        """`tell` hears all that `rota.tracking` logs in this process; `is_asked`: a setting names where to report."""
-        _listen(tell)
-        pace = Pace(min(every, round(LONGEST * SECOND)))
-        self._lines = Lines(url)
-        self._account = Account(NAME, pace.every)
-        self._beating = Beating(
-            self._lines, self._account, pace, lambda: "the crew's workers", gap=GAP, is_asked=is_asked
+    def __init__(self, url: str, every: Duration, write_log: Callable[[str], None], is_asked: bool = True) -> None:
+        """`write_log` gets what `rota.tracking` logs in this process; `is_asked`: the settings name this database."""
+        log.setLevel(logging.INFO)
+        log.propagate = False
+        log.addHandler(_Forward(write_log))
+        backoff = HeartbeatBackoff(min(every, round(LONGEST * SECOND)))
+        self._connections = Connections(url)
+        self._outbox = Outbox(NAME, backoff.every)
+        self._sender = Sender(
+            self._connections, self._outbox, backoff, lambda: "the crew's workers", gap=GAP, is_asked=is_asked
         )
         self._entries: dict[str, Entry] = {}
-        self._beating.start()
+        self._sender.start()
 
     @property
     def state(self) -> str:
-        return self._beating.state
+        return self._sender.state
 
-    def came(self, worker: str) -> None:
-        """A worker is up."""
-        self._entries[worker] = self._account.open()
-        self._beating.wake()
+    def started(self, worker: str) -> None:
+        """Add a worker that is up."""
+        self._entries[worker] = self._outbox.open()
+        self._sender.wake()
 
     def count(self, worker: str, error: str | None, vectorizer: int | str | None = None, times: int = 1) -> None:
-        """So many jobs of this worker ended well, or with an error; where they were a vectorizer's, it is progress."""
+        """Count jobs of a worker as successes or errors, and as progress where they belong to a vectorizer."""
         entry = self._entries.get(worker)
         if entry is None:
             return
         progress = () if vectorizer is None else (batch(vectorizer, times * (error is None), error),)
-        counts = Parcel(times * (error is None), times * (error is not None), clean(error), progress)
-        self._account.add(entry, counts)
+        counts = Delta(times * (error is None), times * (error is not None), clean(error), progress)
+        self._outbox.add(entry, counts)
         if progress:
-            self._beating.wake()
+            self._sender.wake()
 
-    def left(self, worker: str) -> None:
-        """A worker is gone, and all that it did is counted."""
+    def ended(self, worker: str) -> None:
+        """Remove a worker that is gone, after all its jobs were counted."""
         entry = self._entries.pop(worker, None)
         if entry is not None:
-            self._account.leave(entry)
-            self._beating.wake()
+            self._outbox.leave(entry)
+            self._sender.wake()
 
     def close(self, timeout: float) -> None:
-        """A last beat of those that are left to report, if the database takes it in time.
+        """Send a last heartbeat of the remaining workers, if the database accepts it in time.
 
-        One that is known to be away is tried once and not waited for.
+        A database that is known to be away is tried once and not waited for.
         """
-        self._beating.close(0.0 if self.state == UNTRACKED else timeout)
-        self._lines.close()
-        unsent = self._account.unsent
-        if unsent != Parcel():
+        self._sender.close(0.0 if self.state == UNTRACKED else timeout)
+        self._connections.close()
+        unsent = self._outbox.unsent
+        if unsent != Delta():
             log.warning("the crew ended with counts that did not arrive: %s", unsent)
 
 
-class _Told(logging.Handler):
-    def __init__(self, tell: Callable[[str], None]) -> None:
+class _Forward(logging.Handler):
+    """Passes messages to the log of the orchestrator."""
+
+    def __init__(self, write_log: Callable[[str], None]) -> None:
         super().__init__()
-        self._tell = tell
+        self._write_log = write_log
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._tell(record.getMessage())
-
-
-def _listen(tell: Callable[[str], None]) -> None:
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    log.addHandler(_Told(tell))
+        self._write_log(record.getMessage())

@@ -8,18 +8,18 @@ SELECT pg_catalog.set_config('lock_timeout', '5s', true),
        pg_catalog.pg_advisory_xact_lock(%(key)s)
 
 -- name: count
--- How many beats of these workers have arrived; no row means that it is not registered.
+-- How many heartbeats of these workers have arrived; no row means that the worker is not registered.
 SELECT id, heartbeat_count FROM ai.vectorizer_worker_process WHERE id = ANY (%(workers)s::uuid[])
 
 -- name: start
 -- Register so many workers.
 SELECT ai._worker_start(%(version)s, %(every)s) FROM pg_catalog.generate_series(1, %(times)s)
 
--- name: beat
--- One beat of each worker.
+-- name: heartbeat
+-- One heartbeat of each worker.
 SELECT ai._worker_heartbeat(worker, successes, errors, message)
 FROM unnest(%(workers)s::uuid[], %(successes)s, %(errors)s, %(messages)s::text[])
-     AS beat (worker, successes, errors, message)
+     AS heartbeat (worker, successes, errors, message)
 
 -- name: progress
 SELECT ai._worker_progress(%(worker)s, %(vectorizer)s, %(successes)s, %(message)s)
