@@ -222,7 +222,7 @@ rota.run_worker(lambda job, ctx: ctx.log("hello"), limit=1)
     id = workshop.add()
     assert script.ended() == 0
     (run,) = workshop.store.claims.runs(id)
-    assert f"rota.worker.inprocess INFO {run.worker_id} {run.id} hello" in script.said.splitlines()
+    assert f"rota.hooks INFO {run.worker_id} {run.id} hello" in script.said.splitlines()
 
 
 def test_signal_handlers_are_as_before_when_it_returns(app: App) -> None:
@@ -260,7 +260,7 @@ def test_output_of_a_job_that_settled_itself_is_dropped_with_a_word(
         return output
 
     id = app.enqueue(NewJob("a job")).id
-    with caplog.at_level("WARNING", "rota.worker.inprocess"):
+    with caplog.at_level("WARNING", "rota.hooks"):
         rota.run_worker(execute, app=app, limit=1)
     assert (app.jobs.get(id).status, app.jobs.get(id).result) == ("done", result)
     told = f'job {id} was done already, so what execute returned is not kept: {{"b":2}}'

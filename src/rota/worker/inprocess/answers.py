@@ -1,4 +1,4 @@
-"""What the two hooks answered, read with care: they are any code's."""
+"""Reading the answers of the two hooks, which may be any object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MISSING = object()
 
 
 def failure(answer: Any) -> Failed | None:
-    """The failure that an answer of `execute` tells: it has a `success`, and that is not true."""
+    """Return the failure that an answer of `execute` reports: one with a `success` that is false."""
     success = _field(answer, "success")
     if success is _MISSING or success:
         return None
@@ -25,7 +25,7 @@ def failure(answer: Any) -> Failed | None:
 
 
 def result(answer: Any) -> Any:
-    """What becomes the job's result: the `result` or `output` of a success; an answer without `success` as it is."""
+    """Return the job's result: `result` or `output` of a success; an answer without `success` as it is."""
     if _field(answer, "success") is _MISSING:
         return answer
     for name in ("result", "output"):
@@ -36,7 +36,7 @@ def result(answer: Any) -> Any:
 
 
 def paths(answer: Any) -> tuple[str | None, str | None]:
-    """The two paths that `capture_io` named, as absolute ones."""
+    """Return the two paths that `capture_io` named, made absolute."""
     if answer is None:
         return None, None
     if isinstance(answer, Mapping):

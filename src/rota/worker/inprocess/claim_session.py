@@ -1,4 +1,7 @@
-"""One worker life and the claim in its hand, shared by the loop that works and the thread that beats."""
+"""A worker's claim session: its registration, the claim it holds, and the thread that renews both.
+
+`ClaimSession` is shared by the job loop and the heartbeat thread; each has a store connection of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import logging
 import os
 import select
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rota.core import worker as workers
-from rota.core.errors import Stale
+from rota.core.errors import RotaError, Stale, UnknownWorker
 from rota.core.ids import printable
 from rota.core.jsontext import Raw
 from rota.process.boot_clock import since_boot
@@ -26,12 +30,13 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 LONGEST_NOTE = 200
-_NO_BELL = 0.05
-log = logging.getLogger("rota.hooks")
+CHANGES_EVERY, RETRY_AFTER = 1.0, 1.0
+_POLL_WITHOUT_LISTENER = 0.05
+_logger = logging.getLogger("rota.hooks")
 
 
-class Life:
-    """Who the worker is, what it holds, and whether it should stop. Any thread may ask and tell."""
+class ClaimSession:
+    """The worker's id, the claim it holds, and whether it should stop. Any thread may use it."""
 
     def __init__(self, store: Store, name: str, queue: str | None) -> None:
         self._store = store
@@ -40,81 +45,82 @@ class Life:
         self._name = name
         self._queue = queue
         self._lock = threading.RLock()
-        self._woken, self._wake = wake_pipe()
-        self._line = Log()
+        self._wake_reader, self._wake_writer = wake_pipe()
+        self._stderr = Log()
         self.worker_id = ""
-        self.held: Held | None = None
+        self.held: HeldClaim | None = None
         self.stopping = False
         self.completed = 0
-        self.on_news: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """The connection of the loop and of the handler, whose threads take turns."""
+        """Lend the connection of the loop and of the handler; threads take turns."""
         with self._lock:
             yield self._store
 
     def register(self, store: Store, unknown: str = "") -> None:
-        """Begin; or begin again when the store no longer knows this id, unless the other thread has done so."""
+        """Register the worker, or register it again if its id is still the one that the store does not know."""
         with self._lock:
             if self.worker_id == unknown:
                 self.worker_id = store.workers.register(self._name, pid=os.getpid(), queue=self._queue).id
-                self.say(f"works on {f'queue {self._queue}' if self._queue else 'all queues'}")
+                self.log(f"works on {f'queue {self._queue}' if self._queue else 'all queues'}")
 
     def metrics(self) -> dict[str, object]:
-        """What a beat carries."""
-        told: dict[str, object] = {"completed": self.completed}
+        """Return what a heartbeat carries."""
+        metrics: dict[str, object] = {"completed": self.completed}
         held = self.held
-        return told if held is None else {**told, "busy": held.claim.job_id, **held.told()}
+        return metrics if held is None else {**metrics, "busy": held.claim.job_id, **held.facts()}
 
-    def heed(self, advice: str) -> None:
-        """Do what a beat was answered with. Nothing is claimed from a paused queue anyway."""
+    def on_advice(self, advice: str) -> None:
+        """Follow the answer to a heartbeat. A pause needs nothing: the store hands out no job of a paused queue."""
         if advice == workers.STOP and not self.stopping:
-            self.say("was asked to stop")
+            self.log("was asked to stop")
             self.stop()
 
     def stop(self) -> None:
         """Claim no more; safe in a signal handler."""
         self.stopping = True
         try:
-            os.write(self._wake, b"!")
-        except BlockingIOError:  # it is awake
+            os.write(self._wake_writer, b"!")
+        except BlockingIOError:  # the pipe is full: the loop wakes up anyway
             pass
 
     def wait(self, listener: Listener, seconds: float) -> None:
-        """Until the bell rings, the worker should stop or the time is over."""
-        bell = listener.fileno()
-        if bell < 0:
-            seconds = min(seconds, _NO_BELL)
-        readable, _, _ = select.select([self._woken, *([bell] if bell >= 0 else [])], [], [], max(0.0, seconds))
-        if bell in readable:
+        """Wait until the store notifies, the worker should stop or the time is over."""
+        notified = listener.fileno()
+        if notified < 0:
+            seconds = min(seconds, _POLL_WITHOUT_LISTENER)
+        descriptors = [self._wake_reader, *([notified] if notified >= 0 else [])]
+        readable, _, _ = select.select(descriptors, [], [], max(0.0, seconds))
+        if notified in readable:
             listener.wait(0)
 
-    def say(self, text: str, run: str | None = None, level: int = logging.INFO) -> None:
-        """A line in the application's log; on stderr where it has set up none."""
-        if log.hasHandlers():
-            log.log(level, "%s %s %s", self.worker_id, run or "-", printable(text))
+    def log(self, text: str, run: str | None = None, level: int = logging.INFO) -> None:
+        """Write a line to the log `rota.hooks`, or to stderr if the application has not configured logging."""
+        if _logger.hasHandlers():
+            _logger.log(level, "%s %s %s", self.worker_id, run or "-", printable(text))
         else:
-            self._line(text, self._name, self.worker_id, run)
+            self._stderr(text, self._name, self.worker_id, run)
 
     def warn(self, text: str, run: str | None = None) -> None:
-        self.say(text, run, logging.WARNING)
+        self.log(text, run, logging.WARNING)
 
     def close(self) -> None:
-        os.close(self._woken)
-        os.close(self._wake)
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
 
 
-class Held:
-    """The claim in hand: what the handler's context asks of it, and what was found out about it."""
+class HeldClaim:
+    """The claim of the current job: it renews itself, notices its loss, and serves the handler's context."""
 
-    def __init__(self, life: Life, claim: Claim, now: Instant) -> None:
-        self._life = life
-        self._told_lost = False
+    def __init__(self, session: ClaimSession, claim: Claim, now: Instant) -> None:
+        self._session = session
+        self._is_lost = False
         self._progress: dict[str, object] | None = None
         self._recovering: float | None = None
         self.is_over = False
-        self._renewed(claim, now)
+        self._set(claim, now)
 
     @property
     def worker_id(self) -> str:
@@ -130,19 +136,19 @@ class Held:
 
     @property
     def database(self) -> str:
-        return self._life.url
+        return self._session.url
 
     @property
     def folder(self) -> str:
-        return self._life.folder
+        return self._session.folder
 
     @property
     def stopping(self) -> bool:
-        return self._life.stopping
+        return self._session.stopping
 
     @property
     def lost(self) -> bool:
-        return self._told_lost or since_boot() >= self._lapses_at
+        return self._is_lost or since_boot() >= self._expires_at
 
     @property
     def recovering(self) -> float | None:
@@ -150,32 +156,33 @@ class Held:
 
     def recover(self, seconds: float | None) -> None:
         self._recovering = seconds
-        self._life.on_news()
+        self._session.on_change()
 
     def renew(self, job: Mapping[str, Any]) -> None:
         """Renew now, for the handler."""
-        with self._life.store() as store:
+        with self._session.store() as store:
             self._renew(store)
 
     def log(self, job: Mapping[str, Any], text: str) -> None:
-        self._life.say(text, self.run_id)
+        self._session.log(text, self.run_id)
 
     def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None:
-        told = {"done": done, "total": total, "note": note and note[:LONGEST_NOTE].encode("utf-8", "replace").decode()}
-        self._progress = {name: value for name, value in told.items() if value is not None}
-        self._life.on_news()
+        note = note and note[:LONGEST_NOTE].encode("utf-8", "replace").decode()
+        facts = {"done": done, "total": total, "note": note}
+        self._progress = {name: value for name, value in facts.items() if value is not None}
+        self._session.on_change()
 
     def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
-        with self._life.store() as store:
+        with self._session.store() as store:
             store.claims.checkpoint(self.claim, Raw(checkpoint))
 
-    def told(self) -> dict[str, object]:
-        """What readers of the worker's row may see of this run."""
+    def facts(self) -> dict[str, object]:
+        """Return what the worker's row shows of this run."""
         facts = {"progress": self._progress, "recovering": self._recovering}
         return {name: value for name, value in facts.items() if value is not None}
 
-    def tend(self, store: Store) -> None:
-        """Renew when a third of the lease is over, else look whether the claim still holds."""
+    def check(self, store: Store) -> None:
+        """Renew the claim once a third of its lease is over; before that, check that it is still held."""
         try:
             if since_boot() >= self._renew_at:
                 self._renew(store)
@@ -186,19 +193,84 @@ class Held:
 
     def _renew(self, store: Store) -> None:
         try:
-            self._renewed(store.claims.renew(self.claim), store.now())
+            self._set(store.claims.renew(self.claim), store.now())
         except Stale as problem:
             self._lose(problem)
             raise
 
-    def _renewed(self, claim: Claim, now: Instant) -> None:
-        """Count the lease on this machine's clock, because the store may be out of reach when it ends."""
+    def _set(self, claim: Claim, now: Instant) -> None:
+        """Note a claim and its lease on this machine's clock, because the store may be away when it expires."""
         assert claim.lease_expires_at is not None
-        left, here = claim.lease_expires_at - now, since_boot()
-        self.claim, self._lapses_at, self._renew_at = claim, here + left, here + left // 3
+        remaining, local_now = claim.lease_expires_at - now, since_boot()
+        self.claim = claim
+        self._expires_at, self._renew_at = local_now + remaining, local_now + remaining // 3
 
     def _lose(self, problem: Stale) -> None:
-        """Tell the handler, once; a claim that is being settled is not lost by that."""
-        if not self.is_over and not self._told_lost:
-            self._told_lost = True
-            self._life.warn(f"the claim is lost: {problem}", self.run_id)
+        """Let the handler know, once. A claim that is being settled does not count as lost."""
+        if not self.is_over and not self._is_lost:
+            self._is_lost = True
+            self._session.warn(f"the claim is lost: {problem}", self.run_id)
+
+
+class Heartbeats:
+    """A thread that sends heartbeats and renews the claim during a `with` block, on a connection of its own.
+
+    Progress that a handler reports is sent within a second.
+    """
+
+    def __init__(self, session: ClaimSession, store: Store, every: float) -> None:
+        self._session = session
+        self._store = store
+        self._every = every
+        self._wake = threading.Event()
+        self._has_changes = False
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name="rota-heartbeats", daemon=True)
+
+    def __enter__(self) -> Heartbeats:
+        self._session.on_change = self._send_soon
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        self._wake.set()
+        self._thread.join()
+
+    def tick(self) -> None:
+        """Send one heartbeat and check the held claim; register again if the store does not know the worker."""
+        session, held, id = self._session, self._session.held, self._session.worker_id
+        try:
+            session.on_advice(self._store.workers.heartbeat(id, session.metrics()))
+        except UnknownWorker:
+            session.register(self._store, unknown=id)
+        if held is not None:
+            held.check(self._store)
+
+    def _send_soon(self) -> None:
+        if not self._has_changes:
+            self._has_changes = True
+            self._wake.set()
+
+    def _run(self) -> None:
+        last, interval = time.monotonic(), self._every
+        while True:
+            due = last + (min(interval, CHANGES_EVERY) if self._has_changes else interval)
+            self._wake.wait(max(0.0, due - time.monotonic()))
+            self._wake.clear()
+            if self._is_over:
+                return
+            if time.monotonic() < last + (min(interval, CHANGES_EVERY) if self._has_changes else interval):
+                continue
+            last, self._has_changes = time.monotonic(), False
+            interval = self._every if self._try_tick() else min(self._every, RETRY_AFTER)
+
+    def _try_tick(self) -> bool:
+        """Tick, whatever goes wrong; return whether the store answered. Only the end of the block ends this thread."""
+        try:
+            self.tick()
+        except Exception as problem:
+            kind = "" if isinstance(problem, RotaError) else f"{type(problem).__name__}: "
+            self._session.warn(f"could not beat, and tries again: {kind}{problem}")
+            return False
+        return True

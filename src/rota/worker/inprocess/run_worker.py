@@ -1,4 +1,4 @@
-"""`run_worker`: claim a job, call the hooks, settle it, and again, in the calling process."""
+"""`run_worker`: a loop in the calling process that claims a job, calls the hooks and settles it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ from rota.worker import claimed_job
 from rota.worker.context import Context, check_names
 from rota.worker.handler import run
 from rota.worker.inprocess import answers
-from rota.worker.inprocess.claim_session import Held, Life
-from rota.worker.inprocess.heartbeats import Beats
-from rota.worker.inprocess.tracked import Tracked
+from rota.worker.inprocess.claim_session import ClaimSession, Heartbeats, HeldClaim
 from rota.worker.tracing import Tracing
 
 if TYPE_CHECKING:
@@ -33,12 +31,14 @@ if TYPE_CHECKING:
     from rota.core.claim import Claim, Outcome
     from rota.core.job import Job
     from rota.store.store import Store
+    from rota.tracking import Tracker
     from rota.worker.job_state import Handed
 
     Execute = Callable[[Job, Any], Any]
     CaptureIO = Callable[[str, Job], Any] | Callable[[str], Any]
 
-TRY_AGAIN, SHORTEST_WAIT = 0.5, 0.05
+RETRY_AFTER, SHORTEST_WAIT = 0.5, 0.05
+LAST_HEARTBEAT = 3.0  # seconds that the last report to the tracking tables may take
 
 
 def run_worker(
@@ -51,10 +51,22 @@ def run_worker(
     app: App | None = None,
     limit: int | None = None,
 ) -> int:
-    """Do the jobs of a queue (None: of any) here, until asked to stop or `limit` of them are over; how many were.
+    """Run jobs in this process until asked to stop; SIGTERM and SIGINT let the current job end.
 
-    `execute(job, ctx)`, a function or a coroutine function, does one; `capture_io(run_id, job)`, or of the run's id
-    alone, names the files that it writes. SIGTERM and SIGINT let the job in hand end.
+    Args:
+        execute: A function or coroutine function, `execute(job, ctx)`, that runs one job.
+        capture_io: A function, `capture_io(run_id, job)` or `capture_io(run_id)`, that names the files it writes.
+        context: Values that every `ctx` has as attributes.
+        queue: Whose jobs to run; None for those of all queues.
+        name: The name of the worker.
+        app: The application whose store has the jobs; by default `App()`.
+        limit: End after so many jobs.
+
+    Returns:
+        How many jobs were run.
+
+    Raises:
+        BadInput: A hook is not a function, or an argument is not valid.
     """
     _check_hooks(execute, capture_io)
     if limit is not None and limit < 1:
@@ -62,89 +74,89 @@ def run_worker(
     check_names(context or {})
     app = app or App()
     with ExitStack() as stack:
-        mine, beating = stack.enter_context(app.connect()), stack.enter_context(app.connect())
-        life = Life(mine, name, queue)
-        stack.callback(life.close)
-        stack.enter_context(_signals(life.stop))
-        life.register(mine)
-        tracked = stack.enter_context(Tracked(app, life.url))
-        work = Work(life, tracked, queue, execute, capture_io, context or {})
-        stack.callback(work.leave)
+        store, heartbeat_store = stack.enter_context(app.connect()), stack.enter_context(app.connect())
+        session = ClaimSession(store, name, queue)
+        stack.callback(session.close)
+        stack.enter_context(_signals(session.stop))
+        session.register(store)
+        tracker = stack.enter_context(OutcomeTracker(app, session.url))
+        loop = JobLoop(session, tracker, queue, execute, capture_io, context or {})
+        stack.callback(loop.leave)
         every = min(app.settings.heartbeat_interval, app.settings.lease // 3) / SECOND
-        with Beats(life, beating, every):
-            return work.until_stopped(limit)
+        with Heartbeats(session, heartbeat_store, every):
+            return loop.run(limit)
 
 
-class InHand(Record):
-    """The job that the hooks get, as it was handed out, and what they may ask."""
+class CurrentJob(Record):
+    """A claimed job with what the hooks get."""
 
-    held: Held
+    held: HeldClaim
     job: Job
     handed: Handed
     ctx: Context
 
 
-class Work:
-    """The loop of one worker life."""
+class JobLoop:
+    """Claims and runs jobs, one after another."""
 
     def __init__(
         self,
-        life: Life,
-        tracked: Tracked,
+        session: ClaimSession,
+        tracker: OutcomeTracker,
         queue: str | None,
         execute: Execute,
         capture_io: CaptureIO | None,
         context: Mapping[str, Any],
     ) -> None:
-        self._life = life
-        self._tracked = tracked
-        self._settings = tracked.app.settings
+        self._session = session
+        self._tracker = tracker
+        self._settings = tracker.app.settings
         self._queue = queue
         self._execute = execute
-        self._capture_io = None if capture_io is None else _of_both(capture_io)
+        self._capture_io = None if capture_io is None else _with_job(capture_io)
         self._values = dict(context)
-        self._in_hand: InHand | None = None
+        self._current: CurrentJob | None = None
         self._failure: Failed | None = None
         self._coroutines: asyncio.Runner | None = None
         self._tracing = Tracing(self._settings)
 
-    def until_stopped(self, limit: int | None) -> int:
-        """Claim and run, one job after another; how many."""
+    def run(self, limit: int | None) -> int:
+        """Run jobs until asked to stop or `limit` is reached; return how many."""
         count = 0
-        with self._life.store() as store:
+        with self._session.store() as store:
             listener = store.database.listen()
         try:
-            while not self._life.stopping and (limit is None or count < limit):
+            while not self._session.stopping and (limit is None or count < limit):
                 claim = self._claim()
                 if claim is None:
-                    self._life.wait(listener, self._patience())
+                    self._session.wait(listener, self._patience())
                 elif self._run(claim):
                     count += 1
                 else:
-                    time.sleep(TRY_AGAIN)
+                    time.sleep(RETRY_AFTER)
         finally:
             listener.close()
         return count
 
     def leave(self) -> None:
-        """Deregister; whatever is still held goes back."""
+        """Deregister the worker, which releases what it still holds."""
         if self._coroutines is not None:
             self._coroutines.close()
         self._tracing.flush()
         try:
-            with self._life.store() as store:
-                store.workers.deregister(self._life.worker_id)
-            self._life.say("left")
+            with self._session.store() as store:
+                store.workers.deregister(self._session.worker_id)
+            self._session.log("left")
         except UnknownWorker:
             pass
         except RotaError as problem:
-            self._life.warn(f"could not deregister: {problem}")
+            self._session.warn(f"could not deregister: {problem}")
 
     def _claim(self) -> Claim | None:
-        """The best ready job, taken; None when there is none. Looked for before anything is written."""
-        id = self._life.worker_id
+        """Claim the best ready job; None if there is none. Reads first, because a claim is a write transaction."""
+        id = self._session.worker_id
         try:
-            with self._life.store() as store:
+            with self._session.store() as store:
                 self._give_back(store, id)
                 return store.claims.take(id, self._queue) if store.jobs.ready(self._queue, 1) else None
         except (NothingReady, Stale):
@@ -152,147 +164,187 @@ class Work:
         except UnknownWorker:
             self._register_again(id)
         except StoreError as problem:
-            self._life.warn(f"could not claim, and tries again: {problem}")
-            time.sleep(TRY_AGAIN)
+            self._session.warn(f"could not claim, and tries again: {problem}")
+            time.sleep(RETRY_AFTER)
         return None
 
     def _give_back(self, store: Store, id: str) -> None:
-        """Nothing is held that nobody knows of: such as a claim whose answer was lost, or one that a handler forgot."""
+        """Release claims of which this loop does not know: the answer was lost, or a handler left one."""
         for job in store.workers.held(id):
             store.claims.release(store.claims.held(job.id, id), "held by a worker that has nothing in hand")
-            self._life.warn(f"gave job {job.id} back, which it held and did not run")
+            self._session.warn(f"gave job {job.id} back, which it held and did not run")
 
     def _register_again(self, unknown: str) -> None:
         try:
-            with self._life.store() as store:
-                self._life.register(store, unknown)
+            with self._session.store() as store:
+                self._session.register(store, unknown)
         except (Refused, StoreError) as problem:
-            self._life.warn(f"could not register again, and tries again: {problem}")
-            time.sleep(TRY_AGAIN)
+            self._session.warn(f"could not register again, and tries again: {problem}")
+            time.sleep(RETRY_AFTER)
 
     def _patience(self) -> float:
-        """For how many seconds nothing can become ready without a ring of the bell."""
+        """Return for how many seconds no job can become ready without a notification."""
         poll = self._settings.poll_interval
         try:
-            with self._life.store() as store:
+            with self._session.store() as store:
                 due = store.next_due(self._queue)
         except StoreError:
             due = None
         return max(SHORTEST_WAIT, (poll if due is None else min(poll, due)) / SECOND)
 
     def _run(self, claim: Claim) -> bool:
-        """Run one claimed job to its end; false when it could not be begun. Whatever happens, its claim is settled."""
+        """Run a claimed job and settle its claim, whatever happens; return whether it was started."""
         began = time.monotonic()
-        with self._life.store() as store:
-            held = self._life.held = Held(self._life, claim, claim.claimed_at)
+        with self._session.store() as store:
+            held = self._session.held = HeldClaim(self._session, claim, claim.claimed_at)
             try:
-                self._life.heed(store.workers.heartbeat(claim.worker_id, self._life.metrics()))
-                in_hand = self._begin(held)
+                self._session.on_advice(store.workers.heartbeat(claim.worker_id, self._session.metrics()))
+                current = self._begin(held)
             except RotaError as problem:
                 outcome: Outcome = Released(f"not started: {problem}")
-                in_hand = None
-        if in_hand is not None:
-            outcome = self._outcome(in_hand)
+                current = None
+        if current is not None:
+            outcome = self._outcome(current)
         held.is_over = True
         if self._settle(held, outcome):
             took = format_duration(round((time.monotonic() - began) * SECOND))
-            self._life.completed += isinstance(outcome, Done)
-            self._tracked.settled(None if in_hand is None else in_hand.job.source, outcome)
-            self._life.say(f"job {claim.job_id} {_told(outcome)} ({took})", claim.run_id)
-        self._life.held = None
-        return in_hand is not None
+            self._session.completed += isinstance(outcome, Done)
+            self._tracker.settled(None if current is None else current.job.source, outcome)
+            self._session.log(f"job {claim.job_id} {_in_words(outcome)} ({took})", claim.run_id)
+        self._session.held = None
+        return current is not None
 
-    def _begin(self, held: Held) -> InHand:
-        with self._life.store() as store:
+    def _begin(self, held: HeldClaim) -> CurrentJob:
+        with self._session.store() as store:
             job = store.jobs.get(held.claim.job_id)
             runs = store.claims.runs(job.id)[-RUNS_TOLD:]
-            left = None if job.deadline is None else (job.deadline - store.now()) / SECOND
-        deadline = None if left is None else time.monotonic() + left
+            remaining = None if job.deadline is None else (job.deadline - store.now()) / SECOND
+        deadline = None if remaining is None else time.monotonic() + remaining
         handed = claimed_job.handed(job, held.claim, runs, deadline)
-        return InHand(held, job, handed, Context(handed, held, self._values))
+        return CurrentJob(held, job, handed, Context(handed, held, self._values))
 
-    def _outcome(self, in_hand: InHand) -> Outcome:
-        self._in_hand = in_hand
-        with self._tracing.run(in_hand.handed, in_hand.job.queue, self._life.worker_id) as traced:
+    def _outcome(self, current: CurrentJob) -> Outcome:
+        self._current = current
+        with self._tracing.run(current.handed, current.job.queue, self._session.worker_id) as traced:
             outcome = run(self._attempt, None)
             traced.outcome = outcome = self._failure or outcome
-        self._failure = self._in_hand = None
+        self._failure = self._current = None
         return outcome
 
     def _attempt(self) -> Any:
-        """Both hooks for the job in hand; the job's result. What they raise is an outcome too."""
-        assert self._in_hand is not None
-        held, job, ctx = self._in_hand.held, self._in_hand.job, self._in_hand.ctx
+        """Call both hooks for the current job; return its result. What they raise becomes the outcome."""
+        assert self._current is not None
+        held, job, ctx = self._current.held, self._current.job, self._current.ctx
         if self._capture_io is not None:
-            self._capture(held, answers.paths(self._ended(self._capture_io(ctx.run_id, job))))
-        answer = self._ended(self._execute(job, ctx))
+            self._capture(held, answers.paths(self._awaited(self._capture_io(ctx.run_id, job))))
+        answer = self._awaited(self._execute(job, ctx))
         self._failure = answers.failure(answer)
         return None if self._failure else answers.result(answer)
 
-    def _ended(self, answer: Any) -> Any:
-        """What a hook answered; a coroutine is run first."""
+    def _awaited(self, answer: Any) -> Any:
+        """Return the answer of a hook; a coroutine is run first."""
         return self._runner().run(answer) if inspect.iscoroutine(answer) else answer
 
-    def _capture(self, held: Held, paths: tuple[str | None, str | None]) -> None:
-        """Make the folders, so that the handler only has to open its files, and let others know the paths."""
+    def _capture(self, held: HeldClaim, paths: tuple[str | None, str | None]) -> None:
+        """Create the folders, so that the handler only has to open its files, and store the paths."""
         for folder in [os.path.dirname(path) for path in paths if path is not None]:
             try:
                 os.makedirs(folder, mode=0o700, exist_ok=True)
             except OSError as problem:
                 raise BadInput(f"capture_io names a file in {folder}, which is no folder: {problem.strerror}") from None
         if paths != (None, None):
-            with self._life.store() as store:
+            with self._session.store() as store:
                 store.claims.capture(held.claim, *paths)
 
     def _runner(self) -> asyncio.Runner:
-        """One event loop for all jobs: what a coroutine opened in one serves in the next."""
+        """One event loop for all jobs: what a coroutine opened in one is usable in the next."""
         if self._coroutines is None:
             import asyncio
 
             self._coroutines = asyncio.Runner()
         return self._coroutines
 
-    def _tell_dropped(self, store: Store, held: Held, outcome: Outcome) -> None:
-        """Say that a result is not kept: the job was settled with this token before, such as by a command in it."""
+    def _warn_if_dropped(self, store: Store, held: HeldClaim, outcome: Outcome) -> None:
+        """Warn that a result is not kept because the job was settled before, such as by `rota done` in the handler."""
         if not isinstance(outcome, Done) or outcome.result is None:
             return
         try:
             kept = store.jobs.get(held.claim.job_id).result_json
-        except NotFound:  # it came from a source and is gone since it is done; nobody keeps its result
+        except NotFound:  # a done job of a source is deleted, and its result with it
             return
         if kept is None or json.loads(kept) != json.loads(outcome.result):
             text = f"job {held.claim.job_id} was done already, so what execute returned is not kept"
-            self._life.warn(f"{text}: {outcome.result[:200]}", held.run_id)
+            self._session.warn(f"{text}: {outcome.result[:200]}", held.run_id)
 
-    def _settle(self, held: Held, outcome: Outcome) -> bool:
-        """Report it, however long the store is away; false when the claim was no longer ours, or at a stop in vain."""
+    def _settle(self, held: HeldClaim, outcome: Outcome) -> bool:
+        """Settle the claim, however long the store is away; return False if it was lost, or given up at a stop."""
         give_up_at: float | None = None
         while True:
             try:
-                with self._life.store() as store:
+                with self._session.store() as store:
                     if not store.claims.settle(held.claim, outcome):
-                        self._tell_dropped(store, held, outcome)
+                        self._warn_if_dropped(store, held, outcome)
                 return True
             except (Stale, NotFound) as problem:
-                self._life.warn(f"not settled: {problem}", held.run_id)
+                self._session.warn(f"not settled: {problem}", held.run_id)
                 return False
             except BadInput as problem:  # such as text that is not Unicode
                 outcome = Failed(f"its outcome cannot be kept: {problem}", again=False)
             except StoreError as problem:
-                self._life.warn(f"could not settle, and tries again: {problem}", held.run_id)
-                if self._life.stopping and give_up_at is None:
+                self._session.warn(f"could not settle, and tries again: {problem}", held.run_id)
+                if self._session.stopping and give_up_at is None:
                     give_up_at = time.monotonic() + self._settings.shutdown_timeout / SECOND
                 if give_up_at is not None and time.monotonic() >= give_up_at:
-                    self._life.warn(f"leaves job {held.claim.job_id} unsettled, token {held.token}", held.run_id)
+                    self._session.warn(f"leaves job {held.claim.job_id} unsettled, token {held.token}", held.run_id)
                     return False
-                time.sleep(TRY_AGAIN)
+                time.sleep(RETRY_AFTER)
 
 
-def _of_both(capture_io: Callable[..., Any]) -> Callable[[str, Job], Any]:
-    """The hook as a function of the run's id and the job, though it may take the run's id alone."""
+class OutcomeTracker:
+    """Counts settled outcomes in the tracking tables during a `with` block, if the settings name a database for it."""
+
+    def __init__(self, app: App, database: str) -> None:
+        self.app = app
+        url = app.settings.but(db=database).tracking_url
+        self._tracker = None if url is None else _tracker(url, app.settings.heartbeat_interval)
+
+    def settled(self, source: str | None, outcome: Outcome) -> None:
+        """Count an outcome that the store has accepted. Released and snoozed jobs are neither successes nor errors."""
+        tracker = self._tracker
+        if tracker is None or not isinstance(outcome, Done | Failed):
+            return
+        error = outcome.error if isinstance(outcome, Failed) else None
+        if error is None:
+            tracker.success()
+        else:
+            tracker.error(error)
+        declared = self.app.sources.get(source or "")
+        if declared is not None and declared.vectorizer is not None:
+            tracker.progress(declared.vectorizer, int(error is None), error)
+
+    def __enter__(self) -> OutcomeTracker:
+        if self._tracker is not None:
+            self._tracker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._tracker is not None:
+            self._tracker.close(0.0 if self._tracker.state == "untracked" else LAST_HEARTBEAT)
+
+
+def _tracker(url: str, every: int) -> Tracker:
+    from rota.tracking import Tracker  # psycopg takes long to import, and most workers need none
+    from rota.tracking.tracker import LONGEST
+    from rota.tracking.worker_rows import NAME
+
+    return Tracker(url, NAME, min(every / SECOND, LONGEST))
+
+
+def _with_job(capture_io: Callable[..., Any]) -> Callable[[str, Job], Any]:
+    """Return the hook as a function of the run's id and the job, though it may take only the run's id."""
     try:
         signature = inspect.signature(capture_io)
-    except ValueError:  # some that are written in C do not tell
+    except ValueError:  # a function written in C may have no signature
         return capture_io
     for count in (2, 1):
         try:
@@ -309,10 +361,10 @@ def _check_hooks(execute: object, capture_io: object) -> None:
     if capture_io is not None and not callable(capture_io):
         raise BadInput(f"capture_io must be a function, capture_io(run_id, job), not {capture_io!r:.60}")
     if callable(capture_io):
-        _of_both(capture_io)
+        _with_job(capture_io)
 
 
-def _told(outcome: Outcome) -> str:
+def _in_words(outcome: Outcome) -> str:
     match outcome:
         case Done():
             return "done"
@@ -328,20 +380,20 @@ def _told(outcome: Outcome) -> str:
 
 @contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT mean stop while this lasts; only the main thread can hear them."""
+    """Stop on SIGTERM and SIGINT during the block; only the main thread can handle signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     worker = os.getpid()
 
-    def heard(number: int, _frame: object) -> None:
+    def on_signal(number: int, _frame: object) -> None:
         if os.getpid() == worker:
             stop()
-        else:  # a process that a handler forked is not the worker: it ends as any would
+        else:  # a process that a handler forked ends as it would without this handler
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    before = {number: signal.signal(number, heard) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
