@@ -56,10 +56,12 @@ async def _take(path: Path) -> str:
 
 def _is_worth_it(top: Top) -> bool:
     """A worker was killed, its slot is filled again, and most of the pieces are tagged."""
-    look = top.look
-    if look is None or not look.deaths or len(look.held) < 2 or any(slot.status != "up" for slot in look.slots):
+    snapshot = top.snapshot
+    if snapshot is None or not snapshot.deaths or len(snapshot.held) < 2:
         return False
-    waiting = {status.queue.name: status.counts[jobs.READY] for status in look.queues}
+    if any(slot.status != "up" for slot in snapshot.slots):
+        return False
+    waiting = {status.queue.name: status.counts[jobs.READY] for status in snapshot.queues}
     return waiting.get("tag", 0) > 0 and sum(top.pace.finished(top.now, STEPS, "tag")) > 6 * ALBUMS
 
 

@@ -10,8 +10,8 @@ import pytest
 from rota.settings import Settings
 from rota.store.open import open_store
 from rota.top import reader
-from rota.top.look import FAILED, Look
-from rota.top.reader import Away, Reader, Seen
+from rota.top.reader import Away, Reader, Update
+from rota.top.snapshot import FAILED, Snapshot
 from tests.support.cable import Cable, cable
 from tests.support.eventually import eventually
 from tests.support.stores import STORES, database_for_tests, make_store, url_of
@@ -31,21 +31,21 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-class Told:
+class Reports:
     """What a reader tells, kept."""
 
     def __init__(self, url: str) -> None:
-        self.all: list[Seen | Away] = []
+        self.all: list[Update | Away] = []
         self.reader = Reader(lambda: open_store(url, Settings()), self.all.append)
         self.reader.start()
 
     @property
-    def look(self) -> Look:
-        return next(each.look for each in reversed(self.all) if isinstance(each, Seen))
+    def snapshot(self) -> Snapshot:
+        return next(each.snapshot for each in reversed(self.all) if isinstance(each, Update))
 
     def verbs(self) -> list[str]:
         """The moves of jobs that were told, in order."""
-        events = [event for each in self.all if isinstance(each, Seen) for event in each.events]
+        events = [event for each in self.all if isinstance(each, Update) for event in each.events]
         return [fact[1] for event in events for fact in event.facts if fact[0] == "job"]
 
 
@@ -57,61 +57,61 @@ def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def told(store: Store) -> Iterator[Told]:
-    told = Told(store.database.url)
-    eventually(lambda: told.all)
-    yield told
-    told.reader.end()
-    assert not told.reader.is_alive()
+def reports(store: Store) -> Iterator[Reports]:
+    reports = Reports(store.database.url)
+    eventually(lambda: reports.all)
+    yield reports
+    reports.reader.end()
+    assert not reports.reader.is_alive()
 
 
 @pytest.mark.both_stores
 @pytest.mark.usefixtures("seldom")
-def test_what_happens_is_seen_soon_by_the_bell_and_every_move_is_told_once(store: Store, told: Told) -> None:
+def test_what_happens_is_seen_soon_by_the_bell_and_every_move_is_told_once(store: Store, reports: Reports) -> None:
     jobs = add_many(store, 3)
-    eventually(lambda: [job.id for job in told.look.held] == [] and told.look.queues, within=60)
+    eventually(lambda: [job.id for job in reports.snapshot.held] == [] and reports.snapshot.queues, within=60)
     for job in jobs:
         finish(store, job)
-    eventually(lambda: told.look.queues[0].counts["done"] == 3, within=60)
-    assert told.verbs() == ["add"] + ["claim", "finish"] * 3
+    eventually(lambda: reports.snapshot.queues[0].counts["done"] == 3, within=60)
+    assert reports.verbs() == ["add"] + ["claim", "finish"] * 3
 
 
 @pytest.mark.usefixtures("seldom")
 def test_the_last_minutes_of_the_log_are_told_first_and_not_again(store: Store) -> None:
     finish(store, add(store))
-    told = Told(store.database.url)
-    eventually(lambda: told.all)
+    reports = Reports(store.database.url)
+    eventually(lambda: reports.all)
     finish(store, add(store))
-    eventually(lambda: told.look.queues[0].counts["done"] == 2, within=60)
-    told.reader.end()
-    assert told.verbs() == ["add", "claim", "finish"] * 2
+    eventually(lambda: reports.snapshot.queues[0].counts["done"] == 2, within=60)
+    reports.reader.end()
+    assert reports.verbs() == ["add", "claim", "finish"] * 2
 
 
 @pytest.mark.usefixtures("seldom")
-def test_other_jobs_are_listed_at_once_when_asked_for(store: Store, told: Told) -> None:
+def test_other_jobs_are_listed_at_once_when_asked_for(store: Store, reports: Reports) -> None:
     broken = add(store)
     fail(store, broken, again=False)
-    eventually(lambda: told.look.queues and told.look.queues[0].counts["failed"], within=60)
-    assert told.look.listed == []
-    told.reader.select(FAILED)
-    eventually(lambda: [job.id for job in told.look.listed] == [broken], within=60)
+    eventually(lambda: reports.snapshot.queues and reports.snapshot.queues[0].counts["failed"], within=60)
+    assert reports.snapshot.listed == []
+    reports.reader.select(FAILED)
+    eventually(lambda: [job.id for job in reports.snapshot.listed] == [broken], within=60)
 
 
 @pytest.mark.usefixtures("seldom")
-def test_what_a_screen_asks_is_answered_with_every_look(store: Store, told: Told) -> None:
+def test_what_a_screen_asks_is_answered_with_every_look(store: Store, reports: Reports) -> None:
     id = add(store)
-    told.reader.ask(lambda store: store.jobs.get(id).status)
-    eventually(lambda: isinstance(told.all[-1], Seen) and told.all[-1].answer == "ready", within=60)
+    reports.reader.ask(lambda store: store.jobs.get(id).status)
+    eventually(lambda: isinstance(reports.all[-1], Update) and reports.all[-1].answer == "ready", within=60)
     finish(store, id)
-    eventually(lambda: isinstance(told.all[-1], Seen) and told.all[-1].answer == "done", within=60)
+    eventually(lambda: isinstance(reports.all[-1], Update) and reports.all[-1].answer == "done", within=60)
 
 
-def test_nothing_is_looked_at_while_nothing_happens(store: Store, told: Told) -> None:
+def test_nothing_is_looked_at_while_nothing_happens(store: Store, reports: Reports) -> None:
     add(store)
-    eventually(lambda: told.look.queues, within=60)
-    ((at, count),) = [(told.look.now, len(told.all))]
-    eventually(lambda: len(told.all) > count, within=60)
-    assert told.look.now - at > 3_000_000
+    eventually(lambda: reports.snapshot.queues, within=60)
+    ((at, count),) = [(reports.snapshot.now, len(reports.all))]
+    eventually(lambda: len(reports.all) > count, within=60)
+    assert reports.snapshot.now - at > 3_000_000
 
 
 @pytest.fixture

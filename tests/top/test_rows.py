@@ -18,8 +18,8 @@ from rota.store.claims.exchange import Report
 from rota.store.sources import Found
 from rota.store.workers.death import Death
 from rota.store.workers.slots import move, remember
-from rota.top import acts, pages, rows
-from rota.top.look import FAILED, NEWEST, look, page
+from rota.top import actions, pages, rows
+from rota.top.snapshot import FAILED, NEWEST, read_page, read_snapshot
 from tests.support.clock import FakeClock
 from tests.support.stores import STORES, make_store
 from tests.support.stores import rows as sql
@@ -50,7 +50,7 @@ def texts(found: Iterable[Row]) -> list[list[str]]:
 
 def queue(store: Store, name: str = "default") -> dict[str, str]:
     """The line of one queue, by its heads, and `about` its state."""
-    found = look(store)
+    found = read_snapshot(store)
     heads = [column.head or "about" for column in rows.QUEUES]
     pace = Pace()
     for event in store.events.after("0"):
@@ -60,7 +60,7 @@ def queue(store: Store, name: str = "default") -> dict[str, str]:
 
 
 def slots(store: Store) -> dict[str, list[str]]:
-    found = look(store)
+    found = read_snapshot(store)
     return {line[0]: line[1:6] for line in texts(rows.slot_rows(found, found.now))}
 
 
@@ -121,7 +121,7 @@ def test_a_queue_that_lets_nothing_through_says_why(store: Store) -> None:
 
 def test_rotas_own_queues_and_slots_are_not_shown(store: Store) -> None:
     store.slots.take("main", host_id(), {"-": 1, "tag": 1})
-    found = look(store)
+    found = read_snapshot(store)
     assert [row.key for row in rows.slot_rows(found, found.now)] == ["worker:tag:0"]
     assert list(rows.queue_rows(found, Pace(), found.now)) == []
 
@@ -168,7 +168,7 @@ def test_jobs_in_hand_are_told_longest_first_with_who_has_them(store: Store, clo
     clock.advance(MINUTE)
     store.tick()
     claim(store, second, worker, HOUR)
-    found = look(store)
+    found = read_snapshot(store)
     told = texts(rows.held_rows(found, found.now + SECOND))
     assert told == [
         [str(first), "1m1s", "1/3", "one", worker, "default"],
@@ -180,7 +180,7 @@ def test_no_cell_holds_what_could_steer_a_terminal(store: Store) -> None:
     worker = register(store, "\x1b[2Jloop")
     claim(store, add(store, "Tag\x1b[2J\x07"), worker)
     fail(store, add(store, "\x1b]0;owned\x07"), "\x9b31mred", again=False)
-    found = look(store, FAILED)
+    found = read_snapshot(store, FAILED)
     every = [*rows.held_rows(found, found.now), *rows.listed_rows(found, found.now), *rows.slot_rows(found, found.now)]
     shown = [cell for row in every for cell, _ in row.cells]
     assert "Tag\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}" in shown
@@ -192,7 +192,7 @@ def test_of_a_window_only_what_is_begun_is_in_hand(store: Store) -> None:
     ids = add_many(store, 8)
     for claimed in crew.exchange(room=4).claims:
         assert claimed.job_id in ids
-    found = look(store)
+    found = read_snapshot(store)
     assert len(found.held) == 8
     firsts = {worker: min(job.id for job in found.held if job.worker_id == worker) for worker in crew.workers}
     assert {row.job for row in rows.held_rows(found, found.now)} == set(firsts.values())
@@ -207,7 +207,7 @@ def test_all_that_a_worker_of_coroutines_or_a_loop_holds_is_in_hand(store: Store
     loop = register(store, "loop", queue="other")
     for job in add_many(store, 2, queue="other"):
         claim(store, job, loop)
-    found = look(store)
+    found = read_snapshot(store)
     assert [row.job for row in rows.held_rows(found, found.now)] == [1, 2, 3, 5, 6]
     assert "job 0 and 2 more" in [line[4] for line in texts(rows.slot_rows(found, found.now))]
 
@@ -217,7 +217,7 @@ def test_failed_and_newest_jobs_are_listed_newest_first(store: Store, clock: Fak
     finish(store, good)
     fail(store, bad, "no such file", again=False)
     clock.advance(5 * SECOND)
-    failed, newest = look(store, FAILED), look(store, NEWEST)
+    failed, newest = read_snapshot(store, FAILED), read_snapshot(store, NEWEST)
     assert texts(rows.listed_rows(failed, failed.now)) == [
         [str(bad), "failed", "5s", "1/3", "bad: no such file", "default"]
     ]
@@ -230,7 +230,7 @@ def test_deaths_are_told_with_the_slot_the_job_and_the_reason(store: Store, cloc
     death = Death(crew.workers[0], "worker:default:0", "signaled", "ended by signal 9", signal=9)
     store.orchestrators.record_death(death, Report(), RestartPolicy())
     clock.advance(2 * MINUTE)
-    found = look(store)
+    found = read_snapshot(store)
     (row,) = rows.death_rows(found, found.now)
     assert texts([row]) == [["2m", "worker:default:0", "signaled", "", "ended by signal 9"]]
     assert (row.key, row.slot) == (crew.workers[0], "worker:default:0")
@@ -244,7 +244,7 @@ def test_what_needs_attention_names_what_a_key_may_act_on(store: Store) -> None:
         remember(tx, "worker:tag:0", History((), 6, store.now(), "died 6 times in 5m"))
     store.queues.set("default", breaker=1)
     fail(store, add(store), "no route", again=False)
-    found = look(store)
+    found = read_snapshot(store)
     slot, queue, failures = rows.attention_rows(found, found.now + SECOND)
     assert (slot.slot, slot.queue, slot.job) == ("worker:tag:0", "tag", None)
     assert (queue.slot, queue.queue, queue.job) == (None, "default", None)
@@ -254,23 +254,23 @@ def test_what_needs_attention_names_what_a_key_may_act_on(store: Store) -> None:
 
 
 def test_where_a_queue_is_scaled_is_clear_or_it_is_said_why_not(store: Store) -> None:
-    assert acts.places(look(store), "tag", None) == []
-    assert "no crew is running" in acts.no_place("tag", [])
+    assert actions.places(read_snapshot(store), "tag", None) == []
+    assert "no crew is running" in actions.no_place("tag", [])
     store.orchestrators.join()
-    assert acts.places(look(store), "tag", None) == [(("main", host_id()), 0)]
+    assert actions.places(read_snapshot(store), "tag", None) == [(("main", host_id()), 0)]
     store.slots.take("main", host_id(), {"tag": 2})
-    assert acts.places(look(store), "tag", None) == [(("main", host_id()), 2)]
+    assert actions.places(read_snapshot(store), "tag", None) == [(("main", host_id()), 2)]
     store.slots.take("night", host_id(), {"tag": 1})
-    both = acts.places(look(store), "tag", None)
+    both = actions.places(read_snapshot(store), "tag", None)
     assert [place for place, _ in both] == [("main", host_id()), ("night", host_id())]
-    assert "several crews could serve tag" in acts.no_place("tag", both)
-    assert acts.places(look(store), "tag", "worker:tag:2") == [(("night", host_id()), 1)]
+    assert "several crews could serve tag" in actions.no_place("tag", both)
+    assert actions.places(read_snapshot(store), "tag", "worker:tag:2") == [(("night", host_id()), 1)]
 
 
 def test_a_filter_matches_any_cell_in_any_case(store: Store) -> None:
     add(store, queue="Tag")
     add(store, queue="library")
-    found = look(store)
+    found = read_snapshot(store)
     shown = rows.matching(rows.queue_rows(found, Pace(), found.now), "tAG")
     assert [row.key for row in shown] == ["Tag"]
     assert len(rows.matching(rows.queue_rows(found, Pace(), found.now), "")) == 2
@@ -284,7 +284,7 @@ def test_a_page_tells_of_a_job_all_that_there_is(store: Store, clock: FakeClock)
     store.tick()
     store.jobs.done(id, {"ok": True}, force=True)
     clock.advance(MINUTE)
-    told = page(store, id)
+    told = read_page(store, id)
     lines = ["".join(cell for cell, _ in line) for line in pages.job_lines(told, told.now, 60)]
     text = "\n".join(lines)
     assert lines[0].startswith(f"Job {id} is done")
@@ -296,14 +296,14 @@ def test_a_page_tells_of_a_job_all_that_there_is(store: Store, clock: FakeClock)
 
 def test_text_is_folded_to_the_width_and_too_much_of_it_is_cut(store: Store) -> None:
     id = add(store, payload={"n": list(range(3000)), "long": "word " * 100})
-    told = page(store, id)
+    told = read_page(store, id)
     lines = ["".join(cell for cell, _ in line) for line in pages.job_lines(told, told.now, 50)]
     assert max(map(len, lines)) <= 51
     assert lines[-1].endswith("more lines")
 
 
 def test_the_head_says_that_the_past_is_shown_before_anything_else(store: Store) -> None:
-    found = look(store)
+    found = read_snapshot(store)
     text = "".join(cell for cell, _ in pages.head_line(found, "the store is away", "", 80))
     assert "✖ the store is away" in text and "healthy" not in text
     assert "looking" in "".join(cell for cell, _ in pages.head_line(None, None, "", 80))

@@ -79,7 +79,7 @@ def watch(url: str, scene: Callable[[Watch], Awaitable[None]], size: tuple[int, 
     async def play() -> None:
         top = Top(lambda: open_store(url, Settings()))
         async with top.run_test(size=size) as pilot:
-            await in_time(lambda: top.look is not None)
+            await in_time(lambda: top.snapshot is not None)
             await scene(Watch(top, pilot))
         assert not top.reader.is_alive()
 

@@ -8,12 +8,12 @@ from textual.binding import Binding
 from textual.containers import Container, Vertical
 from textual.screen import Screen
 
-from rota.top import acts, rows
-from rota.top.look import IN_HAND, SELECTIONS
+from rota.top import actions, rows
 from rota.top.pages import head_line, pace_lines
 from rota.top.pane import Foot, Pane, Text
 from rota.top.screens import Prompt
 from rota.top.sheets import DeathSheet, JobSheet, OutputSheet
+from rota.top.snapshot import IN_HAND, SELECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from rota.core.times import Instant
     from rota.top.app import Top
-    from rota.top.look import Look
     from rota.top.rows import Row
+    from rota.top.snapshot import Snapshot
 
 ATTENTION, QUEUES, SLOTS, JOBS, DEATHS = "attention", "queues", "slots", "jobs", "deaths"
 PANES = (ATTENTION, QUEUES, SLOTS, JOBS, DEATHS)
@@ -82,20 +82,20 @@ class Overview(Screen[None]):
         self.call_after_refresh(self._tick)
 
     def tick(self, now: Instant) -> None:
-        """Show how things stand at this moment."""
+        """Draw the state at this instant."""
         if len(self.query(Pane)) < len(PANES):  # it is being opened, or closed
             return
-        width, look, pace = self.size.width, self.app.look, self.app.pace
+        width, snapshot, pace = self.size.width, self.app.snapshot, self.app.pace
         filtered = f"filter: {self._filter}" if self._filter else ""
-        self.query_one("#head", Text).show(head_line(look, self.app.trouble(), filtered, width))
-        if look is None:
+        self.query_one("#head", Text).show(head_line(snapshot, self.app.trouble(), filtered, width))
+        if snapshot is None:
             return
         self.query_one("#pace", Text).show(*pace_lines(pace, now, width, 3 if self.size.height >= HIGH else 1))
-        self._show(ATTENTION, rows.attention_rows(look, now))
-        self._show(QUEUES, rows.queue_rows(look, pace, now))
-        self._show(SLOTS, rows.slot_rows(look, now))
-        self._show_jobs(look, now)
-        self._show(DEATHS, rows.death_rows(look, now))
+        self._show(ATTENTION, rows.attention_rows(snapshot, now))
+        self._show(QUEUES, rows.queue_rows(snapshot, pace, now))
+        self._show(SLOTS, rows.slot_rows(snapshot, now))
+        self._show_jobs(snapshot, now)
+        self._show(DEATHS, rows.death_rows(snapshot, now))
         self._pane(ATTENTION).display = bool(self._pane(ATTENTION).rows)
         if self._here == ATTENTION and not self._pane(ATTENTION).display:
             self.action_go(QUEUES)
@@ -103,36 +103,36 @@ class Overview(Screen[None]):
     def _tick(self) -> None:
         self.tick(self.app.now)
 
-    def _show_jobs(self, look: Look, now: Instant) -> None:
-        pane, is_held = self._pane(JOBS), look.selection == IN_HAND
-        found = rows.held_rows(look, now) if is_held else rows.listed_rows(look, now)
+    def _show_jobs(self, snapshot: Snapshot, now: Instant) -> None:
+        pane, is_held = self._pane(JOBS), snapshot.selection == IN_HAND
+        job_rows = rows.held_rows(snapshot, now) if is_held else rows.listed_rows(snapshot, now)
         if pane.is_on_screen or self._here == JOBS:
-            note = f"{look.selection}, v for others"
-            pane.show(rows.matching(found, self._filter), note, rows.HELD if is_held else rows.LISTED)
+            note = f"{snapshot.selection}, v for others"
+            pane.show(rows.matching(job_rows, self._filter), note, rows.HELD if is_held else rows.LISTED)
 
-    def _show(self, name: str, found: Iterable[Row]) -> None:
-        """Show these if the pane is in sight; attention comes in sight by having some."""
+    def _show(self, name: str, all_rows: Iterable[Row]) -> None:
+        """Show rows if the pane is visible; the attention pane is visible if it has any."""
         pane = self._pane(name)
         if pane.is_on_screen or name in (ATTENTION, self._here):
-            pane.show(rows.matching(found, self._filter))
+            pane.show(rows.matching(all_rows, self._filter))
 
     def _pane(self, name: str) -> Pane:
         return self.query_one(f"#{name}", Pane)
 
     @property
     def _chosen(self) -> Row | None:
-        """What keys act on. A pane that comes in sight has the focus a moment later, but keys may come before."""
+        """The row that keys act on. A pane gets the focus only after it is shown, and keys may come before."""
         return self._pane(self._here).selected
 
     def _turn_to(self, name: str) -> None:
-        """Let this be the pane that is shown where only one fits."""
-        for each in LOWER:
-            self._pane(each).set_class(each == name, "-current")
+        """Make this the pane that is shown where only one fits."""
+        for lower in LOWER:
+            self._pane(lower).set_class(lower == name, "-current")
         self.query_one("#right").set_class(name != SLOTS, "-current")
 
     def action_go(self, name: str) -> None:
         if name == ATTENTION and not self._pane(ATTENTION).display:
-            self.app.say("nothing needs attention")
+            self.app.show_message("nothing needs attention")
             return
         if name in LOWER:
             self._turn_to(name)
@@ -163,10 +163,10 @@ class Overview(Screen[None]):
         self.action_go(JOBS)
 
     def action_open(self) -> None:
-        row, look = self._chosen, self.app.look
-        if row is None or look is None:
+        row, snapshot = self._chosen, self.app.snapshot
+        if row is None or snapshot is None:
             return
-        death = next((death for id, death in look.deaths if id == row.key), None)
+        death = next((death for id, death in snapshot.deaths if id == row.key), None)
         if death is not None:
             self.app.push_screen(DeathSheet(row.key, death))
         elif row.job is not None:
@@ -187,22 +187,22 @@ class Overview(Screen[None]):
         elif slot is not None:
             self.app.act(lambda store: store.slots.why(slot))
         else:
-            self.app.say("w says why a job or a slot is as it is: choose one first")
+            self.app.show_message("w says why a job or a slot is as it is: choose one first")
 
     def action_pause(self) -> None:
         if (queue := self._queue("pauses")) is not None:
-            self.app.act(lambda store: acts.pause(store, queue))
+            self.app.act(lambda store: actions.pause(store, queue))
 
     def action_resume(self) -> None:
         if (queue := self._queue("resumes")) is not None:
-            self.app.act(lambda store: acts.resume(store, queue))
+            self.app.act(lambda store: actions.resume(store, queue))
 
     def action_reset(self) -> None:
         slot = self._chosen.slot if self._chosen else None
         if slot is None:
-            self.app.say("x resets a slot: choose one first")
+            self.app.show_message("x resets a slot: choose one first")
         else:
-            self.app.act(lambda store: acts.reset(store, slot))
+            self.app.act(lambda store: actions.reset(store, slot))
 
     def action_cancel(self) -> None:
         if (id := self._job("cancels it")) is not None:
@@ -210,18 +210,19 @@ class Overview(Screen[None]):
 
     def action_retry(self) -> None:
         if (id := self._job("tries it again")) is not None:
-            self.app.act(lambda store: acts.retry(store, id))
+            self.app.act(lambda store: actions.retry(store, id))
 
     def action_scale(self) -> None:
-        queue, look = self._queue("scales"), self.app.look
-        if queue is None or look is None:
+        queue, snapshot = self._queue("scales"), self.app.snapshot
+        if queue is None or snapshot is None:
             return
         row = self._chosen
-        found = acts.places(look, queue, row.slot if row else None)
-        if len(found) != 1:
-            self.app.say(acts.no_place(queue, found))
+        places = actions.places(snapshot, queue, row.slot if row else None)
+        if len(places) != 1:
+            self.app.show_message(actions.no_place(queue, places))
             return
-        ((crew, host), size), name = found[0], look.hosts.get(found[0][0][1], found[0][0][1])
+        ((crew, host), size) = places[0]
+        name = snapshot.hosts.get(host, host)
         label = f"scale {queue} of crew {crew} on {name}, now {size}, to:"
         self.app.push_screen(Prompt(label), lambda text: self._scale(queue, crew, host, text))
 
@@ -229,20 +230,20 @@ class Overview(Screen[None]):
         if text is None or not text.strip():
             return
         if not (text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 6):
-            self.app.say(f"{text!r} is not a number of workers: write for example 4; 0 is none", bad=True)
+            self.app.show_message(f"{text!r} is not a number of workers: write for example 4; 0 is none", bad=True)
             return
-        self.app.act(lambda store: acts.scale(store, queue, crew, host, int(text)))
+        self.app.act(lambda store: actions.scale(store, queue, crew, host, int(text)))
 
     def _queue(self, does: str) -> str | None:
         row = self._chosen
         if row is None or row.queue is None:
-            self.app.say(f"this {does} a queue: choose one, or a slot or job of it, first")
+            self.app.show_message(f"this {does} a queue: choose one, or a slot or job of it, first")
             return None
         return row.queue
 
     def _job(self, does: str) -> int | None:
         row = self._chosen
         if row is None or row.job is None:
-            self.app.say(f"there is no job on this line: choose one with a job, and this {does}")
+            self.app.show_message(f"there is no job on this line: choose one with a job, and this {does}")
             return None
         return row.job

@@ -15,9 +15,8 @@ from rota.core import system_health
 from rota.core.ids import printable
 from rota.core.jsontext import sound
 from rota.core.times import SECOND, format_duration, format_instant
-from rota.live.throughput import RATE_OVER, STEP, STEPS
+from rota.top.format import ago, bars, rate
 from rota.top.rows import BAD, BUSY, DIM, GOOD, PLAIN, WARN
-from rota.top.words import ago, bars, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from rota.core.times import Instant
     from rota.live.throughput import Pace
     from rota.store.workers.registration import Certificate
-    from rota.top.look import Look, Page
     from rota.top.rows import Cell
+    from rota.top.snapshot import Page, Snapshot
 
     Line = tuple[Cell, ...]
 
@@ -43,22 +42,22 @@ _TONES = {
 }
 
 
-def head_line(look: Look | None, trouble: str | None, filtered: str, width: int) -> Line:
+def head_line(snapshot: Snapshot | None, trouble: str | None, filtered: str, width: int) -> Line:
     """Whether all is well, how many work, and where; or that nobody knows."""
     line: list[Cell] = [(" rota top ", BUSY)]
-    if trouble is not None or look is None:
+    if trouble is not None or snapshot is None:
         return *line, (f" ✖ {printable(trouble)}" if trouble else " looking …", BAD if trouble else DIM)
-    mark, tone = _HEALTH[look.health]
-    busy = sum(worker.current_job is not None for worker in look.workers)
-    hosts = len({each.host for each in look.live})
-    line.append((f" {mark} {look.health}", tone))
-    if look.live or look.workers:
-        line.append((f"  {busy} of {len(look.workers)} workers busy", PLAIN))
+    mark, tone = _HEALTH[snapshot.health]
+    busy = sum(worker.current_job is not None for worker in snapshot.workers)
+    hosts = len({each.host for each in snapshot.live})
+    line.append((f" {mark} {snapshot.health}", tone))
+    if snapshot.live or snapshot.workers:
+        line.append((f"  {busy} of {len(snapshot.workers)} workers busy", PLAIN))
     else:
         line.append(("  no orchestrator is running", WARN))
     line += [(f"  {hosts} hosts", PLAIN)] if hosts > 1 else []
     line += [(f"  {printable(filtered)}", WARN)] if filtered else []
-    used, where = sum(len(text) for text, _ in line), printable(look.where)
+    used, where = sum(len(text) for text, _ in line), printable(snapshot.where)
     room = width - used - 3
     where = where if len(where) <= room else f"…{where[1 - room :]}" if room > 8 else ""
     return *line, (" " * (width - used - len(where) - 1), PLAIN), (where, DIM)
@@ -156,10 +155,10 @@ def _when(instant: Instant | None, now: Instant) -> str:
 
 
 def _run(run: Run) -> Line:
-    told = ": ".join(text for text in (run.reason, run.error or run.note) if text)
+    reason = ": ".join(text for text in (run.reason, run.error or run.note) if text)
     took = format_duration(max(0, run.ended_at - run.claimed_at))
     head = f" {run.id}  try {run.attempt}  {run.worker_id}  {took:>7}  "
-    return (head, PLAIN), (f"{run.status:<10}", _TONES.get(run.status, PLAIN)), (printable(told), PLAIN)
+    return (head, PLAIN), (f"{run.status:<10}", _TONES.get(run.status, PLAIN)), (printable(reason), PLAIN)
 
 
 def _json(text: str, width: int) -> list[Line]:

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from rota.core.ids import printable
-from rota.top.layout import GAP, widths
+from rota.top.format import GAP, widths
 from rota.top.rows import BAD, BUSY, DIM, GOOD, PLAIN, WARN
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from textual.geometry import Size
     from textual.timer import Timer
 
-    from rota.top.layout import Column
+    from rota.top.format import Column
     from rota.top.rows import Cell, Row
 
 # The sixteen colours of the terminal itself: nothing here needs more, and none is the only sign of anything.
@@ -40,12 +40,12 @@ STYLES = {
 BOLD, REVERSE = Style(bold=True), Style(reverse=True)
 FOCUSED = Style(color="cyan", bold=True)
 HEADS = 2
-MOST_SAID = 4
-SAID_FOR = 6.0
+MESSAGE_LINES = 4
+MESSAGE_SECONDS = 6.0
 
 
 def fitted(text: str, width: int, right: bool = False) -> str:
-    """A text in exactly so many places; a longer one ends in `…`."""
+    """Pad a text to a width, or cut it and end it with `…`."""
     need = cell_len(text)
     if need > width:
         return set_cell_size(text, max(0, width - 1)) + "…" if width else ""
@@ -53,7 +53,7 @@ def fitted(text: str, width: int, right: bool = False) -> str:
 
 
 class Moving(Widget, can_focus=True):
-    """What the keys that move do, for a widget of `count` lines of which `page` fit."""
+    """The keys that scroll a widget of which `page` lines fit."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", show=False),
@@ -107,7 +107,7 @@ class Pane(Moving):
         return HEADS if self._has_heads else 1
 
     def show(self, rows: list[Row], note: str = "", columns: Sequence[Column] | None = None) -> None:
-        """Show these, drawing nothing anew when they are the same."""
+        """Show rows; redraw only what has changed."""
         if rows == self._rows and note == self.note:
             return
         self._columns = columns or self._columns
@@ -124,7 +124,7 @@ class Pane(Moving):
             self._refresh_changed(before)
 
     def _refresh_changed(self, before: list[Row]) -> None:
-        """Draw only the lines that differ: most of a screen that nobody touches stands still."""
+        """Redraw only the lines that differ: between two snapshots most of the screen does not change."""
         for n, row in enumerate(self._rows[self._top : self._top + self.page]):
             if row != before[self._top + n]:
                 self.refresh(Region(0, self._heads + n, self.size.width, 1))
@@ -194,11 +194,11 @@ class Text(Widget):
         self._lines: list[tuple[Cell, ...]] = []
 
     def show(self, *lines: tuple[Cell, ...]) -> None:
-        found = list(lines)
-        if found != self._lines:
-            is_longer = len(found) != len(self._lines)
-            self._lines = found
-            self.refresh(layout=is_longer)
+        new = list(lines)
+        if new != self._lines:
+            is_resized = len(new) != len(self._lines)
+            self._lines = new
+            self.refresh(layout=is_resized)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self._lines)
@@ -222,12 +222,12 @@ class Foot(Text):
     def rest(self) -> None:
         self.show(((self._keys, DIM),))
 
-    def say(self, text: str, tone: str) -> None:
+    def show_message(self, text: str, tone: str) -> None:
         folded = textwrap.wrap(printable(text), max(20, self.size.width - 2))
-        self.show(*(((f" {line}", tone),) for line in folded[:MOST_SAID]))
+        self.show(*(((f" {line}", tone),) for line in folded[:MESSAGE_LINES]))
         if self._until is not None:
             self._until.stop()
-        self._until = self.set_timer(SAID_FOR, self.rest)
+        self._until = self.set_timer(MESSAGE_SECONDS, self.rest)
 
 
 class Lines(Moving):
@@ -265,7 +265,7 @@ class Lines(Moving):
 
 
 def _needed(columns: Sequence[Column], rows: list[Row]) -> list[int]:
-    """What the widest cell of each column takes, as far as that matters."""
+    """Return the width of the widest cell of each column that can grow."""
     return [
         column.least if column.most <= column.least else max((cell_len(row.cells[n][0]) for row in rows), default=0)
         for n, column in enumerate(columns)

@@ -1,4 +1,4 @@
-"""What the panes show of a look, row by row. Pure: the time is passed in, and nothing here can steer a terminal."""
+"""What the panes show of a snapshot, row by row. Pure: the time is passed in, and nothing here can steer a terminal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from rota.core.source import is_internal
 from rota.core.system_health import average, eta
 from rota.core.times import SECOND
 from rota.live.attention import FAILURES, JOB, QUEUE, RUN, SLOT
-from rota.top.layout import Column
-from rota.top.words import ago, bars, count, rate, span
+from rota.top.format import Column, ago, bars, count, rate, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from rota.store.queues import QueueStatus
     from rota.store.workers.registration import Certificate
     from rota.store.workers.slots import Slot
-    from rota.top.look import Look
+    from rota.top.snapshot import Snapshot
 
     Cell = tuple[str, str]
 
@@ -102,13 +101,13 @@ DEATHS = (
 )
 
 
-def attention_rows(look: Look, now: Instant) -> Iterator[Row]:
+def attention_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
     """What needs a person, worst first."""
-    for n, notice in enumerate(look.notices):
+    for n, notice in enumerate(snapshot.notices):
         cells = _cells((notice.noun, BAD), (notice.which, PLAIN), (notice.text, PLAIN), (ago(notice.since, now), DIM))
         key = f"{notice.noun} {notice.which}"
         if notice.noun == SLOT:
-            queue = next((slot.queue for slot in look.slots if slot.name == notice.which), None)
+            queue = next((slot.queue for slot in snapshot.slots if slot.name == notice.which), None)
             yield Row(key, cells, queue=queue, slot=notice.which)
         elif notice.noun == QUEUE:
             yield Row(key, cells, queue=notice.which)
@@ -120,19 +119,19 @@ def attention_rows(look: Look, now: Instant) -> Iterator[Row]:
             yield Row(key, cells)
 
 
-def queue_rows(look: Look, pace: Pace, now: Instant) -> Iterator[Row]:
+def queue_rows(snapshot: Snapshot, pace: Pace, now: Instant) -> Iterator[Row]:
     """Each queue: how much waits, how fast it goes, how long it will take."""
     rates = pace.rates(now)
-    for status in look.queues:
+    for status in snapshot.queues:
         if not is_internal(status.queue.name):
-            yield _queue_row(status, look, pace, rates, now)
+            yield _queue_row(status, snapshot, pace, rates, now)
 
 
-def _queue_row(status: QueueStatus, look: Look, pace: Pace, rates: Mapping[str, float], now: Instant) -> Row:
+def _queue_row(status: QueueStatus, snapshot: Snapshot, pace: Pace, rates: Mapping[str, float], now: Instant) -> Row:
     name, counts = status.queue.name, status.counts
-    able = sum(worker.queue in (None, name) for worker in look.workers)
+    able = sum(worker.queue in (None, name) for worker in snapshot.workers)
     pending = sum(counts[state] for state in jobs.WAITING)
-    done = counts[jobs.DONE] + sum(source.success_count for source in look.sources if source.queue == name)
+    done = counts[jobs.DONE] + sum(source.success_count for source in snapshot.sources if source.queue == name)
     waiting = counts[jobs.BLOCKED] + counts[jobs.SCHEDULED]
     cells = _cells(
         (name, PLAIN),
@@ -143,7 +142,7 @@ def _queue_row(status: QueueStatus, look: Look, pace: Pace, rates: Mapping[str, 
         _number(done, PLAIN),
         (rate(rates.get(name, 0)), PLAIN),
         (ago(status.oldest_ready_at, now), PLAIN),
-        (_left(pending, look.took.get(name), able, rates.get(name, 0)), PLAIN),
+        (_left(pending, snapshot.took.get(name), able, rates.get(name, 0)), PLAIN),
         (bars(pace.finished(now, _SPARK, name))[0], BUSY),
         *_state(status),
     )
@@ -173,29 +172,31 @@ def _state(status: QueueStatus) -> tuple[Cell, Cell]:
     return ("open", GOOD), (failed, WARN)
 
 
-def in_hand(look: Look) -> dict[str, list[Job]]:
-    """By worker, the jobs that it has begun. A watched one begins them by their tokens; the rest of a window waits."""
-    at_once = {worker.id: worker.concurrency for worker in look.workers if worker.orchestrator is not None}
-    found: dict[str, list[Job]] = {}
-    for job in look.held:
-        found.setdefault(job.worker_id or "", []).append(job)
-    return {id: sorted(each, key=lambda job: job.token or 0)[: at_once.get(id)] for id, each in found.items()}
+def running_jobs(snapshot: Snapshot) -> dict[str, list[Job]]:
+    """Return by worker the jobs that it runs: a supervised one in token order, while the rest of its window waits."""
+    at_once = {worker.id: worker.concurrency for worker in snapshot.workers if worker.orchestrator is not None}
+    held: dict[str, list[Job]] = {}
+    for job in snapshot.held:
+        held.setdefault(job.worker_id or "", []).append(job)
+    return {id: sorted(window, key=lambda job: job.token or 0)[: at_once.get(id)] for id, window in held.items()}
 
 
-def slot_rows(look: Look, now: Instant) -> Iterator[Row]:
+def slot_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
     """Each wanted slot and what it does now; then the workers that fill none."""
-    begun, living = in_hand(look), {worker.id: worker for worker in look.workers}
-    running = {(each.crew, each.host) for each in look.live}
-    paused = {status.queue.name for status in look.queues if status.paused_by is not None}
-    for slot in look.slots:
+    begun, living = running_jobs(snapshot), {worker.id: worker for worker in snapshot.workers}
+    live = {(crew.crew, crew.host) for crew in snapshot.live}
+    paused = {status.queue.name for status in snapshot.queues if status.paused_by is not None}
+    for slot in snapshot.slots:
         worker = living.pop(slot.worker, None) if slot.worker else None
         if slot.queue != slots.HTTP and (slot.wanted or worker):
-            host, is_filled = look.hosts.get(slot.host, ""), (slot.crew, slot.host) in running
+            host, is_filled = snapshot.hosts.get(slot.host, ""), (slot.crew, slot.host) in live
             if worker is not None:
                 cells, job = _doing(slot.name, worker, begun, worker.shown(now, slot.queue in paused), now)
             else:
                 cells, job = _waiting(slot, slot.status if is_filled else slots.EMPTY, now), None
-            yield Row(slot.name, _cells(*cells, _restarts(slot.history, look), (host, DIM)), slot.queue, slot.name, job)
+            yield Row(
+                slot.name, _cells(*cells, _restarts(slot.history, snapshot), (host, DIM)), slot.queue, slot.name, job
+            )
     for worker in living.values():
         cells, job = _doing(worker.name, worker, begun, worker.shown(now, worker.queue in paused), now)
         yield Row(worker.id, _cells(*cells, ("", PLAIN), (worker.hostname, DIM)), worker.queue, job=job)
@@ -227,17 +228,17 @@ def _waiting(slot: Slot, status: str, now: Instant) -> list[Cell]:
     return [(slot.name, PLAIN), (status, _TONES.get(status, PLAIN)), (ago(since, now), PLAIN), ("", PLAIN), why]
 
 
-def _restarts(history: History, look: Look) -> Cell:
-    recent = len(look.restarts.within(history.restarts, look.now))
+def _restarts(history: History, snapshot: Snapshot) -> Cell:
+    recent = len(snapshot.restarts.within(history.restarts, snapshot.now))
     lately = f" ({recent} now)" if recent else ""
     return f"{history.lifetime}{lately}" if history.lifetime else "", WARN if recent else DIM
 
 
-def held_rows(look: Look, now: Instant) -> Iterator[Row]:
+def held_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
     """The jobs in hand: who has each, and for how long; the longest first."""
-    filled = {slot.worker: slot.name for slot in look.slots if slot.worker}
-    every = [job for each in in_hand(look).values() for job in each]
-    for job in sorted(every, key=lambda job: (job.claimed_at or 0, job.token or 0)):
+    filled = {slot.worker: slot.name for slot in snapshot.slots if slot.worker}
+    running = [job for window in running_jobs(snapshot).values() for job in window]
+    for job in sorted(running, key=lambda job: (job.claimed_at or 0, job.token or 0)):
         slot = filled.get(job.worker_id or "")
         cells = _cells(
             (str(job.id), PLAIN),
@@ -250,9 +251,9 @@ def held_rows(look: Look, now: Instant) -> Iterator[Row]:
         yield Row(str(job.id), cells, job.queue, slot, job.id)
 
 
-def listed_rows(look: Look, now: Instant) -> Iterator[Row]:
+def listed_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
     """Jobs as they were asked for, the newest first."""
-    for job in look.listed:
+    for job in snapshot.listed:
         is_active = job.status == jobs.ACTIVE
         cells = _cells(
             (str(job.id), PLAIN),
@@ -269,9 +270,9 @@ def _attempt(number: int, job: Job) -> Cell:
     return f"{number}/{job.max_attempts}", WARN if number > 1 else DIM
 
 
-def death_rows(look: Look, now: Instant) -> Iterator[Row]:
+def death_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
     """The workers that died last, newest first."""
-    for id, death in look.deaths:
+    for id, death in snapshot.deaths:
         yield Row(id, _cells(*_death(id, death, now)), slot=death.slot, job=death.job)
 
 
@@ -286,7 +287,7 @@ def _death(id: str, death: Certificate, now: Instant) -> tuple[Cell, ...]:
 
 
 def matching(rows: Iterable[Row], text: str) -> list[Row]:
-    """Those that say this somewhere, in whatever case."""
+    """Return the rows that contain a text, ignoring case."""
     wanted = text.casefold()
     return [row for row in rows if not wanted or any(wanted in cell.casefold() for cell, _ in row.cells)]
 

@@ -63,15 +63,15 @@ class Ask(ModalScreen[bool]):
 
 
 class Prompt(ModalScreen[str | None]):
-    """One line to fill in at the foot of the screen; escape leaves it. `told` hears every change."""
+    """One line to fill in at the foot of the screen; escape leaves it. `callback` gets every change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
 
-    def __init__(self, label: str, value: str = "", told: Callable[[str], None] | None = None) -> None:
+    def __init__(self, label: str, value: str = "", callback: Callable[[str], None] | None = None) -> None:
         super().__init__()
         self._label = label
         self._value = value
-        self._told = told
+        self._on_text = callback
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="prompt"):
@@ -79,8 +79,8 @@ class Prompt(ModalScreen[str | None]):
             yield Input(self._value, compact=True, select_on_focus=False)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        if self._told:
-            self._told(event.value)
+        if self._on_text:
+            self._on_text(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)

@@ -11,11 +11,11 @@ from textual.worker import get_current_worker
 
 from rota.core.errors import NotFound, RotaError
 from rota.core.ids import printable
-from rota.top import acts
-from rota.top.look import page
+from rota.top import actions
 from rota.top.pages import death_lines, job_lines, wrapped
 from rota.top.pane import Foot, Lines, Text
 from rota.top.rows import BAD, BUSY, DIM, PLAIN
+from rota.top.snapshot import read_page
 from rota.top.tail import STDERR, TRANSCRIPT, Tail
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from rota.store.store import Store
     from rota.store.workers.registration import Certificate
     from rota.top.app import Top
-    from rota.top.look import Page
     from rota.top.pages import Line
+    from rota.top.snapshot import Page
 
-LOOK_AGAIN, LOOK_AGAIN_LATER = 0.3, 1.0
+READ_EVERY, RETRY_AFTER = 0.3, 1.0
 
 
 class Sheet(Screen[None]):
@@ -66,10 +66,10 @@ class Sheet(Screen[None]):
         self.dismiss()
 
     def tick(self, now: Instant) -> None:
-        """A second has passed."""
+        """Redraw what depends on the time."""
 
-    def told(self, answer: Any, now: Instant) -> None:
-        """A look at the store has the answer to what this screen asked."""
+    def show_answer(self, answer: Any, now: Instant) -> None:
+        """Show the answer to what this screen asked the reader."""
 
 
 class JobSheet(Sheet):
@@ -98,11 +98,11 @@ class JobSheet(Sheet):
 
     def _read(self, store: Store) -> Page | str:
         try:
-            return page(store, self._job)
+            return read_page(store, self._job)
         except RotaError as problem:
             return str(problem)
 
-    def told(self, answer: Any, now: Instant) -> None:
+    def show_answer(self, answer: Any, now: Instant) -> None:
         if isinstance(answer, str):
             self.write([((printable(answer), BAD),)])
         elif answer is not None:
@@ -118,7 +118,7 @@ class JobSheet(Sheet):
         self.app.cancel(self._job)
 
     def action_retry(self) -> None:
-        self.app.act(lambda store: acts.retry(store, self._job))
+        self.app.act(lambda store: actions.retry(store, self._job))
 
     def action_output(self) -> None:
         self.app.push_screen(OutputSheet(self._job))
@@ -170,7 +170,7 @@ class OutputSheet(Sheet):
         self.run_worker(lambda: self._read(self._stream), thread=True, exclusive=True, exit_on_error=False)
 
     def _read(self, stream: str) -> None:
-        """On a thread: show what is there and what is added, until this is closed or the run is over."""
+        """Show what is written, on a thread, until the screen is closed or the run is over."""
         worker, tail = get_current_worker(), Tail(self._job, stream)
         is_live = True
         while is_live and not worker.is_cancelled:
@@ -179,16 +179,16 @@ class OutputSheet(Sheet):
                     while is_live and not worker.is_cancelled:
                         is_live, problem = tail.read(store)
                         self._put(tail, "live" if is_live else "over", problem)
-                        time.sleep(LOOK_AGAIN)
+                        time.sleep(READ_EVERY)
             except NotFound as trouble:  # it has not run yet, or is gone
                 self._put(tail, "nothing yet", str(trouble))
-                time.sleep(LOOK_AGAIN_LATER)
+                time.sleep(RETRY_AFTER)
             except (RotaError, OSError) as trouble:
                 self._put(tail, "away", str(trouble))
-                time.sleep(LOOK_AGAIN_LATER)
+                time.sleep(RETRY_AFTER)
 
     def _put(self, tail: Tail, state: str, problem: str) -> None:
-        """From the thread: show what was read, and what is in the way."""
+        """Pass what was read, and a problem if there is one, from the thread to the screen."""
         about = f"{tail.stream} of {tail.run}: {state}" if tail.run else f"{tail.stream}: {state}"
         self.app.call_later(self._show, [((line, PLAIN),) for line in tail.lines()], about, problem)
 

@@ -50,15 +50,15 @@ class Tail:
         return captured.is_live, ""
 
     def _ask(self, link: Link) -> tuple[bool, str]:
-        told = link.get(f"/jobs/{self._job}/output", stream=self.stream, offset=self._offset, limit=LARGEST_TEXT)
-        if told["run_id"] != self.run:
+        answer = link.get(f"/jobs/{self._job}/output", stream=self.stream, offset=self._offset, limit=LARGEST_TEXT)
+        if answer["run_id"] != self.run:
             again = self._offset is not None
-            self._begin(told["run_id"])
+            self._begin(answer["run_id"])
             if again:
                 return self._ask(link)
-        self._offset = told["next"]
-        self._take(told["text"])
-        return told["is_live"], ""
+        self._offset = answer["next"]
+        self._take(answer["text"])
+        return answer["is_live"], ""
 
     def _take(self, text: str) -> None:
         self._text = (self._text + text)[-LARGEST_TEXT:]

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rota.live.attention import Notice
     from rota.store.events import Event
     from rota.store.store import Store
-    from rota.top.layout import Column
-    from rota.top.look import Look
+    from rota.top.format import Column
     from rota.top.rows import Row
+    from rota.top.snapshot import Snapshot
 
 NEEDED = "rota top needs the package textual to draw: install it with `python -m pip install textual`"
 
@@ -68,17 +68,17 @@ def _opening(call: Call) -> Callable[[], Store]:
 
 
 def _once(call: Call, store: Store) -> int:
-    from rota.top.look import lately, look
+    from rota.top.snapshot import read_snapshot, recent_events
 
-    snapshot = look(store)
+    found = read_snapshot(store)
     if call.json:
         call.document(_document(snapshot))
     else:
-        call.lines(_text(call, snapshot, lately(store)))
+        call.lines(_text(call, found, recent_events(store)))
     return 0
 
 
-def _document(snapshot: Look) -> documents.Document:
+def _document(found: Snapshot) -> documents.Document:
     return {
         "at": format_instant(snapshot.now),
         "health": snapshot.health,
@@ -99,7 +99,7 @@ def _notice(notice: Notice) -> documents.Document:
     return {"noun": notice.noun, "which": notice.which, "text": notice.text, "since": since}
 
 
-def _text(call: Call, snapshot: Look, news: Iterable[Event]) -> list[str]:
+def _text(call: Call, found: Snapshot, news: Iterable[Event]) -> list[str]:
     from rota.top import rows
 
     now, pace = snapshot.now, Pace()

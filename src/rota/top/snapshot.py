@@ -1,4 +1,4 @@
-"""One look at the store: all that the screens show, read together."""
+"""A snapshot of the store: all that the screens show, read in one transaction."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 MOST_HELD, MOST_JOBS = 1000, 200
 MOST_DEATHS = 50
-_PAGES_OF_THE_PAST = 8
+_MOST_PAGES = 8
 IN_HAND, FAILED, NEWEST = "in hand", "failed", "newest"
 SELECTIONS = (IN_HAND, FAILED, NEWEST)
 _STATUS = {IN_HAND: jobs.ACTIVE, FAILED: jobs.FAILED, NEWEST: None}
 
 
-class Look(Record):
-    """How things stood at `now`, on the store's clock; `held` are the active jobs, `listed` those of `selection`."""
+class Snapshot(Record):
+    """The state at `now`, on the store's clock; `held` are the active jobs, `listed` those of `selection`."""
 
     now: Instant
     where: str
@@ -64,21 +64,21 @@ class Page(Record):
     why: str
 
 
-def look(store: Store, selection: str = IN_HAND) -> Look:
-    """All of it, as of one moment."""
+def read_snapshot(store: Store, selection: str = IN_HAND) -> Snapshot:
+    """Read all of it in one transaction."""
     with store.database.read():
-        every, live = store.slots.all(), store.orchestrators.live()
-        running = {(each.crew, each.host) for each in live}
-        places = [Place(slot.name, slot.queue, slot.status, (slot.crew, slot.host) in running) for slot in every]
-        return Look(
+        slots, live = store.slots.all(), store.orchestrators.live()
+        crews = {(crew.crew, crew.host) for crew in live}
+        places = [Place(slot.name, slot.queue, slot.status, (slot.crew, slot.host) in crews) for slot in slots]
+        return Snapshot(
             now=store.now(),
             where=store.database.path,
-            health=health(place for place, slot in zip(places, every, strict=True) if slot.wanted)[0],
+            health=health(place for place, slot in zip(places, slots, strict=True) if slot.wanted)[0],
             notices=notices(store),
             queues=store.queues.list(),
             took=store.metrics.took() if store.link is None else {},  # over HTTP the pace says how long it will take
             sources=store.sources.all(),
-            slots=every,
+            slots=slots,
             workers=[worker for worker in store.workers.list() if worker.queue != HTTP],
             held=store.jobs.held(MOST_HELD),
             listed=[] if selection == IN_HAND else store.jobs.list(_STATUS[selection], limit=MOST_JOBS),
@@ -90,19 +90,19 @@ def look(store: Store, selection: str = IN_HAND) -> Look:
         )
 
 
-def page(store: Store, id: int) -> Page:
-    """One job, as of one moment."""
+def read_page(store: Store, id: int) -> Page:
+    """Read a job with its runs in one transaction."""
     with store.database.read():
         return Page(store.now(), store.jobs.get(id), store.claims.runs(id), store.jobs.why(id))
 
 
-def lately(store: Store) -> list[Event]:
-    """What the log tells of the last minutes, or of as much of them as is quickly read."""
+def recent_events(store: Store) -> list[Event]:
+    """Return the events of the last minutes, as far as a few pages hold them."""
     oldest = store.now() - STEPS * STEP
-    found = page = store.events.newest()
-    for _ in range(_PAGES_OF_THE_PAST):
+    events = page = store.events.newest()
+    for _ in range(_MOST_PAGES):
         if not page or page[0].at <= oldest:
             break
         page = store.events.newest(page[0].cursor)
-        found = page + found
-    return found
+        events = page + events
+    return events

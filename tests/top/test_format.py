@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.times import HOUR, MINUTE, SECOND
-from rota.top.layout import GAP, Column, widths
-from rota.top.words import ago, bars, count, rate, span
+from rota.top.format import GAP, Column, ago, bars, count, rate, span, widths
 
 
 @pytest.mark.parametrize(

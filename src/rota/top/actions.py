@@ -1,4 +1,4 @@
-"""What keys do to the store; each answers with one sentence about what came of it."""
+"""What keys do to the store; each action returns one sentence about its outcome."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rota.store.directives import until_acknowledged
 
 if TYPE_CHECKING:
     from rota.store.store import Store
-    from rota.top.look import Look
+    from rota.top.snapshot import Snapshot
 
     Place = tuple[str, str]
 
@@ -38,10 +38,10 @@ def reset(store: Store, slot: str) -> str:
 
 
 def cancel(store: Store, id: int) -> str:
-    was = store.jobs.get(id)
+    before = store.jobs.get(id)
     store.jobs.cancel(id)
-    if was.orchestrator is not None:
-        until_acknowledged(store, f"job {id} is cancelled")
+    if before.orchestrator is not None:
+        until_heeded(store, f"job {id} is cancelled")
     return f"job {id} is cancelled"
 
 
@@ -50,20 +50,20 @@ def retry(store: Store, id: int) -> str:
     return f"job {id} is tried again"
 
 
-def places(look: Look, queue: str, slot: str | None) -> list[tuple[Place, int]]:
-    """Where a queue can be scaled, by crew and host, and how many slots it has there.
+def places(snapshot: Snapshot, queue: str, slot: str | None) -> list[tuple[Place, int]]:
+    """Return where a queue can be scaled, by crew and host, and how many slots it has there.
 
-    The crew of the slot, if one is chosen; else those that have slots of the queue, else those that run.
+    That is the crew of the slot, if one is chosen; else every crew with slots of the queue; else every live crew.
     """
-    wanted = [each for each in look.slots if each.queue == queue and each.wanted]
-    found = [each for each in wanted if each.name == slot] or wanted
-    crews = {(each.crew, each.host) for each in found} or {(each.crew, each.host) for each in look.live}
-    return [(place, sum((each.crew, each.host) == place for each in wanted)) for place in sorted(crews)]
+    wanted = [other for other in snapshot.slots if other.queue == queue and other.wanted]
+    chosen = [other for other in wanted if other.name == slot] or wanted
+    crews = {(other.crew, other.host) for other in chosen} or {(live.crew, live.host) for live in snapshot.live}
+    return [(place, sum((other.crew, other.host) == place for other in wanted)) for place in sorted(crews)]
 
 
-def no_place(queue: str, found: list[tuple[Place, int]]) -> str:
-    """Why it is not clear where to scale a queue."""
-    if not found:
+def no_place(queue: str, candidates: list[tuple[Place, int]]) -> str:
+    """Explain why it is not clear where to scale a queue."""
+    if not candidates:
         return "no crew is running: `rota orchestrator start` begins one"
     return (
         f"several crews could serve {queue}: choose one of its slots, or use `rota scale {queue}=N --crew … --host …`"
