@@ -31,9 +31,8 @@ ALBUMS, ENOUGH = 120, 500
 DEMO = f"""
 import sys
 from rota.demo import run
-from rota.demo.screen import Screen
 run.ALBUMS, run.PIECES = {ALBUMS}, {ALBUMS} * run.TRACKS
-run.run(sys.argv[1], Screen(lambda text: None, False))
+run.run(sys.argv[1], run.Progress(lambda text: None, False))
 """
 # What the sentence and the worker's facts say of one job; they are asked for apart.
 AGREED = """() => {

@@ -25,10 +25,9 @@ ALBUMS = 120  # five times as many as `rota demo` has: it is over too soon for a
 DEMO = """
 import sys
 from rota.demo import run
-from rota.demo.screen import Screen
 
 run.ALBUMS, run.PIECES = int(sys.argv[2]), int(sys.argv[2]) * run.TRACKS
-run.run(sys.argv[1], Screen(lambda _: None, False))
+run.run(sys.argv[1], run.Progress(lambda _: None, False))
 """
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from benchmarks.peers.table import POSTGRES, REDIS, SQLITE
-from rota.demo.server import free_port, own_server
+from rota.demo.postgres_server import free_port, own_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -48,12 +48,11 @@ def rota_app(
 ) -> Iterator[App]:
     """The app, with an empty store of the test's own: a file in its folder, or a schema in `rota_database`."""
     from rota.app import App
-    from rota.testing.schema import fresh_schema
-    from rota.testing.temporary import temporary
+    from rota.testing.stores import fresh_schema, temporary
     from rota.worker.app_loader import load_app
 
-    named = str(request.config.getini(SETTING))
-    app = load_app(named) if named else App()
-    own = fresh_schema(rota_database) if rota_database else nullcontext(f"sqlite:///{tmp_path}/rota.db")
-    with own as url, temporary(app, url, rota_clock):
+    address = str(request.config.getini(SETTING))
+    app = load_app(address) if address else App()
+    database = fresh_schema(rota_database) if rota_database else nullcontext(f"sqlite:///{tmp_path}/rota.db")
+    with database as url, temporary(app, url, rota_clock):
         yield app

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.demo.server import free_port
+from rota.demo.postgres_server import free_port
 from tests.docs.pages import ROOT, blocks
 from tests.support.shell import ROTA, environment
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from rota.demo.server import free_port
+from rota.demo.postgres_server import free_port
 from tests.docs.pages import blocks
 from tests.docs.played import Scene, loosely, play
 from tests.docs.test_played import CONVERT, HOWTO, python

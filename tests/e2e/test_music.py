@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from rota.demo import sound
-from rota.demo.screen import Screen, bar
-from rota.demo.server import CARELESS, own_server, wheel_binaries
+from rota.demo.postgres_server import CARELESS, own_server, wheel_binaries
+from rota.demo.run import Progress, bar
 from tests.support.eventually import eventually
 from tests.support.processes import processes_in
 from tests.support.stores import database_for_tests
@@ -172,19 +172,19 @@ def test_it_plays_only_in_a_folder_that_is_new(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_was_played_is_heard(seed: int) -> None:
     piece = sound.compose(seed)
-    heard, softer = (sound.hear(sound.play(each)) for each in (piece, piece.replace(level=piece.level / 2)))
-    assert abs(heard.tempo - piece.tempo) <= 4
-    assert heard.loudness - softer.loudness == pytest.approx(6.0, abs=0.2)
-    assert sound.hear(sound.play(piece.replace(pitch=1600))).brightness > heard.brightness
+    measured, softer = (sound.measure(sound.play(each)) for each in (piece, piece.but(level=piece.level / 2)))
+    assert abs(measured.tempo - piece.tempo) <= 4
+    assert measured.loudness - softer.loudness == pytest.approx(6.0, abs=0.2)
+    assert sound.measure(sound.play(piece.but(pitch=1600))).brightness > measured.brightness
 
 
 def test_bars_move_on_a_terminal_and_quarters_are_told_elsewhere() -> None:
     plain: list[str] = []
     moving: list[str] = []
-    for screen in (Screen(plain.append, live=False), Screen(moving.append, live=True)):
+    for progress in (Progress(plain.append, live=False), Progress(moving.append, live=True)):
         for done in range(9):
-            screen.progress("tag", done, 8)
-        screen.say("through")
+            progress.update("tag", done, 8)
+        progress.write_line("through")
     assert [line.split(maxsplit=2)[2].strip() for line in plain] == [
         *(f"tag          {done} of 8" for done in (2, 4, 6, 8)),
         "through",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.demo.server import OwnServer
+    from rota.demo.postgres_server import OwnServer
     from rota.store.workers.crews import Live
 
 BATCH = 20

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from rota.demo.server import free_port, own_folder
+from rota.demo.postgres_server import free_port, own_folder
 from tests.support.eventually import eventually
 from tests.support.postgres import with_parts
 

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import psycopg
 
-from rota.demo.server import CARELESS, OwnServer, binaries, own_server, wheel_binaries
+from rota.demo.postgres_server import CARELESS, OwnServer, binaries, own_server, wheel_binaries
 from tests.support.tiers import is_deep, refuse_in_fast
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from rota.demo.server import CARELESS, LISTENS_HERE, free_port, own_folder, reachable
+from rota.demo.postgres_server import CARELESS, LISTENS_HERE, free_port, own_folder, reachable
 from tests.support.eventually import eventually
 from tests.support.postgres import programs, with_parts
 

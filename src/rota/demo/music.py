@@ -51,10 +51,10 @@ def tag(path: str, ctx: Context) -> None:
     connection = library()
     begun = (time.monotonic_ns(), ctx.job.key, ctx.worker_id)
     row = connection.execute("INSERT INTO begun (at, file, worker) VALUES (?, ?, ?)", begun).lastrowid
-    heard = sound.hear(sound.read(path))
+    measured = sound.measure(sound.read(path))
     connection.execute("BEGIN IMMEDIATE")
-    found = (heard.loudness, heard.tempo, heard.brightness, ctx.job.key)
-    connection.execute("UPDATE file SET loudness = ?, tempo = ?, brightness = ? WHERE id = ?", found)
+    values = (measured.loudness, measured.tempo, measured.brightness, ctx.job.key)
+    connection.execute("UPDATE file SET loudness = ?, tempo = ?, brightness = ? WHERE id = ?", values)
     connection.execute("UPDATE begun SET tagged = 1 WHERE rowid = ?", (row,))
     connection.execute("COMMIT")
     connection.close()

@@ -1,4 +1,4 @@
-"""Play the demo: make a library, let a crew work it off, kill a worker on the way, and tell what came of it."""
+"""Run the demo: make a library, let a crew process it, kill a worker on the way, and report the outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from rota.app import App
     from rota.crew import Crew
-    from rota.demo.screen import Screen
 
 ALBUMS, TRACKS = 24, 10
 PIECES = ALBUMS * TRACKS
@@ -27,6 +26,9 @@ POOLS = {"library": 10, "tag": 2, "calibration": 5}
 PATIENCE = 120.0
 LOOK_EVERY = 0.05
 TRIES = 20
+BAR_WIDTH = 32
+EIGHTHS = " ▏▎▍▌▋▊▉"
+QUARTERS = 4
 
 
 class NotAsPromised(RotaError):
@@ -34,61 +36,60 @@ class NotAsPromised(RotaError):
 
 
 def new_schema(url: str) -> str:
-    """A place of the demo's own on this PostgreSQL server."""
+    """Return the URL of a new schema on a PostgreSQL server."""
     return within_schema(url, f"rota_demo_{secrets.token_hex(4)}")
 
 
-def run(folder: str, screen: Screen, db: str | None = None) -> dict[str, Any]:
-    """Play in this folder, which becomes the current one, with the jobs in `db` or a file there; what came of it."""
-    ours = os.path.join(folder, ".rota")
-    os.makedirs(ours)
+def run(folder: str, progress: Progress, db: str | None = None) -> dict[str, Any]:
+    """Run the demo in a folder, which becomes the current one, with the jobs in `db` or a file; return its outcome."""
+    own = os.path.join(folder, ".rota")
+    os.makedirs(own)
     for name in [name for name in os.environ if name.startswith("ROTA_")]:
         del os.environ[name]
-    os.environ["ROTA_DB"] = db or os.path.join(ours, "rota.db")
-    os.environ["XDG_RUNTIME_DIR"] = ours
+    os.environ["ROTA_DB"] = db or os.path.join(own, "rota.db")
+    os.environ["XDG_RUNTIME_DIR"] = own
     os.chdir(folder)
     from rota.demo import music
 
-    music.app.store.now()  # a server that cannot be used is told of before anything is made
-    albums = make_library(screen)
+    music.app.store.now()  # fail before anything is made if the server cannot be used
+    albums = make_library(progress)
     with closing(music.library()) as table:
         table.execute("PRAGMA journal_mode = WAL")
         table.executescript(music.SCHEMA)
-    with closing(music.app), music.app.crew(POOLS, log=os.path.join(ours, "crew.log")) as crew:
+    with closing(music.app), music.app.crew(POOLS, log=os.path.join(own, "crew.log")) as crew:
         pools = ", ".join(f"{pool} {size}" for pool, size in POOLS.items())
-        screen.say(f"a crew of {sum(POOLS.values())} workers begins: {pools}")
-        told = _Play(music.app, crew, screen, albums).through()
-    took = round(screen.seconds, 1)
-    return {**told, "seconds": took, "folder": folder}
+        progress.write_line(f"a crew of {sum(POOLS.values())} workers begins: {pools}")
+        outcome = _Play(music.app, crew, progress, albums).run()
+    return {**outcome, "seconds": round(progress.seconds, 1), "folder": folder}
 
 
-def make_library(screen: Screen) -> list[str]:
-    """Short pieces of music in a folder for each album; the albums' names."""
+def make_library(progress: Progress) -> list[str]:
+    """Write short pieces of music into a folder per album; return the names of the albums."""
     albums = [f"album-{n:02}" for n in range(1, ALBUMS + 1)]
     for at, album in enumerate(albums):
         os.makedirs(os.path.join("music", album))
         for track in range(TRACKS):
             piece = sound.compose(at * TRACKS + track)
             sound.write(os.path.join("music", album, f"{track + 1:02}.wav"), sound.play(piece))
-        screen.progress("compose", (at + 1) * TRACKS, PIECES)
+        progress.update("compose", (at + 1) * TRACKS, PIECES)
     return albums
 
 
 class _Play:
     """One run over a library, by a crew that is up."""
 
-    def __init__(self, app: App, crew: Crew, screen: Screen, albums: list[str]) -> None:
+    def __init__(self, app: App, crew: Crew, progress: Progress, albums: list[str]) -> None:
         from rota.demo import music
 
         self._app = app
         self._crew = crew
-        self._screen = screen
+        self._progress = progress
         self._albums = albums
         self._music = music
         self._table = music.library()
         self._until = time.monotonic() + PATIENCE
 
-    def through(self) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
         try:
             scans = self._app.enqueue_many(self._music.scan.job(album) for album in self._albums)
             self._wait(lambda: self._are_done("scan", [job.id for job in scans]))
@@ -111,18 +112,18 @@ class _Play:
                 raise NotAsPromised(f"the work was not done within {PATIENCE:.0f} s")
             time.sleep(LOOK_EVERY)
 
-    def _are_done(self, what: str, ids: list[int]) -> bool:
+    def _are_done(self, label: str, ids: list[int]) -> bool:
         done = sum(self._app.jobs.get(id).status == "done" for id in ids)
-        self._screen.progress(what, done, len(ids))
+        self._progress.update(label, done, len(ids))
         return done == len(ids)
 
     def _tagged(self) -> int:
         ((count,),) = self._table.execute("SELECT count(*) FROM file WHERE loudness IS NOT NULL")
-        self._screen.progress("tag", count, PIECES)
+        self._progress.update("tag", count, PIECES)
         return int(count)
 
     def _kill_one(self) -> dict[str, Any]:
-        """SIGKILL to a worker amid a piece, and the time until that piece is begun by another one."""
+        """Send SIGKILL to a worker amid a piece, and measure until another worker begins that piece."""
         for _ in range(TRIES):
             at, worker, file = self._kill_the_last_to_begin()
             self._wait(partial(self._is_over, file, at))
@@ -130,12 +131,12 @@ class _Play:
             if again is not None:
                 ((path,),) = self._table.execute("SELECT path FROM file WHERE id = ?", (file,))
                 took = round((again[0] - at) / 1e6, 1)
-                self._screen.say(f"{again[1]} has begun it again, {took} ms after the kill")
+                self._progress.write_line(f"{again[1]} has begun it again, {took} ms after the kill")
                 return {"worker": worker, "piece": path, "again_by": again[1], "again_after_ms": took}
         raise NotAsPromised(f"in {TRIES} tries no worker was killed amid its piece")
 
     def _is_over(self, file: int, at: int) -> bool:
-        """Whether that piece is begun again since, or was tagged before the kill came."""
+        """Whether the piece was begun again since, or was tagged before the kill."""
         return self._begun_again(file, at) is not None or self._is_tagged(file)
 
     def _kill_the_last_to_begin(self) -> tuple[int, str, int]:
@@ -147,7 +148,7 @@ class _Play:
             if row is not None and pids.get(row[0]) is not None:
                 os.kill(pids[row[0]] or 0, signal.SIGKILL)
                 ((path,),) = self._table.execute("SELECT path FROM file WHERE id = ?", (row[1],))
-                self._screen.say(f"SIGKILL to {row[0]}, amid {path}")
+                self._progress.write_line(f"SIGKILL to {row[0]}, amid {path}")
                 return before, row[0], row[1]
             if time.monotonic() > self._until:
                 raise NotAsPromised("no worker was seen to begin a piece")
@@ -163,7 +164,7 @@ class _Play:
 
     def _sum_up(self, killed: dict[str, Any]) -> dict[str, Any]:
         source = self._app.store.sources.get("untagged")
-        counts = {each.queue.name: each.counts for each in self._app.queues.list()}
+        counts = {status.queue.name: status.counts for status in self._app.queues.list()}
         slots = self._crew.slots()
         pools = [
             {
@@ -195,6 +196,57 @@ class _Play:
 
 
 def check_folder(folder: str) -> None:
-    """It must be new: the demo removes nothing."""
+    """Check that the folder is new or empty: the demo removes nothing."""
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise BadInput(f"{folder} is there already: name a folder that is new or empty")
+
+
+class Progress:
+    """Lines and bars, written by `write`; with `live` the bars below the last line are redrawn."""
+
+    def __init__(self, write: Callable[[str], None], live: bool) -> None:
+        self._write = write
+        self._live = live
+        self._began = time.monotonic()
+        self._bars: dict[str, tuple[int, int]] = {}
+        self._drawn = 0
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def write_line(self, text: str) -> None:
+        """Write a line that stays."""
+        self._wipe()
+        self._write(f"{self.seconds:5.1f} s  {text}\n")
+        self._draw()
+
+    def update(self, label: str, done: int, total: int) -> None:
+        """Show how much is done: on a terminal as a bar, elsewhere as a line at every quarter."""
+        before = self._bars.get(label, (0, total))
+        if (done, total) == before:
+            return
+        self._bars[label] = done, total
+        if self._live:
+            self._wipe()
+            self._draw()
+        elif total and done * QUARTERS // total > before[0] * QUARTERS // total:
+            self._write(f"{self.seconds:5.1f} s  {label:<12} {done} of {total}\n")
+
+    def _wipe(self) -> None:
+        if self._drawn:
+            self._write(f"\x1b[{self._drawn}A\x1b[J")
+            self._drawn = 0
+
+    def _draw(self) -> None:
+        if self._live:
+            bars = self._bars.items()
+            self._write("".join(f"{label:<12} {bar(done, total)} {done}/{total}\n" for label, (done, total) in bars))
+            self._drawn = len(bars)
+
+
+def bar(done: int, total: int, width: int = BAR_WIDTH) -> str:
+    """Draw a bar of `width` places, to an eighth of a place."""
+    filled = width * 8 * done // max(1, total)
+    whole, rest = divmod(min(filled, width * 8), 8)
+    return ("█" * whole + (EIGHTHS[rest] if rest else "")).ljust(width, "░" if whole + bool(rest) < width else " ")

@@ -1,4 +1,4 @@
-"""Short pieces of music: made from a few numbers, and heard again from their samples alone."""
+"""Short pieces of music: composed from a few numbers, and measured from their samples alone."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ SLOWEST, FASTEST = 60, 180
 
 
 class Piece(Record):
-    """What is played: beats a minute, the pitch in Hz, and how loud it is, from 0 to 1."""
+    """A piece to play: tempo in beats per minute, pitch in Hz, level from 0 to 1."""
 
     tempo: int
     pitch: float
     level: float
 
 
-class Heard(Record):
-    """What was heard: loudness in dB below full scale, tempo in beats a minute, brightness in Hz."""
+class Measured(Record):
+    """Measurements: loudness in dB relative to full scale, tempo in beats per minute, brightness in Hz."""
 
     loudness: float
     tempo: int
@@ -44,7 +44,7 @@ def compose(seed: int) -> Piece:
 
 
 def play(piece: Piece) -> array[int]:
-    """The samples: a note that dies away, with a little noise, on every beat."""
+    """Return the samples: a decaying note with a little noise on every beat."""
     noise, loud = random.Random(piece.tempo), piece.level * FULL / 1.01
     note = array("h")
     for n in range(RATE * 60 // piece.tempo):
@@ -61,7 +61,7 @@ def write(path: str, samples: array[int]) -> None:
 
 
 def read(path: str) -> array[int]:
-    """The samples of a file that `write` made."""
+    """Read the samples of a file that `write` made."""
     with wave.open(path, "rb") as file:
         samples = array("h", file.readframes(file.getnframes()))
     return _little(samples)
@@ -72,29 +72,29 @@ def seconds(path: str) -> float:
         return file.getnframes() / file.getframerate()
 
 
-def hear(samples: Sequence[int]) -> Heard:
-    """How loud, how fast and how bright it is."""
+def measure(samples: Sequence[int]) -> Measured:
+    """Measure loudness, tempo and brightness."""
     power = [sum(value * value for value in samples[at : at + STEP]) for at in range(0, len(samples), STEP)]
     mean = math.sqrt(sum(power) / len(samples)) / FULL
     crossings = sum((one < 0) != (two < 0) for one, two in itertools.pairwise(samples))
     brightness = crossings / 2 / (len(samples) / RATE)
-    return Heard(round(20 * math.log10(max(mean, 1e-9)), 1), _tempo(power), round(brightness, 1))
+    return Measured(round(20 * math.log10(max(mean, 1e-9)), 1), _tempo(power), round(brightness, 1))
 
 
 def _tempo(power: Sequence[int]) -> int:
-    """The fastest tempo at which the rises of loudness meet themselves again nearly as well as at any."""
+    """Return the fastest tempo at which the rises of loudness correlate with themselves nearly best."""
     rises = [max(0, after - before) for before, after in itertools.pairwise(power)]
     a_minute = 60 * RATE / STEP
     lags = range(round(a_minute / FASTEST), round(a_minute / SLOWEST) + 1)
-    meets = {lag: sum(map(int.__mul__, rises, rises[lag:])) for lag in lags}
-    best = max(meets.values())
-    first = next(lag for lag in lags if meets[lag] >= 0.4 * best)
-    near = max((first, first + 1, first + 2), key=lambda lag: meets.get(lag, 0))
+    correlation = {lag: sum(map(int.__mul__, rises, rises[lag:])) for lag in lags}
+    best = max(correlation.values())
+    first = next(lag for lag in lags if correlation[lag] >= 0.4 * best)
+    near = max((first, first + 1, first + 2), key=lambda lag: correlation.get(lag, 0))
     return round(a_minute / near)
 
 
 def _little(samples: array[int]) -> array[int]:
-    """Samples as a file has them, or back: the least byte first."""
+    """Convert samples to or from the little-endian order of a file."""
     if sys.byteorder == "big":
         samples.byteswap()
     return samples

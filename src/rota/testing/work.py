@@ -1,8 +1,9 @@
-"""Working off a queue in the calling process, with the real store and real claims."""
+"""Run the jobs of a queue in the calling process, with the real store and real claims."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,7 @@ from rota.core.errors import NothingReady
 from rota.core.job import DONE
 from rota.core.jsontext import Raw
 from rota.core.times import SECOND
-from rota.testing.hand import Hand
-from rota.testing.temporary import declare
+from rota.testing.stores import declare
 from rota.worker import claimed_job
 from rota.worker.capture import Folder
 from rota.worker.command import Commands
@@ -21,7 +21,7 @@ from rota.worker.context import Context
 from rota.worker.handler import run, run_coroutine, wants_context
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rota.app import App
@@ -31,11 +31,18 @@ if TYPE_CHECKING:
 
 
 def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job]:
-    """Run every job that is ready, and those that become ready by it, one after another; the jobs as they ended.
+    """Run every job that is ready, and those that become ready by it, one after another.
 
-    Jobs whose time has not come are left; what the app schedules is added when it is due by the store's clock. A job
-    that fails waits for its retry like any other. As in a worker's life, the setup of each queue runs once, before its
-    first job.
+    Jobs that are not due yet are left; scheduled jobs are added when they are due by the store's clock. A job that
+    fails waits for its retry like any other. As in a worker, the setup of each queue runs once, before its first job.
+
+    Args:
+        app: The application whose tasks run.
+        queue: Whose jobs to run; None for those of all queues.
+        most: End after so many jobs.
+
+    Returns:
+        The jobs as they ended.
     """
     declare(app)
     worker = app.workers.register("work_off", queue=queue)
@@ -63,27 +70,62 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
 def _settled(app: App, job: Job, claim: Claim, loop: asyncio.Runner) -> Outcome:
     deadline = None if job.timeout is None else time.monotonic() + job.timeout / SECOND
     handed = claimed_job.handed(job, claim, app.claims.runs(job.id), deadline)
-    kept = Folder(app.store.database.runs, app.settings.capture_limit * 1_000_000)
-    return outcome_of(app, {**handed, "whole": documents.job(job)}, ByHand(app, claim), loop, kept)
+    folder = Folder(app.store.database.runs, app.settings.capture_limit * 1_000_000)
+    return outcome_of(app, {**handed, "whole": documents.job(job)}, StoredClaim(app, claim), loop, folder)
 
 
-def outcome_of(app: App, handed: Handed, link: Hand, loop: asyncio.Runner, kept: Folder) -> Outcome:
-    """Run the handler of a job here, whatever it is; what came of it."""
+def outcome_of(app: App, handed: Handed, link: LocalClaim, loop: asyncio.Runner, folder: Folder) -> Outcome:
+    """Run the handler of a job, a function, a coroutine or a command; return its outcome."""
     kind, payload = handed["kind"], handed["payload"]
     task = app.tasks.get(kind)
     if task is None:
         known = ", ".join(app.declarations()["tasks"]) or "none"
         return Failed(f"there is no task {kind!r} in this app; known: {known}", again=False)
     if task.command is not None:
-        return Commands(link, kept, link.database or "").run(task.command, handed)
+        return Commands(link, folder, link.database or "").run(task.command, handed)
     context = Context(handed, link, app.context) if wants_context(task.function) else None
     if task.is_coroutine:
         return loop.run(run_coroutine(task.function, payload, context))
     return run(task.function, payload, context)
 
 
-class ByHand(Hand):
-    """A claim by hand: what the handler keeps goes straight to the store, and what it says is printed."""
+class LocalClaim:
+    """What a handler's context needs of a claim, without a store: calls are recorded.
+
+    `database` is the store of its job, if there is one.
+    """
+
+    def __init__(self, worker_id: str, database: str | None, checkpoint: str | None = None) -> None:
+        self.worker_id = worker_id
+        self.database = database
+        self.folder = os.getcwd()
+        self.stopping = False
+        self.lost = False
+        self.recovering: float | None = None
+        self.cancels: dict[int, Callable[[], None]] = {}
+        self.sessions: set[int] = set()
+        self.logs: list[str] = []
+        self.progress_calls: list[tuple[float, float | None, str | None]] = []
+        self.checkpoint = checkpoint
+
+    def renew(self, job: Mapping[str, Any]) -> None:
+        """Do nothing: nobody else can take the claim."""
+
+    def log(self, job: Mapping[str, Any], text: str) -> None:
+        self.logs.append(text)
+
+    def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None:
+        self.progress_calls.append((done, total, note))
+
+    def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
+        self.checkpoint = checkpoint
+
+    def recover(self, seconds: float | None) -> None:
+        self.recovering = seconds
+
+
+class StoredClaim(LocalClaim):
+    """A claim in the store: checkpoints and renewals go there, and log lines are printed."""
 
     def __init__(self, app: App, claim: Claim) -> None:
         super().__init__(claim.worker_id, app.store.database.url)

