@@ -1,4 +1,4 @@
-"""A crew inside an application: started, steered and ended from Python."""
+"""`Crew`: an orchestrator and its workers, started and controlled by an application."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from rota.core.worker import Worker
     from rota.store.workers.slots import Slot
 
-_ties: weakref.WeakSet[Crew] = weakref.WeakSet()
+_running: weakref.WeakSet[Crew] = weakref.WeakSet()
 
 
 class Crew:
-    """Workers of an application's tasks, kept alive by an orchestrator of their own beside any other.
+    """Workers for an application's tasks, kept alive by an orchestrator of their own.
 
     It ends with the program that started it, however that ends. Use it in a `with` block, or `start` and `stop` it.
+
+    Example:
+        >>> with app.crew(tag=2, library=10) as crew:
+        ...     tag.enqueue("a.flac").wait()
     """
 
     def __init__(self, app: App, pools: Mapping[str, int], name: str | None = None, log: str | None = None) -> None:
@@ -40,36 +44,44 @@ class Crew:
                 raise BadInput(f"{queue}={count!r} is not a pool: write for example tag=2")
         self._app = app
         self._pools = dict(pools)
-        self._wanted = name
+        self._given_name = name
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._tie = -1
+        self._lifeline = -1
         self.name = name or ""
 
     def start(self) -> Crew:
-        """Start it, and wait until its first worker is up; `RotaError` says why when none comes up."""
+        """Start the crew and wait until its first worker is up.
+
+        Raises:
+            Conflict: It is running already, or another crew has its name.
+            RotaError: No worker came up; the message says why.
+        """
         if self.is_running:
             raise Conflict(f"crew {self.name} is running already")
         database = self._app.store.database
         log = self._log or log_of(database.beside, "crew.log")
-        theirs, self._tie = os.pipe()
+        inherited, self._lifeline = os.pipe()
         try:
             address, folder = _address(self._app)
-            wanted = Start(address, self._pools, self._wanted, tie=theirs, folder=folder)
-            wanted = wanted.replace(programs=dict(self._app.settings.programs))
-            started = start_daemon(self._app.settings.replace(db=database.url), wanted, log, self._log is None)
+            start = Start(address, self._pools, self._given_name, tie=inherited, folder=folder)
+            start = start.but(programs=dict(self._app.settings.programs))
+            started = start_daemon(self._app.settings.but(db=database.url), start, log, self._log is None)
         finally:
-            os.close(theirs)
+            os.close(inherited)
         if started.problem is not None:
-            self._untie()
+            self._close_lifeline()
             problem = Conflict if started.code == Conflict.exit_code else RotaError
             raise problem(f"no worker of the crew came up: {started.problem}; its log is {log}")
         self._process, self.name = started.process, started.crew
-        _ties.add(self)
+        _running.add(self)
         return self
 
     def stop(self, graceful: bool = False, now: bool = False) -> None:
-        """Let it finish what is in hand and wait until it has ended: 20 s long, without end, or not at all."""
+        """Stop the crew and wait until it has ended.
+
+        By default jobs that are running have 20 s to finish; with `graceful` as long as they take, with `now` no time.
+        """
         if self._process is None:
             return
         if graceful:
@@ -80,7 +92,7 @@ class Crew:
             self._process.send_signal(signal.SIGTERM)
         self._process.wait()
         self._process = None
-        self._untie()
+        self._close_lifeline()
 
     @property
     def is_running(self) -> bool:
@@ -88,45 +100,46 @@ class Crew:
 
     @property
     def pid(self) -> int | None:
-        """The orchestrator's process."""
+        """The process id of the orchestrator."""
         return self._process.pid if self._process is not None and self.is_running else None
 
     def pause(self, queue: str | None = None) -> None:
-        """Let no job start, of one of its queues or of all of them; its workers live on."""
-        for each in self._queues(queue):
-            self._app.queues.pause(each)
+        """Let no further job start, of one of its queues or of all; its workers stay."""
+        for name in self._queues(queue):
+            self._app.queues.pause(name)
 
     def resume(self, queue: str | None = None) -> None:
-        for each in self._queues(queue):
-            self._app.queues.resume(each)
+        """Undo `pause`."""
+        for name in self._queues(queue):
+            self._app.queues.resume(name)
 
     def scale(self, **pools: int) -> None:
-        """So many workers from now on; shrinking lets the surplus finish first."""
+        """Change the number of workers per queue; surplus workers finish their jobs first."""
         for queue, count in pools.items():
             self._app.store.slots.scale(self.name, host_id(), queue, count)
             self._pools[queue] = count
 
     def reset(self, slot: str) -> None:
-        """Clear the restarts of a slot that failed, and fill it."""
-        if slot not in (each.name for each in self.slots()):
+        """Clear the restarts of a failed slot, which starts a worker in it."""
+        if slot not in (known.name for known in self.slots()):
             raise NotFound(f"crew {self.name} has no slot {slot}")
         self._app.store.slots.reset(slot)
 
     def slots(self) -> list[Slot]:
-        """Its slots, with their health and the history of their restarts."""
+        """Return its slots, with their health and the history of their restarts."""
         return [slot for slot in self._app.store.slots.of_crew(self.name, host_id()) if slot.wanted]
 
     def states(self) -> dict[str, str]:
-        """How each slot stands: `up`, `starting`, `backoff`, `failed` …"""
+        """Return the state of each slot by name: `up`, `starting`, `backoff`, `failed` …"""
         return {slot.name: slot.status for slot in self.slots()}
 
     def workers(self) -> list[Worker]:
-        """Its living workers."""
+        """Return its live workers."""
         names = {slot.name for slot in self.slots()}
         return [worker for worker in self._app.workers.list() if worker.slot in names]
 
     def events(self, topics: Sequence[str] = (), after: str | None = None) -> Iterator[dict[str, Any]]:
-        """What these topics (none: all) say now, then what changes, without end."""
+        """Yield the live feed of these topics (none: all): a snapshot, then changes, or what followed `after`."""
         return self._app.events(topics, after)
 
     def __enter__(self) -> Crew:
@@ -140,14 +153,14 @@ class Crew:
             raise Refused(f"crew {self.name} has no pool for queue {queue}")
         return [queue] if queue is not None else list(self._pools)
 
-    def _untie(self) -> None:
-        if self._tie >= 0:
-            os.close(self._tie)
-            self._tie = -1
+    def _close_lifeline(self) -> None:
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
 
 
 def _address(app: App) -> tuple[str, str | None]:
-    """Where a worker finds this very app: `module:name`, and a folder to look in besides the usual ones."""
+    """Return where a worker finds this app: `module:name`, and a folder to add to its import path."""
     for module, attributes in [(name, dict(vars(module))) for name, module in list(sys.modules.items())]:
         for attribute, value in attributes.items():
             if value is app:
@@ -157,7 +170,7 @@ def _address(app: App) -> tuple[str, str | None]:
 
 
 def _importable(module: str) -> tuple[str, str | None]:
-    """The name under which another interpreter imports a module; a script goes by its file."""
+    """Return the name under which another interpreter imports a module, and the folder of a script."""
     if module != "__main__":
         return module, None
     main = sys.modules["__main__"]
@@ -170,11 +183,11 @@ def _importable(module: str) -> tuple[str, str | None]:
     return os.path.splitext(name)[0], folder
 
 
-def _let_go() -> None:
-    """In a forked child: it is not the application, so its end means nothing to the crew."""
-    for crew in list(_ties):
-        crew._untie()
+def _disown() -> None:
+    """Disown all crews in a forked child: its end must not end them."""
+    for crew in list(_running):
+        crew._close_lifeline()
         crew._process = None
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_disown)

@@ -1,4 +1,4 @@
-"""The application of `rota worker exec`: no module of the user's, one command for jobs of every kind."""
+"""The application of `rota worker exec`: one command for jobs of every kind, and no module of the user."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from rota.app import App
 from rota.worker.template import Command, parse
 
 APP = "rota.exec_app:app"
-TOLD = "ROTA_EXEC"
+VARIABLE = "ROTA_EXEC"
 
 
-def told(argv: list[str], timeout: int | None) -> dict[str, str]:
-    """What its workers find in their environment."""
+def environment(argv: list[str], timeout: int | None) -> dict[str, str]:
+    """Return the environment variables that tell its workers the command."""
     parse(argv)
-    return {TOLD: json.dumps({"argv": argv, "timeout": timeout})}
+    return {VARIABLE: json.dumps({"argv": argv, "timeout": timeout})}
 
 
 def __getattr__(name: str) -> App:
-    if name != "app" or TOLD not in os.environ:
+    if name != "app" or VARIABLE not in os.environ:
         raise AttributeError(name)
-    words = json.loads(os.environ[TOLD])
+    words = json.loads(os.environ[VARIABLE])
     app = App()
     app.every = Command(parse(words["argv"]), words["timeout"])
     return app

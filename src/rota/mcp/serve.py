@@ -1,4 +1,4 @@
-"""`rota mcp`: a session over stdin and stdout, from its first word to its clean end."""
+"""`rota mcp`: run a session over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rota.mcp.tools import server
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.mcp.session import Wanted
+    from rota.mcp.session import SessionSettings
     from rota.store.store import Store
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def serve(connect: Callable[[], Store], wanted: Wanted) -> int:
-    """Answer until the client closes stdin or a signal comes; what the session holds goes back."""
-    session = Session(connect, wanted)
+def serve(connect: Callable[[], Store], settings: SessionSettings) -> int:
+    """Answer until the client closes stdin or a signal comes, then release what the session holds."""
+    session = Session(connect, settings)
 
     def leave() -> None:
-        """At once: a thread waits for stdin and cannot be called away from it."""
+        """Exit at once: a thread blocks on stdin and cannot be interrupted."""
         session.close()
         os._exit(0)
 
@@ -38,7 +38,7 @@ def serve(connect: Callable[[], Store], wanted: Wanted) -> int:
 
     try:
         anyio.run(answer)
-    except* OSError:  # the client is gone, and reads no more
+    except* OSError:  # the client has closed the pipe
         pass
     finally:
         session.close()

@@ -1,4 +1,4 @@
-"""One MCP session as a worker: registered, beating, renewing what it holds, and gone with its client."""
+"""An MCP session as a worker: it is registered, renews the claims it holds, and ends with its client."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from rota.core.times import Duration, Instant
     from rota.store.store import Store
 
-TRY_AGAIN = 1.0
+RETRY_AFTER = 1.0
 
 
-class Wanted(Record):
-    """What a session is started with. `most` is how many jobs it may hold at a time."""
+class SessionSettings(Record):
+    """Settings of a session; `most` is how many jobs it may hold at a time."""
 
     name: str
     queue: str | None = None
@@ -35,8 +35,8 @@ class Wanted(Record):
     lease: Duration | None = None
 
 
-class Held(Record):
-    """A claim that this session holds. `lost` says why it is no longer its own."""
+class HeldClaim(Record):
+    """A claim that this session holds; `lost` says why it no longer does."""
 
     claim: Claim
     renew_at: Instant
@@ -45,41 +45,41 @@ class Held(Record):
 
 
 class Session:
-    """A worker life. Tools are called by several threads, which take turns at one connection."""
+    """A registered worker. Tools are called by several threads, which take turns with one connection."""
 
-    def __init__(self, connect: Callable[[], Store], wanted: Wanted) -> None:
+    def __init__(self, connect: Callable[[], Store], settings: SessionSettings) -> None:
         self._connect = connect
-        self._wanted = wanted
+        self._settings = settings
         self._lock = threading.RLock()
         self._store = connect()
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, HeldClaim] = {}
         self._stopping = False
         self._over = threading.Event()
         self.worker_id = ""
         self._register(self._store)
         every = min(self._store.settings.heartbeat_interval, self._lease // 3)
-        self._thread = threading.Thread(target=self._beat_on, args=(every / SECOND / 2,), daemon=True)
+        self._thread = threading.Thread(target=self._run_heartbeats, args=(every / SECOND / 2,), daemon=True)
         self._thread.start()
 
     @property
     def queue(self) -> str | None:
-        """The queue that it works for; None for all."""
-        return self._wanted.queue
+        """The queue that it is bound to; None for all."""
+        return self._settings.queue
 
     def bound(self, queue: str | None) -> str | None:
-        """The queue that is meant, or that this session is bound to."""
+        """Return the queue to use; refuse one that this session is not bound to."""
         if self.queue is not None and queue not in (None, self.queue):
             raise Refused(f"this session works for queue {self.queue} alone (`rota mcp --queue`), not for {queue}")
         return self.queue or queue
 
     def refuse_elsewhere(self, job: Job) -> Job:
-        """The job, if it is of the queue that this session is bound to."""
+        """Return the job; refuse one of a queue that this session is not bound to."""
         self.bound(job.queue)
         return job
 
     @property
     def _lease(self) -> Duration:
-        return self._wanted.lease or self._store.settings.lease
+        return self._settings.lease or self._store.settings.lease
 
     @contextmanager
     def store(self) -> Iterator[Store]:
@@ -87,44 +87,44 @@ class Session:
             yield self._store
 
     def claim(self, job_id: int | None = None, queue: str | None = None) -> Claim:
-        """Take a job, or the best there is; `Refused` at the most that one session may hold."""
+        """Claim a job, or the best one that is ready; refused when the session holds as many as it may."""
         with self._lock:
             mine = [id for id, held in self._held.items() if held.lost is None]
             if job_id in mine:
                 raise Conflict(f"you hold job {job_id} already")
             if self._stopping:
                 raise Refused("a person asked this worker to stop: finish or release what you hold, and claim no more")
-            if len(mine) >= self._wanted.most:
+            if len(mine) >= self._settings.most:
                 held = ", ".join(map(str, mine))
                 raise Refused(f"you hold job {held}: finish, fail or release it before you claim another")
             claims, queue = self._store.claims, self.bound(queue)
             if job_id is None:
-                claim = claims.take(self.worker_id, queue, self._wanted.lease)
+                claim = claims.take(self.worker_id, queue, self._settings.lease)
             else:
                 self.refuse_elsewhere(self._store.jobs.get(job_id))
-                claim = claims.claim(job_id, self.worker_id, self._wanted.lease)
-            self._held[claim.job_id] = Held(claim, self._renew_at(self._store, claim))
+                claim = claims.claim(job_id, self.worker_id, self._settings.lease)
+            self._held[claim.job_id] = HeldClaim(claim, self._renew_at(self._store, claim))
             return claim
 
     def renew(self, job_id: int) -> Claim:
-        """Renew now; it happens by itself too."""
+        """Renew a claim now; heartbeats do it as well."""
         with self._lock:
             held = self._mine(job_id)
             try:
-                self._renewed(self._store, held)
+                self._renew(self._store, held)
             except Stale as problem:
                 self._lose(held, problem)
                 raise
             return self._held[job_id].claim
 
-    def progress(self, job_id: int, told: dict[str, object]) -> None:
-        """What people see of a job in hand; told at once."""
+    def progress(self, job_id: int, progress: dict[str, object]) -> None:
+        """Report how far a held job is, at once."""
         with self._lock:
-            self._held[job_id] = self._mine(job_id).replace(progress=told)
+            self._held[job_id] = self._mine(job_id).but(progress=progress)
             self._heartbeat(self._store)
 
     def settle(self, job_id: int, outcome: Outcome) -> None:
-        """Report what became of a job in hand; the store alone says whether it still counts."""
+        """Settle a held job; the store decides whether the claim is still valid."""
         with self._lock:
             held = self._held.get(job_id)
             if held is None:
@@ -133,7 +133,7 @@ class Session:
                 self._store.claims.settle(held.claim, outcome)
             except Stale as problem:
                 del self._held[job_id]
-                raise Stale(_told(problem)) from None
+                raise Stale(_lost_message(problem)) from None
             del self._held[job_id]
 
     def checkpoint(self, job_id: int, value: object) -> None:
@@ -141,7 +141,7 @@ class Session:
             self._store.claims.checkpoint(self._mine(job_id).claim, value)
 
     def close(self) -> None:
-        """Leave: what is held goes back."""
+        """Deregister, which releases what is held."""
         self._over.set()
         with self._lock:
             try:
@@ -149,7 +149,7 @@ class Session:
             except RotaError as problem:
                 _warn(f"could not deregister, so what is held comes back by itself: {problem}")
 
-    def _mine(self, job_id: int) -> Held:
+    def _mine(self, job_id: int) -> HeldClaim:
         held = self._held.get(job_id)
         if held is None:
             raise self._not_mine(job_id)
@@ -161,14 +161,11 @@ class Session:
         mine = ", ".join(map(str, self._held)) or "nothing"
         return Conflict(f"you do not hold job {job_id} (you hold {mine}): claim it first")
 
-    # beating
-
     def _register(self, store: Store) -> None:
-        wanted = self._wanted
-        self.worker_id = store.workers.register(wanted.name, pid=os.getpid(), queue=wanted.queue).id
+        self.worker_id = store.workers.register(self._settings.name, pid=os.getpid(), queue=self.queue).id
 
-    def _beat_on(self, every: float) -> None:
-        """Beat and renew until it is over; nothing but that ends it."""
+    def _run_heartbeats(self, every: float) -> None:
+        """Send heartbeats and renew claims until the session is closed; no error ends this thread."""
         pause = every
         store: Store | None = None
         while not self._over.wait(pause):
@@ -178,7 +175,7 @@ class Session:
                 pause = every
             except Exception as problem:
                 _warn(f"could not beat, and tries again: {problem}")
-                pause = min(every, TRY_AGAIN)
+                pause = min(every, RETRY_AFTER)
 
     def _tick(self, store: Store) -> None:
         with self._lock:
@@ -187,43 +184,43 @@ class Session:
             self._heartbeat(store)
             for held in list(self._held.values()):
                 if held.lost is None:
-                    self._tend(store, held)
+                    self._check(store, held)
 
     def _heartbeat(self, store: Store) -> None:
-        """A sign of life, with how far the job in hand is; the answer may be that a person wants it to stop."""
-        told: dict[str, object] = {}
+        """Send a heartbeat with the progress of a held job; the answer may be to stop."""
+        metrics: dict[str, object] = {}
         for job_id, held in self._held.items():
             if held.lost is None:
-                told = {"busy": job_id, **({"progress": held.progress} if held.progress else {})}
+                metrics = {"busy": job_id, **({"progress": held.progress} if held.progress else {})}
         try:
-            self._stopping = store.workers.heartbeat(self.worker_id, told) == workers.STOP
+            self._stopping = store.workers.heartbeat(self.worker_id, metrics) == workers.STOP
         except UnknownWorker:
             self._register(store)
 
-    def _tend(self, store: Store, held: Held) -> None:
-        """Renew when a third of the lease is over, else look whether the claim still holds."""
+    def _check(self, store: Store, held: HeldClaim) -> None:
+        """Renew the claim once a third of its lease is over; before that, check that it is still held."""
         try:
             if since_boot() >= held.renew_at:
-                self._renewed(store, held)
+                self._renew(store, held)
             else:
                 store.claims.held(held.claim.job_id, token=held.claim.token)
         except Stale as problem:
             self._lose(held, problem)
 
-    def _renewed(self, store: Store, held: Held) -> None:
+    def _renew(self, store: Store, held: HeldClaim) -> None:
         claim = store.claims.renew(held.claim)
         self._held[claim.job_id] = held.replace(claim=claim, renew_at=self._renew_at(store, claim))
 
     def _renew_at(self, store: Store, claim: Claim) -> Instant:
-        """Counted on this machine's clock, because the store's may be another's."""
-        left = self._lease if claim.lease_expires_at is None else claim.lease_expires_at - store.now()
-        return since_boot() + left // 3
+        """Return when to renew, on this machine's clock, which may differ from the store's."""
+        remaining = self._lease if claim.lease_expires_at is None else claim.lease_expires_at - store.now()
+        return since_boot() + remaining // 3
 
-    def _lose(self, held: Held, problem: Stale) -> None:
-        self._held[held.claim.job_id] = held.replace(lost=_told(problem))
+    def _lose(self, held: HeldClaim, problem: Stale) -> None:
+        self._held[held.claim.job_id] = held.but(lost=_lost_message(problem))
 
 
-def _told(problem: Stale) -> str:
+def _lost_message(problem: Stale) -> str:
     return f"your claim is lost, {problem}: stop working on it, what you did does not count; claim another"
 
 

@@ -1,4 +1,4 @@
-"""The tools: what they are called, what a model reads of them, and what they answer."""
+"""The MCP tools: their names, what a model reads about them, and their answers."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _RUN = ("id", "attempt", "status", "reason", "error", "note")
 
 
 def server(session: Session) -> MCPServer[Any]:
-    """The server of one session, with every tool."""
-    made: MCPServer[Any] = MCPServer(
+    """Make the server of a session, with every tool."""
+    mcp_server: MCPServer[Any] = MCPServer(
         "rota", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING", subscriptions=False
     )
     for tool in _tools(session):
-        made.add_tool(_taught(tool))
-    return made
+        mcp_server.add_tool(_with_tool_errors(tool))
+    return mcp_server
 
 
 def _tools(session: Session) -> list[Callable[..., Document]]:
@@ -128,8 +128,8 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
     ) -> Document:
         """Add a job. With `after` it waits for others. A key that is there already answers with the job that has it."""
         where = session.bound(queue) or DEFAULT
-        seldom = {"key": key, "unique": unique, "max_attempts": max_attempts}
-        new = NewJob(title, where, kind, payload, priority, after or (), parent).replace(**seldom)
+        options = {"key": key, "unique": unique, "max_attempts": max_attempts}
+        new = NewJob(title, where, kind, payload, priority, after or (), parent).but(**options)
         with session.store() as store:
             return {"job": documents.job(store.jobs.add(new))}
 
@@ -143,7 +143,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
 
 
 def _whole(session: Session, job_id: int) -> Document:
-    """A job with what earlier attempts found."""
+    """Return the document of a job with its checkpoint and earlier runs."""
     with session.store() as store:
         job = session.refuse_elsewhere(store.jobs.get(job_id))
         runs = [documents.run(run) for run in store.claims.runs(job_id)]
@@ -151,15 +151,15 @@ def _whole(session: Session, job_id: int) -> Document:
     return {**documents.job(job), "checkpoint": documents.json_text(job.checkpoint_json), "previous_runs": previous}
 
 
-def _taught(tool: Callable[..., Document]) -> Callable[..., Document]:
-    """The tool, whose refusals are told to the model in our own words."""
+def _with_tool_errors(tool: Callable[..., Document]) -> Callable[..., Document]:
+    """Wrap a tool so that errors of rota reach the model as they are worded."""
 
     @wraps(tool)
-    def told(*args: Any, **kwargs: Any) -> Document:
+    def wrapped(*args: Any, **kwargs: Any) -> Document:
         try:
             answer: Document = json.loads(encode(tool(*args, **kwargs)))
             return answer
         except RotaError as problem:
             raise ToolError(str(problem)) from None
 
-    return told
+    return wrapped

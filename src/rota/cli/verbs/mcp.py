@@ -27,6 +27,6 @@ def mcp(call: Call) -> int:
     if find_spec("mcp") is None:
         raise RotaError("`rota mcp` needs the MCP SDK, which is not installed: pip install 'rota[mcp]'")
     from rota.mcp.serve import serve
-    from rota.mcp.session import Wanted
+    from rota.mcp.session import SessionSettings
 
-    return serve(call.store, Wanted(call["name"] or "mcp", call["queue"], call["most"] or 1, call["lease"]))
+    return serve(call.store, SessionSettings(call["name"] or "mcp", call["queue"], call["most"] or 1, call["lease"]))

@@ -107,12 +107,13 @@ def start_beside(call: Call) -> int:
     ),
 )
 def exec_beside(call: Call) -> int:
-    from rota import exec_app as executing
+    """Keep workers alive that run a command for each job of a queue."""
+    from rota import exec_app
     from rota.orchestrator.main import Start, run
 
-    env = executing.told(call["cmd"], call["timeout"])
+    told = exec_app.environment(call["cmd"], call["timeout"])
     pools = {call["queue"] or DEFAULT: call["workers"] or 1}
-    return run(_beside(call), Start(executing.APP, pools, call["name"], call["log_format"] or "text", told=env))
+    return run(_beside(call), Start(exec_app.APP, pools, call["name"], call["log_format"] or "text", told=told))
 
 
 def _beside(call: Call) -> Settings:

@@ -1,4 +1,4 @@
-"""A declared source, and one pass over it: read keys, leave out what is known, add the rest in one transaction."""
+"""A declared source, and one pass over it: read keys, leave out known ones, add the rest in one transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_REPEATED = 1_000
 
 
 class Source:
-    """What `app.source` makes of a function. Call it to get the keys that it finds now."""
+    """The result of `app.source`. Call it to get the keys that the function yields now."""
 
     def __init__(
         self, app: App, find: Callable[[], Iterable[Any]], declared: Declared, vectorizer: int | str | None = None
@@ -44,25 +44,25 @@ class Source:
         return self.find()
 
     def fill(self, ctx: Context) -> None:
-        """One pass, as the handler of the source's internal job; it comes again after `every`."""
+        """Make one pass, as the handler of the source's internal job, which snoozes for `every` after it."""
         from rota.store.sources import Found
 
         with self._app.connect() as store:
             if isinstance(self.find, SqlSource):
                 self.find.keep_off(store.database.path)
-            began = self._began(store, ctx.job_id)
+            claimed_at = self._claimed_at(store, ctx.job_id)
             found, exhausted = list[Found](), False
             if not store.sources.has_enough(self.declared.name):
-                held = store.sources.held(self.declared.name)  # before anything is read: see there
-                found, exhausted = self._read(store, began, held, ctx)
+                held = store.sources.held(self.declared.name)  # before anything is read, see `held`
+                found, exhausted = self._read(store, claimed_at, held, ctx)
             filler = (ctx.job_id, ctx.token)
             filled = store.sources.fill(self.declared.name, filler, found, self.like, exhausted)
         if filled.repeated:
-            ctx.log(told(self.declared, filled.repeated))
+            ctx.log(held_back_message(self.declared, filled.repeated))
         raise Snooze(f"{self.declared.every // MILLISECOND}ms")
 
     def found(self) -> Iterator[Found]:
-        """What it yields now, checked."""
+        """Yield what the function finds now, checked."""
         from rota.store.sources import Found
 
         items = iter(self.find())
@@ -77,21 +77,21 @@ class Source:
 
     @property
     def like(self) -> NewJob:
-        """What jobs of its task have; a task of another program has what jobs have by default."""
+        """The template of its jobs; the defaults if the task belongs to another program."""
         return self._app.template(self.declared.task)
 
-    def _began(self, store: Store, job: int) -> Instant:
+    def _claimed_at(self, store: Store, job: int) -> Instant:
         try:
-            began = store.jobs.get(job).claimed_at
+            claimed_at = store.jobs.get(job).claimed_at
         except NotFound:
-            began = None
-        if began is None:
+            claimed_at = None
+        if claimed_at is None:
             text = f"job {job} is not in {store.database.path}: the app opens another database than its orchestrator"
             raise BadInput(text)
-        return began
+        return claimed_at
 
-    def _read(self, store: Store, began: Instant, held: set[str], ctx: Context) -> tuple[list[Found], bool]:
-        """Enough for a batch, or all there is; a source that yields nothing new is left after a long while."""
+    def _read(self, store: Store, claimed_at: Instant, held: set[str], ctx: Context) -> tuple[list[Found], bool]:
+        """Read enough for a batch, or all there is; give up after many items that are not new."""
         declared, read = self.declared, 0
         size = min(CHUNK, declared.batch)
         fresh: dict[str, Found] = {}
@@ -100,10 +100,10 @@ class Source:
         try:
             while len(fresh) < declared.batch and read < MOST_READ and not ctx.stopping and not ctx.lost:
                 chunk = list(islice(items, size))
-                sifted = store.sources.sift(declared.name, [each for each in chunk if each.key not in held], began)
-                fresh.update((each.key, each) for each in sifted.fresh)
+                sifted = store.sources.sift(declared.name, [item for item in chunk if item.key not in held], claimed_at)
+                fresh.update((item.key, item) for item in sifted.fresh)
                 if len(repeated) < MOST_REPEATED:
-                    repeated.update((each.key, each) for each in sifted.repeated)
+                    repeated.update((item.key, item) for item in sifted.repeated)
                 read += len(chunk)
                 if len(chunk) < size:
                     return [*fresh.values(), *repeated.values()], True
@@ -113,7 +113,7 @@ class Source:
 
 
 def as_pair(name: str, item: Any) -> tuple[str, str | None]:
-    """The key and the payload's text of what a source yielded; a key alone is the payload too."""
+    """Return key and payload text of an item that a source yielded; a key alone is its own payload."""
     from rota.store.jobs.payload import encode
 
     is_pair = isinstance(item, tuple)
@@ -130,8 +130,8 @@ def as_pair(name: str, item: Any) -> tuple[str, str | None]:
     return text, encode(payload, f"payload of key {text!r:.80}")
 
 
-def told(declared: Declared, keys: list[str]) -> str:
-    """What people read about keys that come again and again."""
+def held_back_message(declared: Declared, keys: list[str]) -> str:
+    """Return the log message about keys that are held back."""
     some = ", ".join(map(repr, keys[:3])) + (f" and {len(keys) - 3:,} more" if len(keys) > 3 else "")
     return (
         f"source {declared.name} yielded {some} again after more than {declared.repeats} repeats: held back; "

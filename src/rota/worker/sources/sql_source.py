@@ -27,7 +27,7 @@ class SqlSource:
         self.query = query.strip().rstrip(";")
         self.connect = connect
         self.params = tuple(params)
-        self._not_this: str | None = None
+        self._forbidden_path: str | None = None
 
     def __call__(self) -> Iterator[Any]:
         connection = self.connect()
@@ -38,7 +38,7 @@ class SqlSource:
             connection.close()
 
     def rows(self, connection: Any) -> Iterator[Any]:
-        """What the query finds, row by row, as keys or pairs."""
+        """Yield the rows of the query as keys or pairs."""
         cursor = connection.cursor()
         if kind_of(connection) == PSYCOPG:
             rows = cursor.stream(self.query, self.params or None)
@@ -50,19 +50,19 @@ class SqlSource:
             yield _item(names, tuple(row))
 
     def keep_off(self, path: str) -> None:
-        """Never open this file through the system's SQLite: two SQLite libraries on one file break its locks."""
-        self._not_this = path
+        """Refuse to open this file with sqlite3: two SQLite libraries in one process break each other's locks."""
+        self._forbidden_path = path
 
     def _refuse_shared(self, connection: Any) -> None:
-        if self._not_this is None or kind_of(connection) != SQLITE3:
+        if self._forbidden_path is None or kind_of(connection) != SQLITE3:
             return
         for _, _, file in connection.execute("PRAGMA database_list").fetchall():
-            if file and os.path.realpath(file) == os.path.realpath(self._not_this):
+            if file and os.path.realpath(file) == os.path.realpath(self._forbidden_path):
                 raise BadInput(f"{file} is rota's own database: open it with apsw, or keep your table in another file")
 
 
 def kind_of(connection: Any) -> str:
-    """Which library a connection is of."""
+    """Return the name of the library of a connection."""
     return type(connection).__module__.partition(".")[0]
 
 
@@ -74,7 +74,7 @@ def _item(names: list[str], row: tuple[Any, ...]) -> Any:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """The value as JSON can hold it; dates and ids as text."""
+    """Return a value that JSON can hold; dates and ids become text."""
     if value is None or isinstance(value, str | int | float | bool | list | dict):
         return value
     if hasattr(value, "isoformat"):
