@@ -1,4 +1,4 @@
-"""How a database would run a source's query: what it reads whole, what it may read, and the index that would help."""
+"""How a database would run the query of a source: full scans, missing rights, and the index that would help."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _WORD = re.compile(r"'(?:[^']|'')*'|\"([^\"]+)\"|([A-Za-z_][A-Za-z0-9_]*)")
 _WHERE = re.compile(r"\bWHERE\b(.*?)(?:\bGROUP\s+BY\b|\bORDER\s+BY\b|\bLIMIT\b|$)", re.IGNORECASE | re.DOTALL)
 _ORDER = re.compile(r"\bORDER\s+BY\b(.*?)(?:\bLIMIT\b|$)", re.IGNORECASE | re.DOTALL)
 _SCAN = re.compile(r"^SCAN (?:TABLE )?(\S+)")
-# Conditions of PostgreSQL that no index on their columns serves; and texts, whose words are none of the query's.
+# Conditions of PostgreSQL for which an index on their columns is no use; and string literals.
 _UNSERVED = re.compile(r"IS (?:NOT )?DISTINCT FROM|<>|!?~~?\*?|\bSubPlan\b")
 _TEXT = re.compile(r"'(?:[^']|'')*'")
 DENIED = "42501"
 
 
 class Plan(Record):
-    """The plan's lines, the tables it reads whole, the index that would spare that, and what may not be read."""
+    """The lines of a plan, its full scans, the index that would avoid them, and a missing right."""
 
     lines: list[str]
     scans: list[str]
@@ -34,7 +34,7 @@ class Plan(Record):
 
 
 def explain(source: SqlSource, connection: Any) -> Plan | None:
-    """The plan of a query; None where the database is none that can be asked."""
+    """Explain the query of a source; None if its database is neither SQLite nor PostgreSQL."""
     match kind_of(connection):
         case "sqlite3" | "apsw":
             return _explain_sqlite(source, connection)
@@ -58,12 +58,12 @@ _SCHEMA = """SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND type IN ('t
 
 
 def _index_for(source: SqlSource, connection: Any, scans: Sequence[str]) -> str | None:
-    """The first index that makes the plan read no table whole, tried on an empty copy of the schema."""
+    """Return the first index that removes all full scans, tried on an empty copy of the schema."""
     import sqlite3
 
     for table in scans:
-        known = [str(name) for (name,) in _all(connection, _COLUMNS, table)]
-        for columns in candidates(source.query, known):
+        names = [str(name) for (name,) in _all(connection, _COLUMNS, table)]
+        for columns in candidates(source.query, names):
             index = statement(table, columns)
             copy = sqlite3.connect(":memory:")
             try:
@@ -79,9 +79,9 @@ def _index_for(source: SqlSource, connection: Any, scans: Sequence[str]) -> str 
     return None
 
 
-def candidates(query: str, known: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Columns that an index might have: those the query filters by, with and without those it sorts by."""
-    filtered, sorted_by = _named(_WHERE, query, known), _named(_ORDER, query, known)
+def candidates(query: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield columns for an index: those that the query filters by, with and without those it sorts by."""
+    filtered, sorted_by = _named(_WHERE, query, names), _named(_ORDER, query, names)
     both = tuple(dict.fromkeys((*filtered, *sorted_by)))
     for columns in dict.fromkeys((both, filtered, *((name,) for name in filtered))):
         if filtered and columns:
@@ -98,30 +98,30 @@ def _quoted(name: str) -> str:
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
-def _named(part: re.Pattern[str], query: str, known: Sequence[str]) -> tuple[str, ...]:
-    """The columns that a part of the query names, in its order."""
-    found = part.search(query)
-    return _columns_in(found.group(1), known) if found else ()
+def _named(part: re.Pattern[str], query: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that a part of the query names, in its order."""
+    match = part.search(query)
+    return _columns_in(match.group(1), names) if match else ()
 
 
-def _columns_in(text: str, known: Sequence[str]) -> tuple[str, ...]:
-    by_name = {name.lower(): name for name in known}
+def _columns_in(text: str, names: Sequence[str]) -> tuple[str, ...]:
+    by_name = {name.lower(): name for name in names}
     words = ((quoted or word).lower() for quoted, word in _WORD.findall(text))
     return tuple(dict.fromkeys(by_name[word] for word in words if word in by_name))
 
 
 def _table(shown: str, query: str, names: dict[str, str]) -> str:
-    """The table that a plan speaks of, which may be shown by its alias."""
+    """Return the table that a plan names, perhaps by its alias."""
     if shown.lower() in names:
         return names[shown.lower()]
-    found = re.search(rf'\b(?:FROM|JOIN|,)\s*"?(\w+)"?\s+(?:AS\s+)?{re.escape(shown)}\b', query, re.IGNORECASE)
-    return names.get(found.group(1).lower(), shown) if found else shown
+    match = re.search(rf'\b(?:FROM|JOIN|,)\s*"?(\w+)"?\s+(?:AS\s+)?{re.escape(shown)}\b', query, re.IGNORECASE)
+    return names.get(match.group(1).lower(), shown) if match else shown
 
 
 def _scanned(lines: Sequence[str]) -> list[str]:
-    """What a plan of SQLite reads whole."""
-    found = (_SCAN.match(line) for line in lines if " VIRTUAL TABLE " not in line and "CONSTANT ROW" not in line)
-    return [match.group(1) for match in found if match]
+    """Return the tables that a plan of SQLite scans fully."""
+    matches = (_SCAN.match(line) for line in lines if " VIRTUAL TABLE " not in line and "CONSTANT ROW" not in line)
+    return [match.group(1) for match in matches if match]
 
 
 def _plan_of(connection: Any, source: SqlSource) -> list[str]:
@@ -135,12 +135,12 @@ def _all(connection: Any, text: str, *params: str) -> list[tuple[Any, ...]]:
 
 
 def _explain_postgres(source: SqlSource, connection: Any) -> Plan:
-    """The plan, then the plan with whole scans forbidden: what is still read whole has no index that fits."""
+    """Explain the query twice, the second time without sequential scans: what is still scanned has no fitting index."""
     cursor = connection.cursor()
     try:
         with connection.transaction(force_rollback=True):
             lines = [str(row[0]) for row in cursor.execute(f"EXPLAIN {source.query}", source.params or None)]
-            # For this one question alone: no query ever runs like that, also on a connection that commits by itself.
+            # Local to this transaction, which is rolled back: no query runs with this setting.
             cursor.execute("SELECT set_config('enable_seqscan', 'off', true)")
             ((document,),) = cursor.execute(f"EXPLAIN (FORMAT JSON, VERBOSE) {source.query}", source.params or None)
     except Exception as problem:
@@ -149,12 +149,11 @@ def _explain_postgres(source: SqlSource, connection: Any) -> Plan:
         raise
     plan = json.loads(document) if isinstance(document, str) else document
     nodes = [node for node in _nodes(plan[0]["Plan"]) if _reads_all(node)]
-    index = next((found for found in map(_index_of, ((connection, node) for node in nodes)) if found), None)
+    index = next(filter(None, (_index_of(connection, node) for node in nodes)), None)
     return Plan(lines, [_relation(node) for node in nodes], index)
 
 
-def _index_of(known: tuple[Any, dict[str, Any]]) -> str | None:
-    connection, node = known
+def _index_of(connection: Any, node: dict[str, Any]) -> str | None:
     rows = connection.cursor().execute(
         "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s",
         (node.get("Schema"), node["Relation Name"]),
@@ -164,15 +163,15 @@ def _index_of(known: tuple[Any, dict[str, Any]]) -> str | None:
 
 
 def _served(filter: str) -> str:
-    """The conditions of a filter that an index would serve; of alternatives all, or none."""
+    """Return the conditions of a filter for which an index is of use; none if one of several alternatives is not."""
     conditions = _TEXT.sub("''", filter).split(" AND ")
-    served = [each for each in conditions if not _UNSERVED.search(each)]
+    served = [condition for condition in conditions if not _UNSERVED.search(condition)]
     is_whole = len(served) == len(conditions) or " OR " not in filter
     return " AND ".join(served) if is_whole else ""
 
 
 def _reads_all(node: dict[str, Any]) -> bool:
-    """Whether a node of a plan reads a whole table, or all of it in the order of an index."""
+    """Whether a node of a plan reads a whole table, or a whole index."""
     return "Relation Name" in node and "Index Cond" not in node and "Recheck Cond" not in node
 
 
@@ -183,5 +182,5 @@ def _relation(node: dict[str, Any]) -> str:
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
-    for each in plan.get("Plans", ()):
-        yield from _nodes(each)
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
