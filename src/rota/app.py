@@ -47,7 +47,7 @@ _opening = threading.Lock()  # a database is made by one thread of a process at 
 
 
 def _warn(text: str) -> None:
-    """Log what a person should know about the database, such as that a new one was made in this folder."""
+    """Log a message about the database, such as that a new one was created in this folder."""
     import logging
 
     logging.getLogger("rota").warning(text)
@@ -63,11 +63,16 @@ os.register_at_fork(after_in_child=_replace_lock)
 
 
 class App:
-    """One application: a registry of tasks and a database, which is made when first used.
+    """A registry of tasks and a database, which is created when it is first used. Any thread may use it.
 
-    `App()` means the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` or `App("postgresql://host/jobs")` names one.
-    Any thread may use it. What `context` holds, every handler's `ctx` has as attributes; a setup may add more to
-    `app.context`.
+    `App()` uses the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` or `App("postgresql://host/jobs")` names one.
+    The values of `context` are attributes of every handler's `ctx`; a setup may add more to `app.context`.
+
+    Example:
+        >>> app = App()
+        >>> @app.task(queue="mail")
+        ... def send(to: str) -> None: ...
+        >>> send.enqueue("ada@example.org").wait()
     """
 
     def __init__(
@@ -97,8 +102,8 @@ class App:
         return store
 
     def connect(self) -> Store:
-        """A connection of the caller's own, to be closed after use."""
-        from rota.store.open import open_store  # a worker that only runs handlers never needs it
+        """Open a connection of the caller's own, to be closed after use."""
+        from rota.store.open import open_store  # a worker that only runs handlers needs no store
 
         with _opening:
             return open_store(self._url, self.settings, make=True, clock=self._clock, told=_warn)
@@ -199,7 +204,7 @@ class App:
         self.schedules[task.__name__] = checked_schedule(schedule, 0)
 
     def pool(self, queue: str = "default", *, concurrency: int) -> None:
-        """Say how many coroutines each worker of this queue's pool has in hand at a time; 1 unless said."""
+        """Set how many coroutines each worker of this queue's pool runs at a time; the default is 1."""
         if type(concurrency) is not int or not 1 <= concurrency <= MOST_AT_ONCE:
             raise BadInput(f"concurrency is a whole number from 1 to {MOST_AT_ONCE}, not {concurrency!r}")
         for task in self.tasks.values():
@@ -208,13 +213,13 @@ class App:
         self._concurrency[queue] = concurrency
 
     def concurrency(self, queue: str) -> int:
-        """How many jobs each worker of this queue's pool has in hand at a time."""
+        """Return how many jobs each worker of this queue's pool runs at a time."""
         return self._concurrency.get(queue, 1)
 
     def setup(self, queue: str = "default") -> Callable[[Callable[[], S]], Callable[[], S]]:
-        """Declare what a worker of this queue does once in its life, before its first job: models load here.
+        """Declare a function that each worker of this queue calls once, before its first job: load models here.
 
-        It may be a coroutine, for what belongs to the loop.
+        It may be a coroutine function, for what belongs to the event loop.
         """
 
         def declare(function: Callable[[], S]) -> Callable[[], S]:
@@ -260,7 +265,7 @@ class App:
         return declare
 
     def declarations(self, queue: str = "default") -> dict[str, Any]:
-        """What a worker of this queue's pool tells of its application when it says hello."""
+        """Return what the hello of a worker of this queue says about the application."""
         every = self.every is not None
         commands = [kind for kind, task in self.tasks.items() if task.command is not None]
         coroutines = [kind for kind, task in self.tasks.items() if task.is_coroutine]
@@ -285,13 +290,13 @@ class App:
         return document
 
     def template(self, kind: str) -> NewJob:
-        """What jobs of a task have: its priority, attempts and time-out."""
+        """Return the template of a task's jobs: queue, priority, attempts and time-out."""
         return self.tasks[kind].template if kind in self.tasks else NewJob(kind)
 
     def prepare(self, queue: str, finish: Callable[[Coroutine[Any, Any, Any]], None]) -> None:
-        """Run what was declared for workers of this queue, and see that what it put into the context may be there.
+        """Run the setups of this queue, and check the names that they added to the context.
 
-        `finish` runs a coroutine to its end, in the loop that its tasks will have.
+        `finish` runs a coroutine to its end, in the event loop that the tasks will use.
         """
         for function in self._setups.get(queue, []):
             answer = function()
@@ -308,10 +313,19 @@ class App:
     def enqueue(
         self, new: NewJob, wait: str | None = None, *, connection: Sync | Async | None = None
     ) -> JobHandle | Awaitable[JobHandle]:
-        """Make a job durable; a full queue is waited for up to `wait`.
+        """Add a job.
 
-        With a psycopg `connection` of yours it is part of your transaction: there is a job if and only if you commit.
-        Await the answer where the connection is asynchronous.
+        Args:
+            new: The job.
+            wait: How long to wait while the queue is full, such as `"30s"`.
+            connection: A psycopg connection of yours: the job exists if and only if you commit. Await the answer if it
+                is asynchronous.
+
+        Returns:
+            A handle of the job.
+
+        Raises:
+            QueueFull: The queue was still full after `wait`.
         """
         if connection is None:
             return self._add([new], wait)[0]
@@ -319,11 +333,11 @@ class App:
         return self._within(connection, wait, lambda store: JobHandle(self, store.jobs.add_many(wanted)[0]))
 
     def chain(self, *steps: NewJob) -> list[JobHandle]:
-        """Make jobs durable that run one after another, each once the one before it is done; all or none."""
-        return self.enqueue_many(step.replace(follows=[n - 1]) if n else step for n, step in enumerate(steps))
+        """Add jobs that run one after another, each once the one before it is done; all or none are added."""
+        return self.enqueue_many(step.but(follows=[n - 1]) if n else step for n, step in enumerate(steps))
 
     def batch(self, then: NewJob, until: str = UNTIL_DONE) -> Batch:
-        """For a `with` block that adds any number of jobs: `then` runs when all are done, or with `"final"` over."""
+        """Gather jobs in a `with` block; `then` runs once all of them are done, or with `until="final"` over."""
         return Batch(self, then, until)
 
     @overload
@@ -337,7 +351,7 @@ class App:
     def enqueue_many(
         self, new: Iterable[NewJob], wait: str | None = None, *, connection: Sync | Async | None = None
     ) -> list[JobHandle] | Awaitable[list[JobHandle]]:
-        """Make many jobs durable in one transaction, all or none; it may be yours, as for `enqueue`."""
+        """Add many jobs in one transaction, all or none; the arguments are those of `enqueue`."""
         if connection is None:
             return self._add(new, wait)
         wanted = list(self._traced(new))
@@ -366,19 +380,19 @@ class App:
     def crew(
         self, more: Mapping[str, int] | None = None, *, name: str | None = None, log: str | None = None, **pools: int
     ) -> Crew:
-        """A crew of workers for these tasks that ends with this program: `with app.crew(tag=2, library=10) as crew:`"""
+        """Make a crew of workers for these tasks that ends with this program, such as `app.crew(tag=2, library=10)`."""
         from rota.crew import Crew
 
         return Crew(self, {**(more or {}), **pools}, name, log)
 
     def events(self, topics: Sequence[str] = (), after: str | None = None) -> Iterator[dict[str, Any]]:
-        """What these topics (none: all) say now, then what changes, without end; or what did after an id."""
+        """Yield the live feed of these topics (none: all): a snapshot, then changes, or what followed `after`."""
         from rota.live.feed import follow
 
         return follow(self.store, topics, after)
 
     def reconcile(self, plan: bool = False) -> Reconciled:
-        """Make the store true; with `plan` only say what that would change."""
+        """Do what is due and repair what is wrong in the store; with `plan` only report what would change."""
         return self.store.reconcile(plan)
 
     def close(self) -> None:

@@ -78,8 +78,8 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
         checkpoint: Annotated[Any, Field(description="what the next attempt should know if this one fails")] = None,
     ) -> Document:
         """Tell how far a job in hand is; people see it at once. With `checkpoint`, keep notes for the next attempt."""
-        told = {"done": done, "total": total, "note": note}
-        session.progress(job_id, {name: value for name, value in told.items() if value is not None})
+        facts = {"done": done, "total": total, "note": note}
+        session.progress(job_id, {name: value for name, value in facts.items() if value is not None})
         if checkpoint is not None:
             session.checkpoint(job_id, checkpoint)
         return {"job_id": job_id, "kept": checkpoint is not None}

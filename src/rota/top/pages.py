@@ -49,7 +49,7 @@ def head_line(snapshot: Snapshot | None, trouble: str | None, filtered: str, wid
         return *line, (f" ✖ {printable(trouble)}" if trouble else " looking …", BAD if trouble else DIM)
     mark, tone = _HEALTH[snapshot.health]
     busy = sum(worker.current_job is not None for worker in snapshot.workers)
-    hosts = len({each.host for each in snapshot.live})
+    hosts = len({crew.host for crew in snapshot.live})
     line.append((f" {mark} {snapshot.health}", tone))
     if snapshot.live or snapshot.workers:
         line.append((f"  {busy} of {len(snapshot.workers)} workers busy", PLAIN))
