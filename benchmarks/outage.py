@@ -19,10 +19,10 @@ from benchmarks import _report
 from benchmarks._targets import CRASHED, CUT
 from rota.core.job import NewJob
 from rota.demo.postgres_server import own_server
-from rota.lab.bench.crew import APP
-from rota.lab.chaos.app import QUEUE
-from rota.lab.chaos.crew import Crew
-from rota.lab.chaos.plan import alone
+from rota.lab.bench.measured_crew import APP
+from rota.lab.chaos.handlers import QUEUE
+from rota.lab.chaos.lab_crew import LabCrew
+from rota.lab.chaos.plan import single_crew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

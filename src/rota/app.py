@@ -13,7 +13,6 @@ from rota.core.job import UNTIL_DONE, NewJob
 from rota.core.schedule import ONCE, UTC, NewSchedule
 from rota.core.schedule import checked as checked_schedule
 from rota.core.source import KIND, Declared, checked, filler_kind, is_vectorizer
-from rota.core.template import Command, parse
 from rota.core.times import parse_duration
 from rota.settings import OFF, load
 from rota.task import Batch, JobHandle, Task
@@ -334,7 +333,7 @@ class App:
 
     def chain(self, *steps: NewJob) -> list[JobHandle]:
         """Add jobs that run one after another, each once the one before it is done; all or none are added."""
-        return self.enqueue_many(step.but(follows=[n - 1]) if n else step for n, step in enumerate(steps))
+        return self.enqueue_many(step.replace(follows=[n - 1]) if n else step for n, step in enumerate(steps))
 
     def batch(self, then: NewJob, until: str = UNTIL_DONE) -> Batch:
         """Gather jobs in a `with` block; `then` runs once all of them are done, or with `until="final"` over."""

@@ -65,8 +65,8 @@ class Crew:
         try:
             address, folder = _address(self._app)
             start = Start(address, self._pools, self._given_name, tie=inherited, folder=folder)
-            start = start.but(programs=dict(self._app.settings.programs))
-            started = start_daemon(self._app.settings.but(db=database.url), start, log, self._log is None)
+            start = start.replace(programs=dict(self._app.settings.programs))
+            started = start_daemon(self._app.settings.replace(db=database.url), start, log, self._log is None)
         finally:
             os.close(inherited)
         if started.problem is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rota.app import App
     from rota.core.job import Job, NewJob
-    from rota.core.template import Command
+    from rota.worker.template import Command
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,7 +44,7 @@ class Task(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """Return a job that calls the handler with these arguments; `.but(priority=5, key="a")` sets other fields."""
+        """Return a job that calls the handler with these arguments; `.replace(priority=5)` sets other fields."""
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as problem:
@@ -52,10 +52,10 @@ class Task(Generic[P, R]):
         payload = _by_name(self.signature, bound)
         if self.title is not None:
             title = self.title if isinstance(self.title, str) else self.title(payload)
-            return self.template.but(title=title, payload=payload or None)
+            return self.template.replace(title=title, payload=payload or None)
         shown = ", ".join(str(value) for value in payload.values())
         title = f"{self.__name__} {shown}"[:120] if shown else self.__name__
-        return self.template.but(title=title, payload=payload or None)
+        return self.template.replace(title=title, payload=payload or None)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Add a job that calls the handler with these arguments."""
@@ -107,7 +107,7 @@ class Batch:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            then = self._then.but(follows=range(len(self._gathered)), until=self._until)
+            then = self._then.replace(follows=range(len(self._gathered)), until=self._until)
             *self.jobs, self.then = self._app.enqueue_many([*self._gathered, then])
 
 

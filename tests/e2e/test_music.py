@@ -172,10 +172,10 @@ def test_it_plays_only_in_a_folder_that_is_new(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_was_played_is_heard(seed: int) -> None:
     piece = sound.compose(seed)
-    measured, softer = (sound.measure(sound.play(each)) for each in (piece, piece.but(level=piece.level / 2)))
+    measured, softer = (sound.measure(sound.play(each)) for each in (piece, piece.replace(level=piece.level / 2)))
     assert abs(measured.tempo - piece.tempo) <= 4
     assert measured.loudness - softer.loudness == pytest.approx(6.0, abs=0.2)
-    assert sound.measure(sound.play(piece.but(pitch=1600))).brightness > measured.brightness
+    assert sound.measure(sound.play(piece.replace(pitch=1600))).brightness > measured.brightness
 
 
 def test_bars_move_on_a_terminal_and_quarters_are_told_elsewhere() -> None:

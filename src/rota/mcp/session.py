@@ -120,7 +120,7 @@ class Session:
     def progress(self, job_id: int, progress: dict[str, object]) -> None:
         """Report how far a held job is, at once."""
         with self._lock:
-            self._held[job_id] = self._mine(job_id).but(progress=progress)
+            self._held[job_id] = self._mine(job_id).replace(progress=progress)
             self._heartbeat(self._store)
 
     def settle(self, job_id: int, outcome: Outcome) -> None:
@@ -217,7 +217,7 @@ class Session:
         return since_boot() + remaining // 3
 
     def _lose(self, held: HeldClaim, problem: Stale) -> None:
-        self._held[held.claim.job_id] = held.but(lost=_lost_message(problem))
+        self._held[held.claim.job_id] = held.replace(lost=_lost_message(problem))
 
 
 def _lost_message(problem: Stale) -> str:

@@ -129,7 +129,7 @@ def _tools(session: Session) -> list[Callable[..., Document]]:
         """Add a job. With `after` it waits for others. A key that is there already answers with the job that has it."""
         where = session.bound(queue) or DEFAULT
         options = {"key": key, "unique": unique, "max_attempts": max_attempts}
-        new = NewJob(title, where, kind, payload, priority, after or (), parent).but(**options)
+        new = NewJob(title, where, kind, payload, priority, after or (), parent).replace(**options)
         with session.store() as store:
             return {"job": documents.job(store.jobs.add(new))}
 

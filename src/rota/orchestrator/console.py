@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.claim import Outcome
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
     from rota.tracking.worker_rows import WorkerRows
 
 MOST_AT_ONCE = 30  # jobs that went well, within a moment: of more, only their number is told
@@ -86,11 +86,11 @@ def shown(lines: list[Line]) -> list[str]:
 
 
 class Shown(Tracked):
-    """Tells a screen of each job that ends."""
+    """Show each job that ends on a console."""
 
-    def __init__(self, worker_rows: WorkerRows | None, screen: Screen) -> None:
+    def __init__(self, worker_rows: WorkerRows | None, console: Console) -> None:
         super().__init__(worker_rows)
-        self._screen = screen
+        self._console = console
 
     def reported(self, worker: str, held: Assignment, outcome: Outcome) -> None:
         super().reported(worker, held, outcome)

@@ -143,11 +143,11 @@ def _keep(settings: Settings, start: Start, say: Say, startup: Callable[[str, st
     def blocked_by() -> int | None:
         return None if database.startswith((*POSTGRES, *REMOTE)) else blocker(database)
 
-    ledger = Ledger(lambda: open_store(database, settings), on_trouble, blocked_by)
+    store_thread = StoreThread(lambda: open_store(database, settings), on_trouble, blocked_by)
     worker_rows = open_worker_rows(settings, say)
-    tracked = Shown(worker_rows, say) if isinstance(say, Screen) else Tracked(worker_rows)
-    settings = settings.but(programs=tuple(start.programs.items()))
-    crew = Crew(loop, ledger, settings, _environment(settings, start), say, first_news, tracked)
+    tracked = Shown(worker_rows, say) if isinstance(say, Console) else Tracked(worker_rows)
+    settings = settings.replace(programs=tuple(start.programs.items()))
+    crew = Supervisor(loop, store_thread, settings, _environment(settings, start), say, on_startup, tracked)
 
     def stop() -> None:
         notify.stopping()
@@ -172,7 +172,7 @@ def _keep(settings: Settings, start: Start, say: Say, startup: Callable[[str, st
         loop.turn(min(crew.tick(), notify.tick()), crew.stalled)
         if start.log is not None:
             keep_small(start.log)
-    answered = ledger.close(LAST_WORD)
+    answered = store_thread.close(LAST_WORD)
     if worker_rows is not None:
         worker_rows.close(LAST_BEAT)
     loop.close()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
     from rota.settings import Settings
-    from rota.store.claims.exchange import Handout
+    from rota.store.claims.exchange import Assignment
     from rota.tracking.worker_rows import WorkerRows
 
 COUNTED = (jobs.FINISH, jobs.FAIL, jobs.DIE)

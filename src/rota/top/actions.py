@@ -41,7 +41,7 @@ def cancel(store: Store, id: int) -> str:
     before = store.jobs.get(id)
     store.jobs.cancel(id)
     if before.orchestrator is not None:
-        until_heeded(store, f"job {id} is cancelled")
+        until_acknowledged(store, f"job {id} is cancelled")
     return f"job {id} is cancelled"
 
 

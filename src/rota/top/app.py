@@ -14,6 +14,7 @@ from textual.binding import Binding
 from textual.message import Message
 
 from rota.core.times import SECOND
+from rota.live.throughput import Pace
 from rota.top import actions
 from rota.top.overview import Overview
 from rota.top.pane import Foot

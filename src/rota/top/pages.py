@@ -15,6 +15,7 @@ from rota.core import system_health
 from rota.core.ids import printable
 from rota.core.jsontext import sound
 from rota.core.times import SECOND, format_duration, format_instant
+from rota.live.throughput import RATE_OVER, STEP, STEPS
 from rota.top.format import ago, bars, rate
 from rota.top.rows import BAD, BUSY, DIM, GOOD, PLAIN, WARN
 

@@ -25,10 +25,10 @@ class HeartbeatBackoff(Record):
         return self.failures >= LOST_AFTER
 
     def failed(self) -> HeartbeatBackoff:
-        return self.but(failures=self.failures + 1)
+        return self.replace(failures=self.failures + 1)
 
     def succeeded(self) -> HeartbeatBackoff:
-        return self.but(failures=0)
+        return self.replace(failures=0)
 
     def delay(self, chance: float) -> Duration:
         """Return the time until the next try, never less than the interval. `chance` is drawn from [0, 1)."""

@@ -177,9 +177,9 @@ class Outbox:
         for entry, sent in taken:
             waiting = refused.get(sent.worker, ())
             if waiting:
-                self._put_back([(entry, sent.but(delta=Delta(progress=waiting)))])
+                self._put_back([(entry, sent.replace(delta=Delta(progress=waiting)))])
             reported = tuple(progress for progress in sent.delta.progress if progress not in waiting)
-            accepted.append((entry, sent.but(delta=sent.delta.but(progress=reported))))
+            accepted.append((entry, sent.replace(delta=sent.delta.replace(progress=reported))))
         return accepted
 
     def _put_back(self, taken: list[tuple[Entry, Sent]]) -> None:

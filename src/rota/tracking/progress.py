@@ -91,7 +91,7 @@ class Reports:
             return True
         try:
             with self._savepoint(connection, progress.vectorizer, psycopg.errors.ForeignKeyViolation):
-                _call(connection, worker, progress.but(vectorizer=id))
+                _call(connection, worker, progress.replace(vectorizer=id))
         except psycopg.errors.ForeignKeyViolation:
             return False
         return True

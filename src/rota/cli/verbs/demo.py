@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,7 @@ def _play(call: Call, server: str | None) -> int:
     live = stream.isatty() and os.environ.get("TERM") != "dumb"
     progress = Progress(_aside if call.json else write, live)
     try:
-        told = run(folder, progress, db)
+        document = run(folder, progress, db)
     except NotAsPromised as problem:
         where = f"{folder} and {_schema(db)}" if db else folder
         progress.write_line(

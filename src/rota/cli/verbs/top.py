@@ -70,15 +70,15 @@ def _opening(call: Call) -> Callable[[], Store]:
 def _once(call: Call, store: Store) -> int:
     from rota.top.snapshot import read_snapshot, recent_events
 
-    found = read_snapshot(store)
+    snapshot = read_snapshot(store)
     if call.json:
         call.document(_document(snapshot))
     else:
-        call.lines(_text(call, found, recent_events(store)))
+        call.lines(_text(call, snapshot, recent_events(store)))
     return 0
 
 
-def _document(found: Snapshot) -> documents.Document:
+def _document(snapshot: Snapshot) -> documents.Document:
     return {
         "at": format_instant(snapshot.now),
         "health": snapshot.health,
@@ -99,7 +99,7 @@ def _notice(notice: Notice) -> documents.Document:
     return {"noun": notice.noun, "which": notice.which, "text": notice.text, "since": since}
 
 
-def _text(call: Call, found: Snapshot, news: Iterable[Event]) -> list[str]:
+def _text(call: Call, snapshot: Snapshot, news: Iterable[Event]) -> list[str]:
     from rota.top import rows
 
     now, pace = snapshot.now, Pace()

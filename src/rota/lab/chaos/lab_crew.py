@@ -23,7 +23,7 @@ from rota.store.open import open_store, within_schema
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.demo.server import OwnServer
+    from rota.demo.postgres_server import OwnServer
     from rota.lab.chaos.ledger_reader import Life
     from rota.lab.chaos.plan import Shape
     from rota.store.store import Store

@@ -22,7 +22,7 @@ from rota.lab.chaos.snapshot import Sample, Watch, blocked_for_good, count, ever
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.demo.server import OwnServer
+    from rota.demo.postgres_server import OwnServer
     from rota.lab.chaos.crew_processes import Vitals
     from rota.lab.chaos.plan import Options, Plan, PlannedJob
     from rota.lab.chaos.snapshot import Snapshot, Violation

@@ -18,8 +18,7 @@ from rota.settings import load
 from rota.store.open import open_store
 
 if TYPE_CHECKING:
-    from rota.demo.postgres_server import OwnServer
-    from rota.lab.chaos.crew import Crew
+    from collections.abc import Callable
 
     from rota.lab.chaos.lab_crew import LabCrew
     from rota.lab.chaos.plan import Fault

@@ -305,7 +305,7 @@ class OutcomeTracker:
 
     def __init__(self, app: App, database: str) -> None:
         self.app = app
-        url = app.settings.but(db=database).tracking_url
+        url = app.settings.replace(db=database).tracking_url
         self._tracker = None if url is None else _tracker(url, app.settings.heartbeat_interval)
 
     def settled(self, source: str | None, outcome: Outcome) -> None:
