@@ -18,6 +18,7 @@ from rota.process.host import host_id
 from tests.http.servers import Server, next_of_each
 from tests.support.cable import cable
 from tests.support.eventually import eventually
+from tests.support.processes import stop_between_writes
 from tests.support.stores import database_for_tests, rows, url_of
 from tests.support.work import add, add_many
 
@@ -408,9 +409,9 @@ def test_a_result_that_no_reader_of_json_takes_is_told_as_text(server: Server) -
     with server.client().events("queue:jobs") as events:
         id = server.shell.add("A")
         assert events.next(topic="queue:jobs")["job"]["id"] == id
-        server.process.send_signal(signal.SIGSTOP)
-        server.shell.say("done", id, "--force", "--result", "1")
         with server.store() as store:
+            stop_between_writes(server.process.pid, store)
+            server.shell.say("done", id, "--force", "--result", "1")
             rows(store, "UPDATE job SET result = :json WHERE id = :id", json=r'"\ud800"', id=id)
         server.process.send_signal(signal.SIGCONT)
         told = events.next(topic="queue:jobs")

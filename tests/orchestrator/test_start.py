@@ -18,6 +18,7 @@ from rota.core.death import EXIT_SETUP_FAILED
 from rota.core.times import SECOND
 from tests.support.crews import is_alive
 from tests.support.eventually import eventually
+from tests.support.processes import stop_between_writes
 from tests.support.shell import ROTA, environment
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def test_pause_is_answered_and_a_silent_orchestrator_is_named(crew: Crew) -> Non
     assert crew.call("pause", "tag") == "queue tag paused\n"
     (live,) = crew.app.store.orchestrators.live()
     assert live.acknowledged_directive == crew.app.store.orchestrators.last_directive(), "it returned before the answer"
-    os.kill(crew.pid, signal.SIGSTOP)
+    stop_between_writes(crew.pid, crew.app.store)
     try:
         told = crew.call("pause", code=6)
     finally:

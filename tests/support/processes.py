@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rota.process.host import is_stopped
+from tests.support.eventually import eventually
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rota.store.store import Store
 
 OPEN = """
 import sys
@@ -88,3 +94,10 @@ def spent(pid: int) -> float:
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def stop_between_writes(pid: int, store: Store) -> None:
+    """Send SIGSTOP at a moment at which the process does not hold the write lock, so that others can go on writing."""
+    with store.write(exclusive=True):
+        os.kill(pid, signal.SIGSTOP)
+        eventually(lambda: is_stopped(pid))
