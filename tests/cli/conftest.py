@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.shell import Shell
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from rota.demo.postgres_server import free_port
+from tests.api.servers import Server
 from tests.docs.pages import blocks
 from tests.docs.played import Scene, loosely, play
 from tests.docs.test_played import CONVERT, HOWTO, python
-from tests.http.servers import Server
 from tests.support.shell import Shell, environment
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from tests.api.servers import Server
 from tests.docs.pages import ROOT, blocks, write_files
 from tests.docs.played import Scene, commands, loosely, play, shown
 from tests.docs.test_played import HOWTO, TAG, python
-from tests.http.servers import Server
 from tests.support import postgres
 from tests.support.pooler import REACHED, pooled
 from tests.support.shell import Shell, environment

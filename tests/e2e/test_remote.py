@@ -11,11 +11,11 @@ import pytest
 from rota import App
 from rota.core.errors import BadInput
 from rota.core.job import NewJob
+from tests.api.servers import Server
 from tests.e2e.yard import Yard
-from tests.hooks.workshop import Script
-from tests.http.servers import Server
 from tests.support.eventually import eventually
 from tests.support.stores import STORES
+from tests.worker.inprocess.workshop import Script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

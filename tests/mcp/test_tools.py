@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.mcp.client import Caller, converse
 from tests.support.shell import Shell
 from tests.support.stores import exports

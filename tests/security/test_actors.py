@@ -19,7 +19,7 @@ from rota.core.source import Declared
 from rota.process.host import host_id
 from rota.settings import Settings
 from rota.store.open import open_store
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.eventually import eventually
 from tests.support.shell import Shell
 

@@ -29,7 +29,7 @@ from rota.store.remote import processes
 from rota.store.remote.store import RemoteStore
 from rota.store.workers.crews import Process
 from rota.store.workers.death import Death
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.eventually import eventually
 from tests.support.shell import environment
 from tests.support.stores import STORES, make_store
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from rota.store.claims.exchange import Assignment
     from rota.store.store import Store
-    from tests.http.servers import Client
+    from tests.api.servers import Client
 
     Attack = Callable[[Store], object]
 

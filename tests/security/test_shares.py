@@ -12,7 +12,7 @@ from rota.core.job import NewJob
 from rota.settings import Settings
 from rota.store.claims.exchange import MOST_FAR, Idle, Report
 from rota.store.open import open_store
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.eventually import eventually
 from tests.support.stores import make_store
 from tests.support.work import add

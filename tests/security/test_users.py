@@ -16,7 +16,7 @@ import pytest
 
 from rota.core.errors import StoreError
 from rota.process.host import files_of
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.crews import Crew
 from tests.support.postgres import own
 from tests.support.shell import Shell, environment

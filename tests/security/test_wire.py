@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.api.middleware import LARGEST_HEADERS, MOST_HEADERS
-from tests.http.conftest import certificate, server, shared
-from tests.http.servers import Server
+from tests.api.conftest import certificate, server, shared
+from tests.api.servers import Server
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:

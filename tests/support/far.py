@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rota.app import App
 from rota.core.job import NewJob
 from rota.settings import Settings
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.crews import SHOP
 from tests.support.hosts import UNSHARE
 from tests.support.shell import ROTA, environment

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DEEP, FAST = "ROTA_DEEP", "ROTA_FAST"  # set by ./dev test --deep and --fast
 NOT_FAST = ("crew", "postgres", "browser")
 FOLDERS = {
-    **dict.fromkeys(("chaos", "deploy", "e2e", "faults", "hooks", "orchestrator", "races"), "crew"),
+    **dict.fromkeys(("chaos", "deploy", "e2e", "faults", "orchestrator", "races", "worker/inprocess"), "crew"),
     "tracking": "postgres",
     "web": "browser",
 }
@@ -38,7 +38,8 @@ LONG_FIRST = (
     "bench",
     "mcp",
 )
-ABOVE_THE_STORE = {"app", "e2e", "faults", "hooks", "orchestrator", "top", "worker"}
+ABOVE_THE_STORE = {"app", "e2e", "faults", "live", "orchestrator", "top", "worker"}
+READ_BY_BOTH = {"worker/sources"}  # queries on the user's own SQLite or PostgreSQL
 
 
 def is_deep() -> bool:
@@ -72,26 +73,28 @@ def select(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Ite
 
 
 def _turn(item: pytest.Item) -> int:
-    folder = _folder(item)
-    return LONG_FIRST.index(folder) if folder in LONG_FIRST else len(LONG_FIRST)
+    folders = _folders(item)
+    return next((place for place, folder in enumerate(LONG_FIRST) if folder in folders), len(LONG_FIRST))
 
 
-def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(item.config.rootpath / "tests").parts[0]
+def _folders(item: pytest.Item) -> set[str]:
+    """The folders of `tests` that a test is in: for `tests/store/jobs/test_x.py` both `store` and `store/jobs`."""
+    parts = item.path.relative_to(item.config.rootpath / "tests").parent.parts
+    return {"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
 
 
 def _marks(item: pytest.Item, ids: set[str]) -> set[str]:
     """What a test is marked with, by itself or by where it is and which store it runs on."""
     marks = {mark.name for mark in item.iter_markers()}
-    folder = _folder(item)
-    if folder in FOLDERS:
-        marks.add(FOLDERS[folder])
+    folders = _folders(item)
+    marks |= {FOLDERS[folder] for folder in folders & FOLDERS.keys()}
     call = getattr(item, "callspec", None)
     if call is not None and any(
         isinstance(value, str) and ("postgres" in value or value == "psycopg") for value in call.params.values()
     ):
         marks.add("postgres")
         has_twin = item.nodeid.replace("postgres", "sqlite") in ids
-        if has_twin and folder in ABOVE_THE_STORE and "both_stores" not in marks:
+        is_above = folders & ABOVE_THE_STORE and not folders & READ_BY_BOTH
+        if has_twin and is_above and "both_stores" not in marks:
             marks.add("deep")
     return marks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.job import NewJob
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.crews import Crew
 from tests.support.eventually import in_time
 from tests.support.shell import Shell

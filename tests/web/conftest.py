@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import sync_playwright
 
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.crews import Crew
 from tests.support.eventually import eventually
 from tests.web.screens import CHROMIUM, FLAGS, Screen

@@ -12,7 +12,7 @@ from rota.store.workers.crews import Home
 
 if TYPE_CHECKING:
     from rota.store.store import Store
-    from tests.http.servers import Server
+    from tests.api.servers import Server
     from tests.web.conftest import Look
 
 

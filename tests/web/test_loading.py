@@ -14,7 +14,7 @@ from tests.web.test_hosts import settle_in
 if TYPE_CHECKING:
     from playwright.sync_api import Route
 
-    from tests.http.servers import Server
+    from tests.api.servers import Server
     from tests.web.conftest import Look
     from tests.web.screens import Screen
 

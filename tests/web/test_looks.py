@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from rota.core.claim import Done, Failed
 from rota.core.job import NewJob
 from rota.process.host import host_id
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.web.conftest import windows
 from tests.web.screens import AXE, PAGES
 

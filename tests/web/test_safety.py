@@ -21,7 +21,7 @@ from rota.core.times import SECOND
 from rota.store.claims.exchange import Report
 from rota.store.workers.crews import Home
 from rota.store.workers.death import Death
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.web.screens import PAGES, ROOT, Screen
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from rota.store.store import Store
-    from tests.http.servers import Client
+    from tests.api.servers import Client
     from tests.web.conftest import Look
 
 EVIL = "</pre><script>window.hit = 1</script><img src=x onerror='window.hit = 2'>\"'><svg onload='window.hit = 3'>"

@@ -10,9 +10,9 @@ from playwright.sync_api import expect
 from rota.tracking import Tracker
 from rota.tracking.postgres import opened
 from rota.tracking.schema import install
+from tests.api.servers import Server
 from tests.e2e.test_demo import play
 from tests.e2e.test_embed_example import EXAMPLE
-from tests.http.servers import Server
 from tests.support.postgres import shared
 from tests.support.shell import Shell
 from tests.web.conftest import windows

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rota.store.workers.crews import Home
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.postgres import own
 from tests.support.shell import Shell
 from tests.web.conftest import windows

@@ -15,7 +15,7 @@ from rota.core.times import SECOND
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
-    from tests.http.servers import Server
+    from tests.api.servers import Server
     from tests.support.crews import Crew
     from tests.web.conftest import Look
     from tests.web.screens import Screen

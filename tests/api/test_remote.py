@@ -19,7 +19,7 @@ from rota.settings import Settings
 from rota.store.open import open_store
 from rota.store.remote import client
 from rota.store.remote.http_connection import address_of
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tests.support.stores import STORES, exports
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "hooks"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "hooks"
 ALL = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "model")
 QUICK = {"ROTA_BACKOFF_FIRST": "1ms", "ROTA_BACKOFF_MOST": "1ms", "ROTA_HEARTBEAT_INTERVAL": "200ms"}
 

@@ -17,7 +17,7 @@ from rota.core.job import NewJob
 from rota.live import event_log
 from rota.settings import Settings
 from rota.store.workers import slots
-from tests.http.servers import Client, Server
+from tests.api.servers import Client, Server
 from tests.support.eventually import eventually
 from tests.support.steps import Steps
 from tests.support.stores import make_store

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.stores import STORES
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 
 from rota.core.claim import Done
-from tests.hooks.workshop import Workshop
 from tests.support.eventually import eventually
+from tests.worker.inprocess.workshop import Workshop
 
 WATCH = """
 def execute(job, ctx):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.eventually import eventually
 from tests.support.shell import Shell, call_process, environment
 from tests.support.stores import STORES

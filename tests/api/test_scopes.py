@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.api.route import Route
-    from tests.http.servers import Client, Server
+    from tests.api.servers import Client, Server
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/api/v1/info", "/api/v1/clock"}
 PUBLIC = {"/open", "/assets/{file}"}

@@ -11,7 +11,7 @@ from rota.process.host import host_id
 from tests.support.work import add_many
 
 if TYPE_CHECKING:
-    from tests.http.servers import Server
+    from tests.api.servers import Server
 
 DEATH = {"slot": "worker:tag:0", "reason": "signaled", "text": "ended by signal 9"}
 ON_BOTH = (

@@ -17,7 +17,7 @@ from rota.api.json_body import DEEPEST, refuse_deep
 from rota.api.middleware import RequestChecks
 from rota.core.errors import BadInput
 from rota.core.jsontext import DEEPEST as LEVELS
-from tests.http.servers import Server
+from tests.api.servers import Server
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ import rota
 from rota import App, NewJob
 from rota.core.times import HOUR, SECOND
 from rota.settings import Settings
-from tests.hooks.workshop import Workshop
 from tests.support.eventually import eventually
+from tests.worker.inprocess.workshop import Workshop
 
 WORK = """
 def execute(job, ctx):

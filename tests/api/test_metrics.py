@@ -22,8 +22,8 @@ from rota.process.host import host_id
 from rota.store.sources import Found
 from rota.store.workers.crews import Process
 from rota.store.workers.slots import remember
+from tests.api.servers import Server
 from tests.docs.pages import ROOT
-from tests.http.servers import Server
 from tests.support.eventually import eventually
 from tests.support.work import Crew, add, add_many, claim, fail, finish
 

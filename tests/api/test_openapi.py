@@ -15,8 +15,8 @@ from rota.api.app import ROUTES
 from rota.api.openapi import document
 from rota.core.source import Declared
 from rota.core.times import MINUTE
+from tests.api.servers import Server
 from tests.docs.pages import ROOT
-from tests.http.servers import Server
 from tests.support.tiers import times
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rota.settings import Settings
 from rota.store.open import open_store
 from rota.tracking.postgres import opened
 from rota.tracking.schema import install
-from tests.http.servers import Server
+from tests.api.servers import Server
 from tests.support.eventually import eventually
 from tests.support.postgres import shared as postgres
 from tests.support.shell import Shell

@@ -15,7 +15,7 @@ from rota.process.host import host_id
 from rota.settings import Settings
 
 if TYPE_CHECKING:
-    from tests.http.servers import Server
+    from tests.api.servers import Server
 
 READS: dict[str, list[str | int]] = {
     "/api/v1/jobs": ["list"],

@@ -9,7 +9,7 @@ from rota.store.workers.crews import Process
 from tests.support.work import Crew, add_many
 
 if TYPE_CHECKING:
-    from tests.http.servers import Server
+    from tests.api.servers import Server
 
 
 def test_an_exchange_settles_and_claims_in_one_step(server: Server) -> None:

@@ -18,9 +18,9 @@ from rota import App, NewJob
 from rota.core.times import DAY
 from rota.settings import Settings
 from tests.cli.test_output import on_terminal
-from tests.hooks.workshop import Workshop
 from tests.support.eventually import eventually
 from tests.support.shell import ROTA, environment
+from tests.worker.inprocess.workshop import Workshop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ from rota.core.claim import Done
 from rota.core.times import SECOND
 from rota.settings import Settings
 from rota.worker.context import RESERVED
-from tests.hooks.workshop import Workshop
 from tests.support.eventually import eventually
+from tests.worker.inprocess.workshop import Workshop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

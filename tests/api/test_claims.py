@@ -18,7 +18,7 @@ from tests.support.stores import rows
 from tests.support.work import Crew
 
 if TYPE_CHECKING:
-    from tests.http.servers import Client, Server
+    from tests.api.servers import Client, Server
 ON_BOTH = (
     "test_a_job_that_comes_while_somebody_waits_is_taken_at_once",
     "test_many_who_wait_get_one_job_each_and_none_twice",

@@ -15,7 +15,7 @@ import pytest
 
 from rota.api.stream import hub
 from rota.process.host import host_id
-from tests.http.servers import Server, next_of_each
+from tests.api.servers import Server, next_of_each
 from tests.support.cable import cable
 from tests.support.eventually import eventually
 from tests.support.processes import stop_between_writes

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.hooks.workshop import Workshop
 from tests.support.stores import STORES, url_of
+from tests.worker.inprocess.workshop import Workshop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from tests.support.stores import rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.http.servers import Server
+    from tests.api.servers import Server
 
 UNSOUND = ["NaN", "1e400", r'"\ud800"', r'{"\udcff":1}', "[" * 61 + "]" * 61, "9" * 400]
 
