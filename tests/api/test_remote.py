@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rota.store.store import Store
 
-UNTOLD: dict[str, object] = {"dependents": 0, "due_wall": 0, "alone": 0}  # what only the store itself needs
+UNTOLD: dict[str, object] = {"dependents": 0, "due_wall": 0, "isolated": 0}  # what only the store itself needs
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.parametrize("same", [True, False], ids=["itself", "anot
 # In a process namespace of its own a number is given away again as soon as one wants: it is the next after the last.
 REUSED = """
 import os, signal, subprocess, sys
-from rota.orchestrator.event_loop import Loop
+from rota.orchestrator.event_loop import EventLoop
 from rota.process.watch import Watch
 from rota.store.workers.crews import Process
 from rota.process.host import process_start
@@ -67,7 +67,7 @@ how, same = sys.argv[1], sys.argv[2] == "True"
 process = begin()
 pid, start = process.pid, process_start(process.pid)
 if how == "orphan":
-    watch = Watch(Loop(), lambda ended: None)
+    watch = Watch(EventLoop(), lambda ended: None)
     watch.add([Process("worker", pid, start)])
     deed = lambda: watch.signal("worker", signal.SIGKILL)
 else:

@@ -100,11 +100,11 @@ MAY_MAKE: dict[str, set[str]] = {
         "SAVEPOINT rota; {keep}; SELECT {set_all(own)}; {number}; SELECT {CLOCK}",
         "SELECT  + ', '.join((f\"current_setting('{name}')\" for name in own))",
         "SELECT {restore}",
-        "NOTIFY {bell}",
+        "NOTIFY {channel}",
     },
-    "src/rota/store/postgres/listener.py": {"LISTEN {self._bell}"},  # the same
+    "src/rota/store/postgres/listener.py": {"LISTEN {self._notifications}"},  # the same
     "src/rota/store/postgres/session.py": {  # the same
-        "SELECT set_config('synchronous_commit', 'off', true), {rings}",
+        "SELECT set_config('synchronous_commit', 'off', true), {notifications}",
         "LOCK TABLE {where.schema}.gate IN ROW EXCLUSIVE MODE",
         "LOCK TABLE {where.schema}.gate IN SHARE ROW EXCLUSIVE MODE",
         "SELECT pg_advisory_xact_lock({_MAKING}, {zlib.crc32(where.schema.encode()) - (1 << 31)})",
@@ -119,7 +119,7 @@ MAY_MAKE: dict[str, set[str]] = {
         "PRAGMA incremental_vacuum({most})",
     },
     "src/rota/tracking/capability.py": {  # a grant for a person to give, of quoted names
-        "GRANT {', '.join(which)} ON {name} TO {_quoted(role)}",
+        "GRANT {', '.join(verbs)} ON {name} TO {_quoted(role)}",
     },
 }
 # What a statement begins with, be it the first of a text or a later one.
@@ -195,7 +195,7 @@ def test_secrets_are_compared_in_constant_time() -> None:
             "kind.lower() == 'bearer'",
             "request.headers.get('sec-fetch-site') != 'same-origin'",
             "port[0] == ':'",
-            "known.token_id == grant.token_id",
+            "other.token_id == grant.token_id",
         },
     }
     for file, harmless in plain.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 from hatch_build import Dashboard
 from tests.web.screens import ROOT
 
-STATIC = ROOT / "src" / "rota" / "http" / "static"
+STATIC = ROOT / "src" / "rota" / "api" / "static"
 LEFT_OUT = shutil.ignore_patterns(
     "node_modules", "static", "__pycache__", ".venv*", ".git", "docs", "tests", ".*_cache"
 )
@@ -22,7 +22,7 @@ def test_a_wheel_has_the_page_and_its_files(tmp_path: Path) -> None:
     shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel"], cwd=tree, check=True)
     (wheel,) = (tree / "dist").glob("*.whl")
-    names = {Path(name).name for name in zipfile.ZipFile(wheel).namelist() if "/http/static/" in name}
+    names = {Path(name).name for name in zipfile.ZipFile(wheel).namelist() if "/api/static/" in name}
     assert {Path(name).suffix for name in names} == {".html", ".js", ".css", ".svg", ".gz"}
     served = {path.name for path in STATIC.iterdir()} - {"stamp"}
     assert names == served, "what ./dev bundles is what the wheel has"

@@ -40,7 +40,7 @@ path, room, fence, queue, concurrency = sys.argv[1], int(sys.argv[2]), sys.argv[
 store = open_store(path, Settings())
 id = store.orchestrators.join()
 (slot,) = store.slots.take("main", host_id(), {queue: 1})
-worker = store.orchestrators.hire(id, slot.name, queue)
+worker = store.orchestrators.register_worker(id, slot.name, queue)
 store.orchestrators.came_up(worker, slot.name, concurrency)
 ours, theirs = socket.socketpair()
 told = {"FRAME_FD": str(theirs.fileno()), "SLOT": slot.name, "QUEUE": queue, "APP": "shop:app"}

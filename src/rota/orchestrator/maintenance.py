@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rota.settings import Settings
     from rota.store.maintenance.prune import Pruned
     from rota.store.store import Store
-    from rota.store.workers.crews import Poll
+    from rota.store.workers.crews import PollResult
 
 RECONCILE_EVERY = MINUTE
 PRUNE_FIRST, PRUNE_EVERY = 5 * SECOND, HOUR  # a crew that has just begun has better things to do
@@ -58,7 +58,7 @@ class Maintenance:
         store_thread: StoreThread,
         settings: Settings,
         say: Say,
-        found: Callable[[Poll, bool], None],
+        found: Callable[[PollResult, bool], None],
     ) -> None:
         self._store_thread = store_thread
         self._settings = settings
@@ -188,7 +188,7 @@ class Maintenance:
         if reconciles:
             self._reconcile_at = at + RECONCILE_EVERY
 
-        def poll(store: Store) -> Poll:
+        def poll(store: Store) -> PollResult:
             return store.orchestrators.poll(id, known_directive, reconciles, is_poll)
 
         self._store_thread.ask(urgency.POLL, poll, lambda answer: self._polled(answer, by_time))
@@ -202,7 +202,7 @@ class Maintenance:
                 urgency.WORK, lambda store: store.sources.declare_missing(list(known.values())), told
             )
 
-    def _polled(self, answer: Poll | RotaError, by_time: bool) -> None:
+    def _polled(self, answer: PollResult | RotaError, by_time: bool) -> None:
         self._asking = False
         if isinstance(answer, RotaError):
             self._say(str(answer))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rota.settings import Settings
     from rota.store.claims.exchange import Assignment, Exchange, Settled
     from rota.store.store import Store
-    from rota.store.workers.crews import Poll, Process
+    from rota.store.workers.crews import PollResult, Process
     from rota.store.workers.slots import Slot
 
     Written = tuple[tuple[Duration | None, str | None], dict[int, tuple[str, str | None]]]
@@ -494,7 +494,7 @@ class Supervisor:
         self._dispatch.wake()
         self._maintenance.wake()
 
-    def _on_poll(self, found: Poll, by_time: bool) -> None:
+    def _on_poll(self, found: PollResult, by_time: bool) -> None:
         """Handle what maintenance found: perhaps a new directive, perhaps workers that registered a process here."""
         if found.processes is not None:
             self._external_workers.watch_only(found.processes)

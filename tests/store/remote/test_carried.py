@@ -22,7 +22,7 @@ from rota.core.slot import History
 from rota.core.times import SECOND
 from rota.store.claims.exchange import Assignment, Exchange, Idle, Report
 from rota.store.remote.carried import KNOWN, LARGEST, fields, heard, parcels, told
-from rota.store.workers.crews import Directive, Home, Poll, Process
+from rota.store.workers.crews import Directive, Home, PollResult, Process
 from rota.store.workers.death import Death
 from rota.store.workers.slots import Slot
 from tests.core.jobs import a_job
@@ -43,7 +43,7 @@ SAMPLES: list[Record] = [
     PROCESS,
     Home("h", "name", 7, "1.0", "token-00000000"),
     WISH,
-    Poll(WISH, 1_250_000, [PROCESS], [PROCESS]),
+    PollResult(WISH, 1_250_000, [PROCESS], [PROCESS]),
     Death("w", "s", "exited", "text", 80, 9, True, True, "by", "{}", "DONE", "tail\x00", (1, 2)),
     Idle("worker-00000000", "tag", 3, 2, True, Kinds(frozenset({"k"}))),
     HANDOUT,
@@ -80,7 +80,7 @@ def test_every_record_that_is_carried_is_tried_here() -> None:
 def test_the_types_of_the_api_have_every_field_of_their_records() -> None:
     for record in KNOWN.values():
         for base in (Request, Answer):
-            if record in (Assignment, Exchange, Poll, Directive, Slot, History) and base is Request:
+            if record in (Assignment, Exchange, PollResult, Directive, Slot, History) and base is Request:
                 continue
             assert derived(record, base).__struct_fields__ == tuple(field.said for field in fields(record))
 

@@ -33,7 +33,7 @@ def renew(store: Store, request: ApiRequest) -> Document:
     body = request.body
     last_seen = sorted((each.worker_id, round(each.ago * SECOND)) for each in body.heard)
     until = store.orchestrators.renew(_id(request), body.acknowledged_directive, body.status, last_seen)
-    return {"lease_expires_at": format_instant(until), "wish": store.orchestrators.last_directive()}
+    return {"lease_expires_at": format_instant(until), "directive": store.orchestrators.last_directive()}
 
 
 def exchange(store: Store, request: ApiRequest) -> Document:
@@ -103,7 +103,7 @@ ROUTES = (
         poll,
         WORK,
         "run due maintenance; what there is to do",
-        derive.OutlookSchema,
+        derive.PollResultSchema,
         machine.Poll,
     ),
     Route("POST", f"{_OF}/show", show, WORK, "report the state of its workers", machine.Joined, machine.Show),

@@ -16,7 +16,7 @@ from rota.core.schedule import NewSchedule
 from rota.core.times import SECOND
 from rota.store.claims.exchange import Assignment, Idle
 from rota.store.remote.carried import KNOWN, fields
-from rota.store.workers.crews import Home, Poll, Process
+from rota.store.workers.crews import Home, PollResult, Process
 from rota.store.workers.death import Death
 from rota.store.workers.slots import Slot
 
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     HandoutSchema = Any
     ProcessSchema = Any
     SlotSchema = Any
-    OutlookSchema = Any
+    PollResultSchema = Any
     ScheduleSchema = Any
 else:
     Reason = Literal[death.REASONS]
@@ -118,7 +118,7 @@ else:
         derived(Process, Answer),
         derived(Slot, Answer),
     )
-    OutlookSchema = derived(Poll, Answer)
+    PollResultSchema = derived(PollResult, Answer)
     ScheduleSchema = derived(
         NewSchedule,
         Request,

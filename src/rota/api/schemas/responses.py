@@ -46,7 +46,7 @@ class Lease(Answer):
     """When an orchestrator's lease expires, and the number of the last directive."""
 
     lease_expires_at: Timestamp
-    wish: int
+    directive: int
 
 
 class Certified(Answer):

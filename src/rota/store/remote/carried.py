@@ -16,7 +16,7 @@ from rota.core.slot import History
 from rota.core.times import SECOND, format_instant, instant_of
 from rota.store.claims.exchange import Assignment, Exchange, Idle
 from rota.store.remote import records
-from rota.store.workers.crews import Directive, Home, Poll, Process
+from rota.store.workers.crews import Directive, Home, PollResult, Process
 from rota.store.workers.death import Death
 from rota.store.workers.slots import Slot
 
@@ -42,7 +42,7 @@ KNOWN: dict[str, type[Record]] = {
         Process,
         Home,
         Directive,
-        Poll,
+        PollResult,
         Death,
         Idle,
         Assignment,

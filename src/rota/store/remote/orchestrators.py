@@ -15,7 +15,7 @@ from rota.store.claims.exchange import Exchange, Report
 from rota.store.remote import processes, records
 from rota.store.remote.carried import heard, parcels, told
 from rota.store.remote.port import Port
-from rota.store.workers.crews import Live, Poll, Process, here
+from rota.store.workers.crews import Live, PollResult, Process, here
 from rota.store.workers.orchestrators import Orchestrators
 
 TYPE_CHECKING = False
@@ -123,9 +123,9 @@ class RemoteOrchestrators(_Port):
     def number(self, id: int) -> int:
         return int(self._link.get(f"/orchestrators/{id}")["number"])
 
-    def poll(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> Poll:
+    def poll(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> PollResult:
         asked = {"known_directive": known_directive, "reconciles": reconciles, "polls": polls}
-        found = heard(Poll, self._ask("look", asked))
+        found = heard(PollResult, self._ask("look", asked))
         return found if found.processes is None else found.replace(processes=[])  # none here ever registered there
 
     def leave(self, id: int) -> None:

@@ -43,7 +43,7 @@ class Process(Record):
     slot: str | None = None
 
 
-class Poll(Record):
+class PollResult(Record):
     """What a poll of the store found: a new directive, and when something is next due.
 
     Where it was asked for, also the processes that registered on this host, and the orphans that still count as alive.

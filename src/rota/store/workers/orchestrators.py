@@ -17,7 +17,7 @@ from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_job, to_queue, to_run
 from rota.store.jobs import unknown_kinds
 from rota.store.maintenance import tick
-from rota.store.workers.crews import Directive, Home, Live, Poll, Process, here
+from rota.store.workers.crews import Directive, Home, Live, PollResult, Process, here
 from rota.store.workers.slots import come_up, move, stop
 
 TYPE_CHECKING = False
@@ -304,7 +304,7 @@ class Orchestrators:
         row = self._store.database.execute("orchestrator.get", {"id": id})
         return int(row[0][3]) if row else 0
 
-    def poll(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> Poll:
+    def poll(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> PollResult:
         """Look after what is due, or make the store true, and see what there is to do; nothing due writes nothing."""
         ownership.orchestrator(self._store, id)
         if reconciles:
@@ -318,7 +318,7 @@ class Orchestrators:
             found = self._see(id, known_directive, polls)[1]
         return found
 
-    def _see(self, id: int, known_directive: int, polls: bool) -> tuple[bool, Poll]:
+    def _see(self, id: int, known_directive: int, polls: bool) -> tuple[bool, PollResult]:
         """Whether anything is due, and what there is to do: questions that go to a server in one message."""
         database = self._store.database
         with database.read():
@@ -332,7 +332,7 @@ class Orchestrators:
                 database.prefetch(name, words)
             due = tick.anything_due(self._store)
             home, crew = self.home(id)
-            found = Poll(self.directive(id, crew, known_directive, home.host), tick.next_due(self._store))
+            found = PollResult(self.directive(id, crew, known_directive, home.host), tick.next_due(self._store))
             if polls:
                 found = found.replace(processes=self.processes(home.host), orphans=self.orphans(crew, home.host))
         return due, found
