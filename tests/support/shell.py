@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from rota.cli.main import run
-from rota.store.refusals import STALE
+from rota.store.metrics import STALE
 from tests.support import made
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import apsw
 import psycopg
 
 from rota.settings import Settings
+from rota.store.metrics import STALE
 from rota.store.migrate import migrate
 from rota.store.open import open_database
 from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.refusals import STALE
 from rota.store.sqlite.database import SqliteDatabase
 from rota.store.store import Store
 from tests.support.made import make

@@ -11,8 +11,7 @@ from rota.core import worker as workers
 from rota.core.metric import BOUNDS, PICKUP, RUN
 from rota.core.times import SECOND
 from rota.core.version import __version__
-from rota.store.metrics import DEATH
-from rota.store.refusals import STALE
+from rota.store.metrics import DEATH, STALE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

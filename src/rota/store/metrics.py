@@ -7,17 +7,30 @@ are few, are counted by whoever asks.
 
 from __future__ import annotations
 
+from rota.core.errors import RotaError, Stale
 from rota.core.record import Record
 from rota.core.times import SECOND
 from rota.store.engine.conflict_retry import again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
     from rota.core.times import Duration, Instant
     from rota.store.engine.rows import Row
     from rota.store.store import Store
 
-DEATH = "death"
+    class Port(Protocol):
+        """What has a store."""
+
+        _store: Store
+
+    Self = TypeVar("Self", bound=Port)
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+DEATH, STALE = "death", "stale"
 _SETTLED = SECOND  # a death younger than this may be about to commit
 _WINDOW, _LAST_RUNS = 2000, 100
 
@@ -70,3 +83,31 @@ class Metrics:
         with self._store.write() as tx:
             if tx.execute("metric.advance", died_until=new, old_died=old):
                 tx.many("metric.add", found)
+
+
+def count_stale(change: Callable[Concatenate[Self, P], R]) -> Callable[Concatenate[Self, P], R]:
+    """Decorate a method that only the holder of a claim may call: a refusal as `Stale` is counted.
+
+    It is counted afterwards, in a transaction of its own, so that counting never changes the reply.
+    """
+
+    def make(self: Self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return change(self, *args, **kwargs)
+        except Stale:
+            count_refusals(self._store)
+            raise
+
+    make.__name__, make.__doc__ = change.__name__, change.__doc__
+    return make
+
+
+def count_refusals(store: Store, times: int = 1) -> None:
+    """Count refusals if the store can be written; never in a caller's own transaction."""
+    if store.database.is_borrowed:
+        return
+    try:
+        with store.write() as tx:
+            tx.many("metric.add", [(STALE, "", "", 0, times, 0)])
+    except RotaError:  # the caller gets the refusal, not this error
+        pass

@@ -205,7 +205,7 @@ class Context:
         which must follow within 10 s. `Stale` when the claim is lost: then roll back. Await it where the connection is
         asynchronous.
         """
-        from rota.worker.transactional import finish_within
+        from rota.worker.store_access import finish_within
 
         return finish_within(connection, self._link, (self.job_id, self.token), result)
 
@@ -214,9 +214,9 @@ class Context:
 
         They are read from the database each time.
         """
-        from rota.worker.results import read
+        from rota.worker.store_access import read_results
 
-        return read(self._link, self.job_id, self.token)
+        return read_results(self._link, self.job_id, self.token)
 
     def log(self, text: object) -> None:
         """Say something in the orchestrator's log; with `run_worker`, in the application's."""

@@ -8,7 +8,7 @@ import pytest
 
 from rota.core.errors import NotFound
 from rota.store.jobs import search as searching
-from rota.store.jobs.graph import MOST, around
+from rota.store.jobs.dependencies import MOST_NODES, around
 from rota.store.jobs.search import Page, search
 from tests.support.work import add, add_many, finish
 
@@ -70,10 +70,10 @@ def test_the_jobs_around_one_in_both_directions(store: Store) -> None:
 
 def test_only_so_many_are_told_and_said_to_be_some(store: Store) -> None:
     needed = add(store)
-    for _ in range(MOST + 5):
+    for _ in range(MOST_NODES + 5):
         add(store, after=[needed])
     told = around(store, needed)
-    assert len(told["nodes"]) == MOST and not told["is_whole"]
+    assert len(told["nodes"]) == MOST_NODES and not told["is_whole"]
 
 
 def test_a_long_chain_is_cut_after_a_few_steps(store: Store) -> None:

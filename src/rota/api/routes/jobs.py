@@ -18,7 +18,7 @@ from rota.core.ids import job_id
 from rota.core.job import Job, NewJob
 from rota.core.times import SECOND, parse_instant
 from rota.store.directives import LOOK_AGAIN, PATIENCE, not_acknowledged, unacknowledged
-from rota.store.jobs.graph import around
+from rota.store.jobs.dependencies import around
 from rota.store.jobs.search import LARGEST_PAGE, Page, search, weight
 
 if TYPE_CHECKING:

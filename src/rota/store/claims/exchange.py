@@ -12,7 +12,7 @@ from rota.core.orchestrator import LEASE
 from rota.core.queue import DEFAULT, allow
 from rota.core.record import Record
 from rota.core.source import internal_queue
-from rota.store import ownership, refusals, source_outcomes
+from rota.store import metrics, ownership, source_outcomes
 from rota.store.claims import settle as settling
 from rota.store.engine import locks
 from rota.store.engine.rows import by_id, to_job, to_run
@@ -148,7 +148,7 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
     except _Nothing as nothing:
         return Exchange([], [], number, nothing.rate_free_in)
     if answer.refused:
-        refusals.count(store, len(answer.refused))
+        metrics.count_refusals(store, len(answer.refused))
     return answer
 
 

@@ -17,7 +17,7 @@ from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_claim, to_job, to_run
 from rota.store.jobs import dependencies
 from rota.store.maintenance import tick
-from rota.store.refusals import counted
+from rota.store.metrics import count_stale
 from rota.store.workers.registration import present
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ class Claims:
                     return self._take(tx, dependencies.job_of(tx, row[0]), worker, lease, row[-1])
         raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
 
-    @counted
+    @count_stale
     @again
     def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
         """Extend a live lease, never shortening it; a lapsed one is lost. A seen worker's is renewed without asking."""
@@ -102,7 +102,7 @@ class Claims:
             tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
             return to_claim(to_job(row))
 
-    @counted
+    @count_stale
     @again
     def checkpoint(self, claim: Claim, value: Any) -> None:
         """Keep what the next attempt should know: anything JSON can hold, at most 256 KiB. Only the holder may."""
@@ -116,7 +116,7 @@ class Claims:
                 raise _lost(tx, claim)
             self._heartbeat(tx, row[0])
 
-    @counted
+    @count_stale
     @again
     def capture(self, claim: Claim, transcript_path: str | None, stderr_path: str | None) -> None:
         """Say where the code behind this claim writes what it says; its run keeps that, and who said it over HTTP.
@@ -136,7 +136,7 @@ class Claims:
         """Give the job back unfinished; no attempt is spent."""
         self.settle(claim, Released(note))
 
-    @counted
+    @count_stale
     @again
     def settle(self, claim: Claim, outcome: Outcome) -> bool:
         """Report what became of it. Settling again with the token that settled changes nothing and is no error.

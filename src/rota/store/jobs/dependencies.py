@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from rota.core.job import Job
     from rota.core.queue import Queue
     from rota.core.times import Instant
+    from rota.documents import Document
     from rota.store.engine.transaction import Transaction
+    from rota.store.store import Store
 
 CHUNK = 1000
+MOST_NODES, MOST_STEPS = 60, 4  # of the graph around a job
 
 
 def queue_of(tx: Transaction, name: str) -> Queue:
@@ -133,3 +136,42 @@ def unblock(tx: Transaction, verb: str, free: Iterable[tuple[int, str, Instant |
     for queue, ids in ready.items():
         tx.many("job.make_ready", [(id,) for id in ids])
         tx.moved(verb, queue, old, jobs.READY, ids)
+
+
+def around(store: Store, id: int) -> Document:
+    """Return the jobs a few steps around one: nodes, and edges from a job to one that it needs.
+
+    `is_whole` is false when something was left out.
+    """
+    execute = store.database.execute
+    store.jobs.get(id)
+    nodes_by_id, edges, is_whole = {id: None}, set(), True
+    for upwards in (True, False):
+        layer = [id]
+        for step in range(MOST_STEPS + 1):
+            beyond: list[int] = []
+            for id_here in layer:
+                if upwards:
+                    neighbours = [needs for needs, _ in execute("dependency.of_job", {"job": id_here})]
+                else:
+                    neighbours = [
+                        job for (job,) in execute("dependency.waiting_for", {"needs": id_here, "most": MOST_NODES + 1})
+                    ]
+                for neighbour in neighbours:
+                    if neighbour not in nodes_by_id and (step == MOST_STEPS or len(nodes_by_id) >= MOST_NODES):
+                        is_whole = False
+                        continue
+                    if neighbour not in nodes_by_id:
+                        nodes_by_id[neighbour] = None
+                        beyond.append(neighbour)
+                    edges.add((id_here, neighbour) if upwards else (neighbour, id_here))
+            layer = beyond
+    for id_here in nodes_by_id:  # two that were nodes_by_id on different ways may need id_here neighbour
+        edges |= {
+            (id_here, needs) for needs, _ in execute("dependency.of_job", {"job": id_here}) if needs in nodes_by_id
+        }
+    nodes = []
+    for id_here in sorted(nodes_by_id):
+        for row in execute("job.brief", {"id": id_here}):
+            nodes.append(dict(zip(("id", "title", "queue", "status"), row, strict=True)))
+    return {"nodes": nodes, "edges": sorted(edges), "is_whole": is_whole}

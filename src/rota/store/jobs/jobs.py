@@ -19,7 +19,7 @@ from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_job
 from rota.store.jobs import dependencies, payload
 from rota.store.jobs.enqueue import Addition, checked, depend
-from rota.store.refusals import counted
+from rota.store.metrics import count_stale
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Jobs:
         finally:
             listener.close()
 
-    @counted
+    @count_stale
     @again
     def _settle_unfenced(self, id: int, outcome: Done | Failed | Snoozed, force: bool) -> Job:
         store = self._store

@@ -1,23 +1,49 @@
-"""The bell over the API: its event stream, of which only that something came is heard."""
+"""Listening for notifications over the API: on an orchestrator's own stream, or on the live feed for everyone else."""
 
 from __future__ import annotations
 
 import select
 import time
+from typing import TYPE_CHECKING
 
 from rota.core.errors import RotaError
+from rota.store.engine.listening import Listening
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.store.remote.client import Link
     from rota.store.remote.http_connection import Connection
 
+SILENT_FOR = 40.0  # twice as long as the API is ever silent, and a little more
 LOOK_AGAIN = 0.5
 _TOPICS = ("queue:*",)  # jobs move, or a queue is resumed
 
 
+class OrchestratorListener(Listening["Connection"]):
+    """Listens from the moment it is made; `path` changes when the orchestrator joins again under a new id."""
+
+    def __init__(self, link: Link, path: Callable[[], str]) -> None:
+        self._link = link
+        self._path = path
+        super().__init__(SILENT_FOR)
+
+    def open_line(self) -> Connection | None:
+        try:
+            return self._link.stream(self._path())
+        except RotaError:
+            return None
+
+    def rang(self, line: Connection) -> bool | None:
+        """Return whether the stream goes on; whatever comes over it is a notification."""
+        try:
+            return line.drain() or None
+        except OSError:
+            return None
+
+
 class FeedListener:
-    """Wakes when something may have changed. Without the stream, for a token that may not read, it wakes by itself."""
+    """Wakes when something may have changed. A token that may not read the feed wakes every half second instead."""
 
     def __init__(self, link: Link, events: bool) -> None:
         self._link = link

@@ -139,9 +139,9 @@ class RemoteDatabase:
 
     def listen(self, events: bool = False, behind_lock: bool = False) -> Listener:
         if self._store.orchestrator and not events:
-            from rota.store.remote.listener import Listener as Own
+            from rota.store.remote.notifications import OrchestratorListener
 
-            return Own(self._store.link, lambda: f"/orchestrators/{self._store.orchestrator}/bell")
+            return OrchestratorListener(self._store.link, lambda: f"/orchestrators/{self._store.orchestrator}/bell")
         from rota.store.remote.notifications import FeedListener
 
         return FeedListener(self._store.link, events)

@@ -8,7 +8,7 @@ import pytest
 
 from rota.core.claim import Done, Failed
 from rota.core.errors import Stale
-from rota.store.refusals import STALE
+from rota.store.metrics import STALE
 from tests.store.claims.test_manual import each_write
 from tests.support.work import Crew, add, claim
 
