@@ -145,33 +145,31 @@ def around(store: Store, id: int) -> Document:
     """
     execute = store.database.execute
     store.jobs.get(id)
-    nodes_by_id, edges, is_whole = {id: None}, set(), True
+    reached, edges, is_whole = {id: None}, set(), True
     for upwards in (True, False):
         layer = [id]
         for step in range(MOST_STEPS + 1):
             beyond: list[int] = []
-            for id_here in layer:
+            for node in layer:
                 if upwards:
-                    neighbours = [needs for needs, _ in execute("dependency.of_job", {"job": id_here})]
+                    neighbours = [needs for needs, _ in execute("dependency.of_job", {"job": node})]
                 else:
                     neighbours = [
-                        job for (job,) in execute("dependency.waiting_for", {"needs": id_here, "most": MOST_NODES + 1})
+                        job for (job,) in execute("dependency.waiting_for", {"needs": node, "most": MOST_NODES + 1})
                     ]
                 for neighbour in neighbours:
-                    if neighbour not in nodes_by_id and (step == MOST_STEPS or len(nodes_by_id) >= MOST_NODES):
+                    if neighbour not in reached and (step == MOST_STEPS or len(reached) >= MOST_NODES):
                         is_whole = False
                         continue
-                    if neighbour not in nodes_by_id:
-                        nodes_by_id[neighbour] = None
+                    if neighbour not in reached:
+                        reached[neighbour] = None
                         beyond.append(neighbour)
-                    edges.add((id_here, neighbour) if upwards else (neighbour, id_here))
+                    edges.add((node, neighbour) if upwards else (neighbour, node))
             layer = beyond
-    for id_here in nodes_by_id:  # two that were nodes_by_id on different ways may need id_here neighbour
-        edges |= {
-            (id_here, needs) for needs, _ in execute("dependency.of_job", {"job": id_here}) if needs in nodes_by_id
-        }
+    for node in reached:  # two jobs reached on different paths may need each other
+        edges |= {(node, needs) for needs, _ in execute("dependency.of_job", {"job": node}) if needs in reached}
     nodes = []
-    for id_here in sorted(nodes_by_id):
-        for row in execute("job.brief", {"id": id_here}):
+    for node in sorted(reached):
+        for row in execute("job.brief", {"id": node}):
             nodes.append(dict(zip(("id", "title", "queue", "status"), row, strict=True)))
     return {"nodes": nodes, "edges": sorted(edges), "is_whole": is_whole}
