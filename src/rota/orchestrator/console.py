@@ -10,9 +10,9 @@ import queue
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from rota.core.claim import Done, Failed, Released, Snoozed
+from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.ids import printable
 from rota.core.record import Record
 from rota.core.source import KIND
@@ -113,8 +113,10 @@ def ended(held: Assignment, outcome: Outcome) -> str:
             return f"{name}: again in {format_duration(delay)}{f', {note}' if note else ''}"
         case Released(note):
             return f"{name}: given back{f', {note}' if note else ''}"
-        case _:
+        case Returned():
             return f"{name}: given back"
+        case other:
+            assert_never(other)
 
 
 def _short(text: str) -> str:

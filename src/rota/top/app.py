@@ -7,7 +7,7 @@ import select
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from textual.app import App
 from textual.binding import Binding
@@ -106,6 +106,8 @@ class Top(App[None]):
                 if isinstance(shown := self._shown, Sheet):
                     shown.show_answer(answer, self.now)
                 self._tick()
+            case other:
+                assert_never(other)
 
     def _leave_a_closed_terminal(self) -> None:
         """Exit once the terminal is gone. SIGHUP is not sent in every case, and reading its input would never end."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
-from rota.core.claim import Done, Failed, Snoozed
+from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -95,8 +95,10 @@ class _Otel:
                 span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, error))
             case Snoozed():
                 word = "snoozed"
-            case _:
+            case Released() | Returned() | None:
                 word = "released"
+            case other:
+                assert_never(other)
         span.set_attribute("rota.outcome", word)
 
     def flush(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from rota import documents
 from rota.api.request import share_call
@@ -160,6 +160,8 @@ def outcome_of(body: requests.Settle) -> Outcome:
             return Snoozed(round(body.delay * SECOND), body.note)
         case "released":
             return Released(body.note)
+        case other:
+            assert_never(other)
 
 
 def _duration(seconds: float | None) -> Duration | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, assert_never
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -286,6 +286,8 @@ def _outcome(outcome: Outcome) -> Any:
             return Released(outcome.note, outcome.reason)
         case "returned":
             return Returned()
+        case other:
+            assert_never(other)
 
 
 def json_of(value: Raw, what: str) -> str | None:

@@ -9,10 +9,10 @@ import signal
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from rota.app import App
-from rota.core.claim import Done, Failed, Released, Snoozed
+from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.errors import BadInput, NotFound, NothingReady, Refused, RotaError, Stale, StoreError, UnknownWorker
 from rota.core.record import Record
 from rota.core.times import SECOND, format_duration
@@ -374,8 +374,10 @@ def _in_words(outcome: Outcome) -> str:
             return f"snoozed for {format_duration(delay)}"
         case Released(note):
             return f"released: {note}"
-        case _:
+        case Returned():
             return "released"
+        case other:
+            assert_never(other)
 
 
 @contextmanager
