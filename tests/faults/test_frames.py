@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -161,7 +162,9 @@ FLOODS = ("checkpoints", "hellos", "doubts", "numbers", "others")
 def test_a_worker_that_floods_and_reads_nothing_takes_no_memory_and_slows_no_other(crew: Crew) -> None:
     """Frames that are right, from a program of its own: only the last counts of those that replace each other."""
     (crew.folder / "hostile.py").write_text(HOSTILE)
-    programs = [word for what in FLOODS for word in ("--program", f"{what}={sys.executable} hostile.py {what}")]
+    programs = [
+        word for what in FLOODS for word in ("--program", f"{what}={shlex.quote(sys.executable)} hostile.py {what}")
+    ]
     crew.env |= {"ROTA_RESTART_BACKOFF": "30s", "ROTA_SHUTDOWN_TIMEOUT": "500ms"}
     crew.start("tag=1", *programs)
     eventually(lambda: crew.up(1 + len(FLOODS)))

@@ -11,7 +11,7 @@ from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.errors import Conflict, NotFound, Stale, StoreError, UnknownWorker
 from rota.core.frames.messages import Kinds
 from rota.core.job import ACTIVE, DONE, FAILED, READY, SCHEDULED
-from rota.core.times import MINUTE
+from rota.core.times import MINUTE, SECOND
 from rota.core.worker import Dead
 from rota.orchestrator.dispatch import Holdings
 from rota.process.host import host_id
@@ -232,6 +232,17 @@ def test_nobody_who_is_not_there_is_handed_a_job(store: Store) -> None:
     idle = [Idle(gone, "default"), Idle("worker-zzzzzzzz", "default"), Idle(here, "default")]
     answer = store.orchestrators.exchange(crew.id, 0, Report([], idle))
     assert [(each.job_id, each.worker_id) for each in answer.claims] == [(job, here)]
+
+
+def test_an_exchange_that_settles_what_was_due_runs_no_tick_for_it(store: Store, clock: FakeClock) -> None:
+    """PostgreSQL asks ahead whether anything is due; a tick in vain would use up the grace for a silent store."""
+    job = add(store)
+    held = claim(store, job, lease=10 * SECOND)
+    crew = Crew(store)
+    clock.advance(10 * SECOND)
+    (before,) = rows(store, "SELECT graced, grace_from FROM pulse")
+    assert crew.exchange([(job, held.token, Done())], room=0).refused == []
+    assert rows(store, "SELECT graced, grace_from FROM pulse") == [before]
 
 
 def test_a_watched_workers_death_spends_only_the_job_in_hand(store: Store, clock: FakeClock) -> None:
