@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 BEFORE = """
 import glob, os, tempfile
 from rota.core.errors import StoreError
+from rota.store import migrate
 from rota.store.engine import statements
+numbered = migrate.migrations()
+migrate.migrations = lambda: numbered
 texts = {path: statements.read_statements(path) for path in glob.glob(statements.FOLDER + "/*.sql")}
 statements.read_statements = texts.__getitem__
 with tempfile.TemporaryDirectory() as folder, open_store(folder + "/rota.db", Settings(), make=True) as store:
