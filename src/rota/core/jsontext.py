@@ -70,12 +70,12 @@ def sound(text: str, value: Any = _UNREAD) -> Any:
             value = _decoded(text, _scan_sound, _Sound)
     except RecursionError:
         raise ValueError(f"it is nested too deeply: at most {DEEPEST} levels") from None
-    if text.count("[") + text.count("{") > DEEPEST and _levels(value) > DEEPEST:
+    if len(text) > 2 * DEEPEST and text.count("[") + text.count("{") > DEEPEST and _levels(value) > DEEPEST:
         raise ValueError(f"it is nested too deeply: at most {DEEPEST} levels")
     try:
         if not text.isascii():
             text.encode()
-        if has_escaped_half(text):
+        if "\\" in text and has_escaped_half(text):
             compact(value).encode()
     except UnicodeEncodeError:
         raise ValueError("a text in it is not Unicode: it has half of a surrogate pair") from None

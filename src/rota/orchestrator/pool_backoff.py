@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rota.store.claims.exchange import Assignment, Idle
 
 PUT_OFF = 4  # times the wait of its round, so that the next rounds try other jobs
+NO_STREAK = Streak()
 
 
 class PoolBackoff:
@@ -41,7 +42,7 @@ class PoolBackoff:
         """A job of this worker ended; what is reported of it."""
         if held.kind.startswith(KIND):
             return outcome
-        before = self._pools.get(child.queue, Streak())
+        before = self._pools.get(child.queue, NO_STREAK)
         if isinstance(outcome, Done):
             child.failing = False
             self._pools[child.queue] = before.after_success()

@@ -85,10 +85,11 @@ class WorkerMessages:
 
     def _settle(self, child: WorkerProcess, body: dict[str, Any]) -> None:
         """A job ended. Windows run in order, so it is the first that the worker holds, or one of several in hand."""
-        if child.concurrency == 1:
-            before = messages.before(body.get("token"), [held.token for held in child.held])
+        token = body.get("token")
+        if child.concurrency == 1 and child.held and child.held[0].token != token:
+            before = messages.before(token, [held.token for held in child.held])
             self._lose(child, list(child.held)[:before])
-        held = child.holding(body.get("token"))
+        held = child.holding(token)
         if held is None:
             child.health = child.health.on_garbage()
             return

@@ -395,13 +395,12 @@ def _deal_out(
     sources: set[str] = set()
     fenced = queue.fence == "end"
     for (worker, row), token in zip(dealt, drawn, strict=True):
-        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, *more = row
-        source, key, trace, scheduled_for, _, isolated, _ = more
+        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, *seldom = row
+        source, key, trace, scheduled_for, _, isolated, _ = seldom
         tokens.setdefault(worker, {})[job] = token
         runs = _runs(tx, job) if last_token is not None else ()
-        known = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most)
-        seldom = (fenced, key, runs, isolated > 0, None, source, trace, scheduled_for)
-        claims.append(Assignment(*known, timeout, checkpoint, *seldom))
+        held = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most, timeout, checkpoint)
+        claims.append(Assignment(*held, fenced, key, runs, isolated > 0, None, source, trace, scheduled_for))
         if source is not None:
             sources.add(source)
     name = internal_queue(queue.name) if internal else queue.name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rota.core import job as jobs
 from rota.core import queue as queues
 from rota.core.claim import Done, Returned, end
@@ -96,29 +98,39 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
     if not done:
         return set(), {}
     results = {(id, token): result for result, id, token in done}
-    rows = tx.execute("claim.holding", ids=compact([id for id, _ in results]))
-    rows = [row for row in rows if (row[0], row[1]) in results]
-    held = {row[1] for row in rows}
+    held: set[int] = set()
+    rows: list[Row] = []
+    is_sourced = False
+    for row in tx.execute("claim.holding", ids=compact([id for id, _ in results])):
+        id, token, _, _, _, _, source, *_ = row
+        if (id, token) in results:
+            held.add(token)
+            rows.append(row)
+            is_sourced = is_sourced or source is not None
     workers: dict[str, int] = {}
-    if any(row[6] is not None for row in rows):
+    if is_sourced:
         rows = _finish_sourced(tx, rows, workers)
-    ended = {row[0]: results[row[0], row[1]] for row in rows}
-    if ended:
-        told = {"now": tx.now, "ids": compact(list(ended))}, {"now": tx.now, "results": by_id(ended)}
-        both = tuple(zip(("claim.record_done", "claim.finish"), told, strict=True))
-        for statement, params in both:
-            tx.prefetch(statement, **params)
-        for statement, params in both:
-            tx.execute(statement, **params)
-    _count_runs(tx, rows)
+    _count_done(tx, rows)
     ids: dict[str, list[int]] = {}
-    for id, _, queue, worker, *_ in rows:
+    ended: dict[int, str | None] = {}
+    awaited: list[tuple[int, str, int, str | None]] = []
+    for id, token, queue, worker, dependents, limit_key, *_ in rows:
+        ended[id] = results[id, token]
         ids.setdefault(queue, []).append(id)
         workers[worker] = workers.get(worker, 0) + 1
+        if dependents or limit_key is not None:
+            awaited.append((id, queue, dependents, limit_key))
+    if ended:
+        params = {"now": tx.now, "ids": compact(list(ended))}, {"now": tx.now, "results": by_id(ended)}
+        both = tuple(zip(("claim.record_done", "claim.finish"), params, strict=True))
+        for statement, values in both:
+            tx.prefetch(statement, **values)
+        for statement, values in both:
+            tx.execute(statement, **values)
     for queue, finished in ids.items():
         tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, finished)
         update_breaker(tx, queue, 0, None)
-    for id, _, queue, _, dependents, limit_key, *_ in rows:
+    for id, queue, dependents, limit_key in awaited:
         dependencies.left(tx, queue, limit_key, jobs.ACTIVE, jobs.DONE)
         if dependents:
             dependencies.ripple(tx, id)
@@ -133,11 +145,14 @@ def first_wait(
     return claimed_at - created_at if is_first else None
 
 
-def _count_runs(tx: Transaction, rows: Sequence[Row]) -> None:
-    """These claims, as `claim.holding` tells them, end now as done."""
-    for _, _, queue, *_, claimed_at, created_at, attempts, generation, due_at in rows:
-        waited = first_wait(attempts + 1, generation, created_at, due_at, claimed_at)
-        tx.ran(queue, jobs.FINISH, tx.now - claimed_at, waited)
+def _count_done(tx: Transaction, rows: Sequence[Row]) -> None:
+    """Count the runs of these claims, rows of `claim.holding`, which end now as done. Many were made at one instant."""
+    runs = Counter(
+        (queue, claimed_at, None if attempts else first_wait(1, generation, created_at, due_at, claimed_at))
+        for _, _, queue, *_, claimed_at, created_at, attempts, generation, due_at in rows
+    )
+    for (queue, claimed_at, waited), n in runs.items():
+        tx.ran(queue, jobs.FINISH, tx.now - claimed_at, waited, n)
 
 
 def put_back(tx: Transaction, held: Sequence[Job], backoff: Backoff) -> None:
@@ -198,7 +213,7 @@ def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int
             workers[worker] = workers.get(worker, 0) + 1
     for queue in sorted({each[5] for each in gone}):
         update_breaker(tx, queue, 0, None)
-    _count_runs(tx, gone_rows)
+    _count_done(tx, gone_rows)
     if gone:
         source_outcomes.finish(tx, gone)
     if kept:

@@ -151,16 +151,16 @@ class Transaction:
         """Something else changed: a worker, a queue, an orchestrator."""
         self._facts.append((noun, verb, which, facts))
 
-    def ran(self, queue: str, verb: str, took: Duration, waited: Duration | None) -> None:
-        """A claim ended, which the metrics count. `waited`: how long its job had waited for it, if it was the first."""
-        self._measure(RUN, queue, verb, took)
+    def ran(self, queue: str, verb: str, took: Duration, waited: Duration | None, n: int = 1) -> None:
+        """Count `n` equal claims that ended. `waited`: how long a job had waited for its claim, if it was the first."""
+        self._measure(RUN, queue, verb, took, n)
         if waited is not None:
-            self._measure(PICKUP, queue, "", waited)
+            self._measure(PICKUP, queue, "", waited, n)
 
-    def _measure(self, name: str, queue: str, label: str, duration: Duration) -> None:
+    def _measure(self, name: str, queue: str, label: str, duration: Duration, n: int) -> None:
         key = name, queue, label, bucket(duration)
-        n, total = self._metrics.get(key, (0, 0))
-        self._metrics[key] = n + 1, total + duration
+        counted, total = self._metrics.get(key, (0, 0))
+        self._metrics[key] = counted + n, total + n * duration
 
     def running(self, queue: str) -> int:
         """How many jobs of a queue are active, this transaction's own changes included."""

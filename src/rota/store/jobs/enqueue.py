@@ -50,21 +50,21 @@ def checked(new: NewJob) -> NewJob:
         whole("a time-out in microseconds", new.timeout, 1, LONGEST)
     if new.at is not None:
         whole("at, in microseconds since 1970,", new.at, FIRST, LAST)
-    for id in (*new.after, *new.follows, *(() if new.parent is None else (new.parent,))):
-        whole("a job's id or place", id, 0, MOST_ID)
+    if new.after or new.follows or new.parent is not None:
+        for id in (*new.after, *new.follows, *(() if new.parent is None else (new.parent,))):
+            whole("a job's id or place", id, 0, MOST_ID)
     if new.until not in jobs.UNTIL:
         raise BadInput(f"until is one of {', '.join(jobs.UNTIL)}, not {new.until!r}")
     if new.debounce is not None or new.at_most is not None:
         new = _debounced(new)
-    _check_unique(new)
+    if new.unique is not None:
+        _check_unique(new)
     if new.trace is not None and not is_trace(new.trace):
         raise BadInput(f"{new.trace[:60]!r} is no traceparent: write it as W3C does, 00-32 digits-16 digits-01")
     return new
 
 
 def _check_unique(new: NewJob) -> None:
-    if new.unique is None:
-        return
     if new.unique not in jobs.UNIQUE:
         raise BadInput(f"unique must be one of {', '.join(jobs.UNIQUE)}, not {new.unique!r}")
     if new.key is None:
