@@ -50,7 +50,7 @@ class Record:
             raise TypeError(f"{name} needs {', '.join(sorted(self._needed - values.keys()))}")
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} is frozen: copy it with but({name}=…)")
+        raise AttributeError(f"{type(self).__name__} is frozen: copy it with replace({name}=…)")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and type(self) is type(other) and self._values() == other._values()
