@@ -24,7 +24,7 @@ def test_an_exchange_settles_and_claims_in_one_step(server: Server) -> None:
         assert first["claims"][0]["payload_text"] == '{"path":"a.wav"}'
         one, two = first["claims"]
         outcomes = [
-            {"job_id": 1, "token": one["token"], "outcome": "done", "result": [1]},
+            {"job_id": 1, "token": one["token"], "outcome": "done", "result": "[1]"},
             {"job_id": 2, "token": two["token"] + 9, "outcome": "done"},
         ]
         kept = [{"job_id": 2, "token": two["token"], "value": {"page": 3}}]
@@ -48,7 +48,7 @@ def test_a_kind_that_is_not_known_and_a_failure_that_is_not_charged_arrive_as_su
         one, two = client.post(f"{path}/exchange", number=0, idle=idle)["claims"]
         outcomes = [
             {"job_id": 1, "token": one["token"], "outcome": "released", "reason": "kind", "note": "no such task"},
-            {"job_id": 2, "token": two["token"], "outcome": "failed", "error": "no database", "delay": 4.0},
+            {"job_id": 2, "token": two["token"], "outcome": "failed", "error": "no database", "put_off": 4_000_000},
         ]
         assert client.post(f"{path}/exchange", number=1, outcomes=outcomes)["refused"] == []
         aside, failed = store.jobs.get(1), store.jobs.get(2)

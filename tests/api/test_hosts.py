@@ -73,9 +73,9 @@ def test_a_host_works_with_the_scope_work_alone(server: Server) -> None:
         (claim,) = one.exchange()["claims"]
         assert (claim["payload_text"], claim["key"], claim["timeout"]) == ('{"path":"a.wav"}', "k", 90.0)
         assert store.workers.get(one.worker).hostname == "one"
-        outcome = {"job_id": claim["job_id"], "token": claim["token"], "outcome": "done", "result": [1.50]}
+        outcome = {"job_id": claim["job_id"], "token": claim["token"], "outcome": "done", "result": "[1.50]"}
         one.exchange(0, outcomes=[outcome])
-        assert store.jobs.get(1).result_json == "[1.5]"
+        assert store.jobs.get(1).result_json == "[1.50]"
         assert one.ask("look")["directive"]["slots"][0]["status"] == "up"
         one.client.delete(f"/api/v1/orchestrators/{one.id}")
         assert store.orchestrators.live() == [] and store.workers.list() == []

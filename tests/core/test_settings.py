@@ -11,7 +11,7 @@ from rota.api import middleware
 from rota.cli.verbs.init_run import pools_of
 from rota.core import health, orchestrator, slot, worker
 from rota.core.errors import BadSetting
-from rota.core.frames import codec, messages
+from rota.core.frames import codec, outcomes
 from rota.core.health import HealthPolicy
 from rota.core.job import NewJob
 from rota.core.queue import Queue
@@ -66,7 +66,7 @@ def test_what_is_no_setting_is_as_the_design_says_too() -> None:
 
 
 def test_the_largest_of_each_is_as_the_design_says() -> None:
-    jobs = {payload.LARGEST, messages.LARGEST_RESULT, context.LARGEST_CHECKPOINT, dispatch_window.LARGEST_WINDOW}
+    jobs = {payload.LARGEST, outcomes.LARGEST_RESULT, context.LARGEST_CHECKPOINT, dispatch_window.LARGEST_WINDOW}
     assert jobs == {256 * 1024}
     assert {middleware.LARGEST_BODY, codec.LARGEST} == {1024 * 1024}
     assert codec.LARGEST_REPORT == 64 * 1024

@@ -7,7 +7,7 @@ import re
 from rota.core import death
 from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.frames import codec as frames
-from rota.core.frames.messages import outcome
+from rota.core.frames import outcomes
 from rota.worker.reader import _is_job
 from tests.docs.pages import ROOT, blocks
 
@@ -28,7 +28,7 @@ def test_every_frame_that_is_spoken_has_an_example_that_is_one() -> None:
 
 
 def test_the_outcomes_are_those_that_an_orchestrator_takes() -> None:
-    told = [outcome(frame.body) for frame in examples() if frame.kind == frames.DONE]
+    told = [outcomes.decode(frame.body) for frame in examples() if frame.kind == frames.DONE]
     assert [type(each) for each in told] == [Done, Failed, Snoozed, Released, Released]
 
 

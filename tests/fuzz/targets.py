@@ -21,7 +21,7 @@ from rota.cli.verbs import all_verbs
 from rota.core import ids, jsontext, queue, schedule, source, times, topic
 from rota.core.errors import RotaError
 from rota.core.frames import codec as frames
-from rota.core.frames import messages
+from rota.core.frames import messages, outcomes
 from rota.core.schedule import NewSchedule
 from rota.store import open as opening
 from rota.store.postgres import connection as postgres_link
@@ -98,9 +98,9 @@ def frame_bytes(data: bytes) -> None:
 
 
 def body_of_a_frame(body: dict[str, Any]) -> None:
-    outcome = messages.outcome(body)
-    told = frames.parse(messages.done_frame(1, 2, outcome).rstrip(b"\n"))
-    assert told is not None and messages.outcome(told.body) == outcome, "an outcome that is told otherwise"
+    outcome = outcomes.decode(body)
+    told = frames.parse(outcomes.done_frame(1, 2, outcome).rstrip(b"\n"))
+    assert told is not None and outcomes.decode(told.body) == outcome, "an outcome that is told otherwise"
     for read in (
         messages.concurrency,
         messages.tokens,

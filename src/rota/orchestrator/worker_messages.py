@@ -8,7 +8,7 @@ from rota.core import schedule, slot, source
 from rota.core.claim import Failed, Returned
 from rota.core.death import INVALID_FRAMES
 from rota.core.frames import codec as frames
-from rota.core.frames import messages
+from rota.core.frames import messages, outcomes
 from rota.core.ids import run_id
 from rota.orchestrator.dispatch_window import usual_after
 from rota.orchestrator.maintenance import now
@@ -97,7 +97,7 @@ class WorkerMessages:
         at = now()
         child.usual = usual_after(child.usual, at - child.job_started_at)
         child.job_started_at, child.recalled = at, False
-        outcome = self._dispatch.streaks.ended(child, held, messages.outcome(body), at)
+        outcome = self._dispatch.streaks.ended(child, held, outcomes.decode(body), at)
         self._tracked.reported(child.worker_id, held, outcome)
         self._dispatch.report(child.worker_id, (held.job_id, held.token, outcome))
         if child.report.pop("progress", None) is not None:
@@ -134,10 +134,10 @@ class WorkerMessages:
     def _lose(self, child: WorkerProcess, lost: Sequence[Assignment]) -> None:
         """Fail what was begun and has ended, nobody knows how."""
         for held in lost:
-            self._say(f"job {held.job_id} is over, and {messages.LOST_OUTCOME}", *child.names)
+            self._say(f"job {held.job_id} is over, and {outcomes.LOST_OUTCOME}", *child.names)
             child.put_down(held)
             child.job_started_at, child.recalled = now(), False
-            self._dispatch.report(child.worker_id, (held.job_id, held.token, Failed(messages.LOST_OUTCOME)))
+            self._dispatch.report(child.worker_id, (held.job_id, held.token, Failed(outcomes.LOST_OUTCOME)))
 
     def _keep(self, child: WorkerProcess, body: dict[str, Any]) -> None:
         """What the handler of the job in hand wants its next attempt to know."""

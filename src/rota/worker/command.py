@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rota.core import run_environment
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.errors import BadInput
-from rota.core.frames.messages import LARGEST_RESULT
+from rota.core.frames.outcomes import LARGEST_RESULT
 from rota.core.ids import printable, run_id
 from rota.core.jsontext import Raw, encode, sound
 from rota.core.run_environment import ERR, OUT

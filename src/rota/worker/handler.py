@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.claim import TIMEOUT, Done, Failed, Released, Snoozed
 from rota.core.errors import BadInput, RotaError
-from rota.core.frames.messages import LARGEST_RESULT
+from rota.core.frames.outcomes import LARGEST_RESULT
 from rota.core.jsontext import encoder, sound
 from rota.core.times import parse_duration
 

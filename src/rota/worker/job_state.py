@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import Stale
 from rota.core.frames import codec as frames
-from rota.core.frames.messages import done_frame
+from rota.core.frames.outcomes import done_frame
 from rota.core.ids import run_id
 from rota.core.orchestrator import LEASE
 from rota.core.times import SECOND

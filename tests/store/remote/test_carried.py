@@ -92,7 +92,7 @@ OUTCOMES = [
     Failed("e", put_off=1_500_000),
     Failed(""),
     Snoozed(1_500_000, "n"),
-    Released("n", "r"),
+    Released("n", "kind"),
     Returned(),
 ]
 
@@ -108,10 +108,9 @@ def test_an_outcome_arrives_as_it_was(outcome: Done) -> None:
 
 @pytest.mark.parametrize("result", [f"{'[' * 61}{']' * 61}", '{"a": 1e400}', '"\\ud800"'])
 def test_a_result_that_may_not_be_kept_fails_its_own_job_and_not_the_exchange(result: str) -> None:
-    told = machine.Outcome(1, 2, "done", msgspec.Raw(result.encode()))
-    job, token, outcome = machine.settled_of(told)
+    job, token, outcome = machine.settled_of(machine.Outcome(1, 2, "done", result))
     assert (job, token) == (1, 2) and isinstance(outcome, Failed) and not outcome.again
-    assert outcome.error.startswith("the result is not JSON (")
+    assert outcome.error.startswith("the result is not JSON: ")
 
 
 def test_what_is_too_much_for_one_body_goes_in_several() -> None:

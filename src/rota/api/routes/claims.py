@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from rota import documents
 from rota.api.request import share_call
@@ -11,8 +11,9 @@ from rota.api.route import Route
 from rota.api.routes.jobs import job_document
 from rota.api.schemas import nouns, requests, responses
 from rota.core.access import WORK
-from rota.core.claim import Claim, Done, Failed, Released, Snoozed
+from rota.core.claim import Claim
 from rota.core.errors import BadInput, NotFound, NothingReady
+from rota.core.frames import outcomes
 from rota.core.ids import job_id
 from rota.core.job import DONE
 from rota.core.times import SECOND
@@ -147,21 +148,19 @@ def _claim(request: ApiRequest) -> Claim:
 
 def outcome_of(body: requests.Settle) -> Outcome:
     """Convert the outcome, or refuse one without the fields that it needs."""
-    match body.outcome:
-        case "done":
-            return Done(encode_payload(body.result, "result"))
-        case "failed":
-            if not (body.error or "").strip():
-                raise BadInput("an outcome of failed needs an error: a word about what went wrong")
-            return Failed(body.error or "", not body.final)
-        case "snoozed":
-            if body.delay is None:
-                raise BadInput("an outcome of snoozed needs a delay: after how many seconds to try again")
-            return Snoozed(round(body.delay * SECOND), body.note)
-        case "released":
-            return Released(body.note)
-        case other:
-            assert_never(other)
+    if body.outcome == "failed" and not (body.error or "").strip():
+        raise BadInput("an outcome of failed needs an error: a word about what went wrong")
+    if body.outcome == "snoozed" and body.delay is None:
+        raise BadInput("an outcome of snoozed needs a delay: after how many seconds to try again")
+    document = {
+        "outcome": body.outcome,
+        "result": encode_payload(body.result, "result"),
+        "error": body.error,
+        "again": not body.final,
+        "delay": None if body.delay is None else round(body.delay * SECOND),
+        "note": body.note,
+    }
+    return outcomes.decode(document)
 
 
 def _duration(seconds: float | None) -> Duration | None:

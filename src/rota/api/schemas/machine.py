@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -22,15 +22,14 @@ from rota.api.schemas.derive import (
     SlotSchema,
 )
 from rota.api.schemas.nouns import Answer
-from rota.api.schemas.requests import Id, QueueName, Request, Seconds, ShortText, Text, WorkerId
-from rota.core.claim import Done, Failed, Released, Returned, Snoozed
-from rota.core.errors import BadInput
+from rota.api.schemas.requests import Id, QueueName, Request, ShortText, Text, WorkerId
+from rota.core.frames import outcomes
 from rota.core.jsontext import Raw as Json
-from rota.core.times import SECOND
 from rota.store.claims.exchange import Report
 from rota.store.jobs.payload import encode as encode_payload
 
 LARGEST_FACT = 4096
+Microseconds = Annotated[int, Meta(ge=0, le=outcomes.LONGEST_SNOOZE, description="in microseconds")]
 
 
 class SlotWithDetails(nouns.Slot):
@@ -40,17 +39,18 @@ class SlotWithDetails(nouns.Slot):
 
 
 class Outcome(Request):
-    """The outcome of a claim. `returned`: the job was never started."""
+    """The outcome of a claim, as on the pipe of a worker. `returned`: never started. `put_off`: spends no attempt."""
 
     job_id: Id
     token: Id
     outcome: Literal["done", "failed", "snoozed", "released", "returned"]
-    result: Raw = msgspec.field(default_factory=Raw)
+    result: Annotated[str, Meta(description="JSON as text")] | None = None
     error: Text | None = None
-    final: bool = False
-    reason: ShortText | None = None
-    delay: Seconds | None = None
+    again: bool = True
+    reason: Text | None = None
+    delay: Microseconds | None = None
     note: Text | None = None
+    put_off: Microseconds = 0
 
 
 class Checkpoint(Request):
@@ -260,34 +260,14 @@ class Held(Answer):
 
 
 def settled_of(outcome: Outcome) -> tuple[int, int, Any]:
-    """Convert an outcome for the store. One without the result or error that it needs becomes a failure."""
-    return outcome.job_id, outcome.token, _outcome(outcome)
+    """Convert an outcome for the store. One that makes no sense becomes a failure, and the others are settled."""
+    return outcome.job_id, outcome.token, outcomes.decode(msgspec.structs.asdict(outcome))
 
 
 def report_of(reported: Reported) -> Report:
     """Convert reports of workers for the store."""
     kept = [(json_of(each.value, "checkpoint") or "null", each.job_id, each.token) for each in reported.checkpoints]
     return Report([settled_of(each) for each in reported.outcomes], checkpoints=kept)
-
-
-def _outcome(outcome: Outcome) -> Any:
-    match outcome.outcome:
-        case "done":
-            try:
-                return Done(json_of(outcome.result, "result"))
-            except BadInput as problem:  # The rest of the exchange must not fail with it.
-                return Failed(str(problem), again=False)
-        case "failed":
-            error = outcome.error or "failed, and did not say why"
-            return Failed(error, not outcome.final, outcome.reason, round((outcome.delay or 0) * SECOND))
-        case "snoozed":
-            return Snoozed(max(1, round((outcome.delay or 0) * SECOND)), outcome.note)
-        case "released":
-            return Released(outcome.note, outcome.reason)
-        case "returned":
-            return Returned()
-        case other:
-            assert_never(other)
 
 
 def json_of(value: Raw, what: str) -> str | None:

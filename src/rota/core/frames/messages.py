@@ -1,28 +1,18 @@
-"""What workers report: outcomes, both ways, and the rest as it is heard. Any program may be on the pipe: take care."""
+"""What workers report beside outcomes, read with care: any program may be on the pipe, so nothing here raises."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rota.core import job as jobs
-from rota.core.claim import Done, Failed, Released, Snoozed
-from rota.core.frames import codec as frames
-from rota.core.jsontext import encode, encoder, sound
+from rota.core.frames.outcomes import json_text, text_of
+from rota.core.jsontext import encode
 from rota.core.record import Record
-from rota.core.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rota.core.claim import Outcome
-
-LARGEST_RESULT = 256 * 1024
-LOST_OUTCOME = "its outcome was lost: something else wrote into the worker's frame socket"
 MOST_AT_ONCE = 1000
-LONGEST_ERROR, LONGEST_NOTE = 16_384, 10_000
 LONGEST_NAME = 200
-LONGEST_SNOOZE = 3650 * DAY
-_encode = encoder()
 
 
 class Kinds(Record):
@@ -39,46 +29,6 @@ class Kinds(Record):
 
 
 NO_KINDS = Kinds()
-
-
-def done_frame(job: int, token: int, outcome: Outcome) -> bytes:
-    """The whole frame. A plain success is written by hand: every job pays for this."""
-    if isinstance(outcome, Done):
-        result = "null" if outcome.result is None else _encode(outcome.result)
-        return f'DONE|{{"job":{job},"token":{token},"outcome":"done","result":{result}}}\n'.encode()
-    return frames.encode(frames.DONE, {"job": job, "token": token, **_told(outcome)})
-
-
-def _told(outcome: Outcome) -> dict[str, Any]:
-    match outcome:
-        case Failed(error, again, reason):
-            return {"outcome": "failed", "error": error[:LONGEST_ERROR], "again": again, "reason": reason}
-        case Snoozed(delay, note):
-            return {"outcome": "snoozed", "delay": delay, "note": note and note[:LONGEST_NOTE]}
-        case Released(note, jobs.UNKNOWN_KIND):
-            return {"outcome": "released", "reason": jobs.UNKNOWN_KIND, "note": note and note[:LONGEST_NOTE]}
-        case Released(note):
-            return {"outcome": "released", "note": note and note[:LONGEST_NOTE]}
-        case _:
-            return {"outcome": "released"}
-
-
-def outcome(body: dict[str, Any]) -> Outcome:
-    """The outcome that a DONE frame tells; one that makes no sense is a failure that says so."""
-    if body.get("outcome") == "done":
-        return _done(body.get("result"))
-    note = _text(body.get("note"), LONGEST_NOTE)
-    match body:
-        case {"outcome": "snoozed", "delay": int(delay)}:
-            return Snoozed(min(max(1, delay), LONGEST_SNOOZE), note)
-        case {"outcome": "released"}:
-            return Released(note, jobs.UNKNOWN_KIND if body.get("reason") == jobs.UNKNOWN_KIND else None)
-        case {"outcome": "failed"}:
-            error, again = _text(body.get("error"), LONGEST_ERROR), body.get("again")
-            reason = _text(body.get("reason"), LONGEST_NOTE)
-            return Failed(error or "failed, and did not say why", again is not False, reason)
-        case _:
-            return Failed(f"reported no outcome that rota knows: {body.get('outcome')!r:.60}")
 
 
 def kinds(value: object) -> Kinds:
@@ -126,7 +76,7 @@ def seconds(body: dict[str, Any]) -> float | None:
 def progress(body: dict[str, Any]) -> dict[str, object]:
     """How far a handler says it is."""
     told: dict[str, object] = {name: body[name] for name in ("done", "total") if _is_number(body.get(name))}
-    note = _text(body.get("note"), 200)
+    note = text_of(body.get("note"), 200)
     return {**told, "note": note} if note else told
 
 
@@ -139,31 +89,12 @@ def metrics(body: dict[str, Any]) -> dict[str, object]:
 
 def checkpoint(body: dict[str, Any]) -> str | None:
     """What a CHECKPOINT frame wants the next attempt to know, as JSON; None when it is none, or too large."""
-    text = body.get("checkpoint")
-    return text if isinstance(text, str) and isinstance(_done(text), Done) else None
+    return json_text(body.get("checkpoint"))
 
 
 def _is_name(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_NAME and _text(value, LONGEST_NAME) == value
+    return isinstance(value, str) and len(value) <= LONGEST_NAME and text_of(value, LONGEST_NAME) == value
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18
-
-
-def _done(result: object) -> Outcome:
-    if result is None or result == "null":
-        return Done(result)
-    if not isinstance(result, str) or len(result.encode("utf-8", "replace")) > LARGEST_RESULT:
-        return Failed(f"the result is not text of at most {LARGEST_RESULT:,} bytes", again=False)
-    try:
-        sound(result)
-    except ValueError as problem:
-        return Failed(f"the result is not JSON: {problem}", again=False)
-    return Done(result)
-
-
-def _text(value: object, longest: int) -> str | None:
-    if not isinstance(value, str):
-        return None
-    return value[:longest].encode("utf-8", "replace").decode()

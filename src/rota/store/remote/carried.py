@@ -6,7 +6,7 @@ durations in seconds, and JSON text as the value that it is.
 
 from __future__ import annotations
 
-from rota.core.claim import Done, Failed, Released, Returned, Snoozed
+from rota.core.frames import outcomes
 from rota.core.frames.messages import Kinds
 from rota.core.jsontext import Raw, encode
 from rota.core.record import Record
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
-    from rota.core.claim import Outcome
     from rota.store.claims.exchange import Checkpoint, Report, Settled
 
     Document = dict[str, Any]
@@ -148,24 +147,9 @@ def parcels(report: Report) -> list[Document]:
 
 def _settled(each: Settled) -> Document:
     job, token, outcome = each
-    return {"job_id": job, "token": token, **_outcome(outcome)}
+    return {"job_id": job, "token": token, **outcomes.encode(outcome)}
 
 
 def _kept(each: Checkpoint) -> Document:
     text, job, token = each
     return {"job_id": job, "token": token, "value": Raw(text)}
-
-
-def _outcome(outcome: Outcome) -> Document:
-    match outcome:
-        case Done(result):
-            return {"outcome": "done"} if result is None else {"outcome": "done", "result": Raw(result)}
-        case Failed(error, again, reason, put_off):
-            told = {"outcome": "failed", "error": error, "final": not again, "reason": reason}
-            return {**told, "delay": put_off / SECOND} if put_off else told
-        case Snoozed(delay, note):
-            return {"outcome": "snoozed", "delay": delay / SECOND, "note": note}
-        case Released(note, reason):
-            return {"outcome": "released", "note": note, "reason": reason}
-        case Returned():
-            return {"outcome": "returned"}

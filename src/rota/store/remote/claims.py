@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rota.core import claim as claims
 from rota.core import job as jobs
-from rota.core.claim import Done, Failed, Released, Returned, Snoozed
+from rota.core.claim import Done
 from rota.core.errors import NothingReady, Stale
+from rota.core.frames import outcomes
 from rota.core.ids import MOST
 from rota.core.jsontext import Raw, decode
 from rota.store.remote import records
@@ -61,8 +62,8 @@ class RemoteClaims(_Port):
 
     def settle(self, claim: Claim, outcome: Outcome) -> bool:
         """The API does not say whether it was settled before; the result of another is not this one's."""
-        told = self._tell(claim, "settle", _told(outcome))
-        return not isinstance(outcome, Done) or outcome.result is None or told.get("result") == decode(outcome.result)
+        job = self._tell(claim, "settle", _settle_body(outcome))
+        return not isinstance(outcome, Done) or outcome.result is None or job.get("result") == decode(outcome.result)
 
     def held(self, job_id: int, worker_id: str | None = None, token: int | None = None) -> Claim:
         job = self._store.jobs.get(job_id)
@@ -94,15 +95,16 @@ class RemoteClaims(_Port):
         return self._link.insist("POST", f"/jobs/{claim.job_id}/claim/{verb}", {"token": claim.token, **body})
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
-    match outcome:
-        case Done(result):
-            return {"outcome": "done", "result": None if result is None else Raw(result)}
-        case Failed(error, again):
-            return {"outcome": "failed", "error": error, "final": not again}
-        case Snoozed(delay, note):
-            return {"outcome": "snoozed", "delay": records.seconds(delay), "note": note}
-        case Released(note):
-            return {"outcome": "released", "note": note}
-        case Returned():
-            return {"outcome": "released"}
+def _settle_body(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as people write it to the API: a value as result, seconds, `final`, and no reason."""
+    document = outcomes.encode(outcome)
+    match document["outcome"]:
+        case "done":
+            result = document["result"]
+            return {**document, "result": None if result is None else Raw(result)}
+        case "failed":
+            return {"outcome": "failed", "error": document["error"], "final": not document["again"]}
+        case "snoozed":
+            return {**document, "delay": records.seconds(document["delay"])}
+        case _:
+            return {"outcome": "released", "note": document.get("note")}

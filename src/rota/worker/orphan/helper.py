@@ -17,7 +17,8 @@ from rota.core.claim import TIMEOUT, Failed, Returned
 from rota.core.death import DEADLINE, EXIT_ORPHANED, EXITED, HEARTBEAT_TIMEOUT, LOST
 from rota.core.errors import RotaError
 from rota.core.frames import codec as frames
-from rota.core.frames.messages import LOST_OUTCOME, checkpoint, named, outcome, tokens
+from rota.core.frames import outcomes
+from rota.core.frames.messages import checkpoint, named, tokens
 from rota.core.orchestrator import RENEW_EVERY
 from rota.core.times import SECOND
 from rota.process.boot_clock import since_boot
@@ -155,7 +156,7 @@ class Orphan:
         body, token = frame.body, _number(frame.body.get("token"))
         match frame.kind:
             case frames.DONE:
-                self._settle(token, outcome(body))
+                self._settle(token, outcomes.decode(body))
             case frames.CHECKPOINT if token in self._held:
                 self._owed.extend(self._keep(kept) for kept in _kept(body))
             case frames.RETURNED:
@@ -173,7 +174,7 @@ class Orphan:
         """Fail a job that two frames in a row do not name: its outcome was lost with a spoiled line."""
         missing = set() if in_hand is None else self._held.keys() - in_hand
         for token in missing & self._missing:
-            self._settle(token, Failed(LOST_OUTCOME))
+            self._settle(token, Failed(outcomes.LOST_OUTCOME))
         self._missing = missing
 
     def _begin(self) -> None:
@@ -340,7 +341,7 @@ def _in_hand(hello: dict[str, Any], now: float) -> list[Claimed]:
 
 
 def _settled(body: dict[str, Any]) -> Settled:
-    return (_number(body.get("job")), _number(body.get("token")), outcome(body))
+    return (_number(body.get("job")), _number(body.get("token")), outcomes.decode(body))
 
 
 def _kept(body: dict[str, Any]) -> list[tuple[int, int, str]]:
