@@ -16,7 +16,7 @@ from rota.core import job as jobs
 from rota.live.throughput import STEPS
 from rota.settings import Settings
 from rota.store.open import open_store
-from rota.top.app import Top
+from rota.top.textual_app import Top
 
 PICTURE = Path(__file__).parent / "images" / "top.svg"
 SIZE = (132, 34)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """One whose pictures were just taken."""
-    for file in ("web/src/app.tsx", "web/src/app.test.ts", "src/rota/top/app.py", "docs/images/job.png"):
+    for file in ("web/src/app.tsx", "web/src/app.test.ts", "src/rota/top/textual_app.py", "docs/images/job.png"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text("as it was")
     assert stamp.main(["--write"], tmp_path) == 0
     return tmp_path
 
 
-@pytest.mark.parametrize("file", ["web/src/app.tsx", "web/src/more.css", "src/rota/top/app.py"])
+@pytest.mark.parametrize("file", ["web/src/app.tsx", "web/src/more.css", "src/rota/top/textual_app.py"])
 def test_pictures_are_said_to_be_old_when_what_they_show_has_changed(
     file: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from rota.core.errors import BadInput, RotaError
 from rota.core.ids import run_id, token_of
 from rota.store.jobs.output import Output, remove
-from rota.top.tail import TRANSCRIPT, Tail
+from rota.top.sheets import TRANSCRIPT, Tail
 from rota.worker.capture import Folder
 from tests.support.crews import Crew
 from tests.support.eventually import eventually

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.job import NewJob
-from rota.top.pane import Lines
+from rota.top.widgets import Lines
 from tests.support.crews import Crew
 from tests.support.eventually import eventually, in_time
 from tests.top.watch import SMALL, WIDE, Watch, watch

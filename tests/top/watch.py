@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.settings import Settings
 from rota.store.open import open_store
-from rota.top.app import Top
+from rota.top.textual_app import Top
 from tests.support.eventually import in_time
 
 if TYPE_CHECKING:

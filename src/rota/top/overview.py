@@ -8,12 +8,11 @@ from textual.binding import Binding
 from textual.containers import Container, Vertical
 from textual.screen import Screen
 
-from rota.top import actions, rows
+from rota.top import store_calls, tables
 from rota.top.pages import head_line, pace_lines
-from rota.top.pane import Foot, Pane, Text
-from rota.top.screens import Prompt
 from rota.top.sheets import DeathSheet, JobSheet, OutputSheet
-from rota.top.snapshot import IN_HAND, SELECTIONS
+from rota.top.store_calls import IN_HAND, SELECTIONS
+from rota.top.widgets import Foot, Pane, Prompt, Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from rota.core.times import Instant
-    from rota.top.app import Top
-    from rota.top.rows import Row
-    from rota.top.snapshot import Snapshot
+    from rota.top.store_calls import Snapshot
+    from rota.top.tables import Row
+    from rota.top.textual_app import Top
 
 ATTENTION, QUEUES, SLOTS, JOBS, DEATHS = "attention", "queues", "slots", "jobs", "deaths"
 PANES = (ATTENTION, QUEUES, SLOTS, JOBS, DEATHS)
 LOWER = (SLOTS, JOBS, DEATHS)
-HIGH = 32  # from so many lines on the charts have three
+HIGH = 32  # lines of a screen, from which on the charts are three lines high
 KEYS = " ? help  ⏎ open  l logs  / filter  p pause  r resume  s scale  x reset  c cancel"
 
 
@@ -61,18 +60,18 @@ class Overview(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._filter = ""
-        self._here = QUEUES
+        self._focused_pane = QUEUES
 
     def compose(self) -> ComposeResult:
         yield Text("head")
         yield Text("pace")
-        yield Pane("Needs attention", rows.ATTENTION, "", ATTENTION)
-        yield Pane("1 Queues", rows.QUEUES, "no queues; one comes to be with its first job: rota add 'Title'", QUEUES)
+        yield Pane("Needs attention", tables.ATTENTION, "", ATTENTION)
+        yield Pane("1 Queues", tables.QUEUES, "no queues; one comes to be with its first job: rota add 'Title'", QUEUES)
         with Container(id="lower"):
-            yield Pane("2 Slots", rows.SLOTS, "no slots; a crew begins with: rota orchestrator start --app …", SLOTS)
+            yield Pane("2 Slots", tables.SLOTS, "no slots; a crew begins with: rota orchestrator start --app …", SLOTS)
             with Vertical(id="right"):
-                yield Pane("3 Jobs", rows.HELD, "none", JOBS)
-                yield Pane("4 Deaths", rows.DEATHS, "no worker has died", DEATHS)
+                yield Pane("3 Jobs", tables.HELD, "none", JOBS)
+                yield Pane("4 Deaths", tables.DEATHS, "no worker has died", DEATHS)
         yield Foot(KEYS)
 
     def on_mount(self) -> None:
@@ -83,7 +82,8 @@ class Overview(Screen[None]):
 
     def tick(self, now: Instant) -> None:
         """Draw the state at this instant."""
-        if len(self.query(Pane)) < len(PANES):  # it is being opened, or closed
+        # While the screen is being opened or closed, not all panes are there.
+        if len(self.query(Pane)) < len(PANES):
             return
         width, snapshot, pace = self.size.width, self.app.snapshot, self.app.pace
         filtered = f"filter: {self._filter}" if self._filter else ""
@@ -91,13 +91,13 @@ class Overview(Screen[None]):
         if snapshot is None:
             return
         self.query_one("#pace", Text).show(*pace_lines(pace, now, width, 3 if self.size.height >= HIGH else 1))
-        self._show(ATTENTION, rows.attention_rows(snapshot, now))
-        self._show(QUEUES, rows.queue_rows(snapshot, pace, now))
-        self._show(SLOTS, rows.slot_rows(snapshot, now))
+        self._show(ATTENTION, tables.attention_rows(snapshot, now))
+        self._show(QUEUES, tables.queue_rows(snapshot, pace, now))
+        self._show(SLOTS, tables.slot_rows(snapshot, now))
         self._show_jobs(snapshot, now)
-        self._show(DEATHS, rows.death_rows(snapshot, now))
+        self._show(DEATHS, tables.death_rows(snapshot, now))
         self._pane(ATTENTION).display = bool(self._pane(ATTENTION).rows)
-        if self._here == ATTENTION and not self._pane(ATTENTION).display:
+        if self._focused_pane == ATTENTION and not self._pane(ATTENTION).display:
             self.action_go(QUEUES)
 
     def _tick(self) -> None:
@@ -105,16 +105,16 @@ class Overview(Screen[None]):
 
     def _show_jobs(self, snapshot: Snapshot, now: Instant) -> None:
         pane, is_held = self._pane(JOBS), snapshot.selection == IN_HAND
-        job_rows = rows.held_rows(snapshot, now) if is_held else rows.listed_rows(snapshot, now)
-        if pane.is_on_screen or self._here == JOBS:
+        job_rows = tables.held_rows(snapshot, now) if is_held else tables.listed_rows(snapshot, now)
+        if pane.is_on_screen or self._focused_pane == JOBS:
             note = f"{snapshot.selection}, v for others"
-            pane.show(rows.matching(job_rows, self._filter), note, rows.HELD if is_held else rows.LISTED)
+            pane.show(tables.matching(job_rows, self._filter), note, tables.HELD if is_held else tables.LISTED)
 
     def _show(self, name: str, all_rows: Iterable[Row]) -> None:
         """Show rows if the pane is visible; the attention pane is visible if it has any."""
         pane = self._pane(name)
-        if pane.is_on_screen or name in (ATTENTION, self._here):
-            pane.show(rows.matching(all_rows, self._filter))
+        if pane.is_on_screen or name in (ATTENTION, self._focused_pane):
+            pane.show(tables.matching(all_rows, self._filter))
 
     def _pane(self, name: str) -> Pane:
         return self.query_one(f"#{name}", Pane)
@@ -122,7 +122,7 @@ class Overview(Screen[None]):
     @property
     def _chosen(self) -> Row | None:
         """The row that keys act on. A pane gets the focus only after it is shown, and keys may come before."""
-        return self._pane(self._here).selected
+        return self._pane(self._focused_pane).selected
 
     def _turn_to(self, name: str) -> None:
         """Make this the pane that is shown where only one fits."""
@@ -136,13 +136,13 @@ class Overview(Screen[None]):
             return
         if name in LOWER:
             self._turn_to(name)
-        self._here = name
+        self._focused_pane = name
         self._pane(name).focus()
         self._tick()
 
     def action_next(self, by: int) -> None:
         shown = [name for name in PANES if name != ATTENTION or self._pane(name).display]
-        self.action_go(shown[(shown.index(self._here) + by) % len(shown)])
+        self.action_go(shown[(shown.index(self._focused_pane) + by) % len(shown)])
 
     def action_clear(self) -> None:
         self._set_filter("")
@@ -191,18 +191,18 @@ class Overview(Screen[None]):
 
     def action_pause(self) -> None:
         if (queue := self._queue("pauses")) is not None:
-            self.app.act(lambda store: actions.pause(store, queue))
+            self.app.act(lambda store: store_calls.pause(store, queue))
 
     def action_resume(self) -> None:
         if (queue := self._queue("resumes")) is not None:
-            self.app.act(lambda store: actions.resume(store, queue))
+            self.app.act(lambda store: store_calls.resume(store, queue))
 
     def action_reset(self) -> None:
         slot = self._chosen.slot if self._chosen else None
         if slot is None:
             self.app.show_message("x resets a slot: choose one first")
         else:
-            self.app.act(lambda store: actions.reset(store, slot))
+            self.app.act(lambda store: store_calls.reset(store, slot))
 
     def action_cancel(self) -> None:
         if (id := self._job("cancels it")) is not None:
@@ -210,18 +210,18 @@ class Overview(Screen[None]):
 
     def action_retry(self) -> None:
         if (id := self._job("tries it again")) is not None:
-            self.app.act(lambda store: actions.retry(store, id))
+            self.app.act(lambda store: store_calls.retry(store, id))
 
     def action_scale(self) -> None:
         queue, snapshot = self._queue("scales"), self.app.snapshot
         if queue is None or snapshot is None:
             return
         row = self._chosen
-        places = actions.places(snapshot, queue, row.slot if row else None)
-        if len(places) != 1:
-            self.app.show_message(actions.no_place(queue, places))
+        crews = store_calls.scalable(snapshot, queue, row.slot if row else None)
+        if len(crews) != 1:
+            self.app.show_message(store_calls.not_scalable(queue, crews))
             return
-        ((crew, host), size) = places[0]
+        ((crew, host), size) = crews[0]
         name = snapshot.hosts.get(host, host)
         label = f"scale {queue} of crew {crew} on {name}, now {size}, to:"
         self.app.push_screen(Prompt(label), lambda text: self._scale(queue, crew, host, text))
@@ -232,7 +232,7 @@ class Overview(Screen[None]):
         if not (text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 6):
             self.app.show_message(f"{text!r} is not a number of workers: write for example 4; 0 is none", bad=True)
             return
-        self.app.act(lambda store: actions.scale(store, queue, crew, host, int(text)))
+        self.app.act(lambda store: store_calls.scale(store, queue, crew, host, int(text)))
 
     def _queue(self, does: str) -> str | None:
         row = self._chosen

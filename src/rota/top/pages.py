@@ -1,6 +1,6 @@
 """Lines of text: the head of the screen, the charts, one job, a death certificate.
 
-Pure: the time is passed in, and nothing here can steer a terminal.
+Pure: the time is passed in, and no text returned here can control a terminal.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from rota.core.ids import printable
 from rota.core.jsontext import sound
 from rota.core.times import SECOND, format_duration, format_instant
 from rota.live.throughput import RATE_OVER, STEP, STEPS
-from rota.top.format import ago, bars, rate
-from rota.top.rows import BAD, BUSY, DIM, GOOD, PLAIN, WARN
+from rota.top.tables import BAD, BUSY, DIM, GOOD, PLAIN, WARN, ago, bars, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
     from rota.core.times import Instant
     from rota.live.throughput import Pace
     from rota.store.workers.registration import Certificate
-    from rota.top.rows import Cell
-    from rota.top.snapshot import Page, Snapshot
+    from rota.top.store_calls import Page, Snapshot
+    from rota.top.tables import Cell
 
     Line = tuple[Cell, ...]
 
 MOST_LINES = 1000
 _NAMES = 10
-_BESIDE = 17  # what stands beside a chart: its name and its rate
+_BESIDE = 17  # the width of a chart's name and rate
 _HEALTH = {system_health.HEALTHY: ("●", GOOD), system_health.DEGRADED: ("▲", WARN), system_health.ERROR: ("✖", BAD)}
 _TONES = {
     **dict.fromkeys((jobs.DONE, claims.COMPLETED), GOOD),
@@ -44,7 +43,7 @@ _TONES = {
 
 
 def head_line(snapshot: Snapshot | None, trouble: str | None, filtered: str, width: int) -> Line:
-    """Whether all is well, how many work, and where; or that nobody knows."""
+    """Return the head of the screen: the system's health, its workers and its database, or why that is not known."""
     line: list[Cell] = [(" rota top ", BUSY)]
     if trouble is not None or snapshot is None:
         return *line, (f" ✖ {printable(trouble)}" if trouble else " looking …", BAD if trouble else DIM)
@@ -65,7 +64,7 @@ def head_line(snapshot: Snapshot | None, trouble: str | None, filtered: str, wid
 
 
 def pace_lines(pace: Pace, now: Instant, width: int, height: int) -> list[Line]:
-    """Two charts beside each other, so many lines high, with how fast it goes now."""
+    """Return the charts of done and failed jobs side by side, `height` lines high, with the current rates."""
     room = min(STEPS, max(4, (width - 2 * _BESIDE) // 2))
     done, failed = pace.finished(now, room), pace.failed(now, room)
     failing = sum(pace.failed(now, RATE_OVER)) / (RATE_OVER * STEP / SECOND)
@@ -91,7 +90,7 @@ def pace_lines(pace: Pace, now: Instant, width: int, height: int) -> list[Line]:
 
 
 def job_lines(page: Page, now: Instant, width: int) -> list[Line]:
-    """All about a job: why it is as it is, its fields, its runs, and what it carries."""
+    """Return the page of a job: why it has its status, its fields, its runs, its payload and its result."""
     job = page.job
     lines: list[Line] = [*wrapped(page.why, width, PLAIN), ()]
     lines += [_field(name, value, tone) for name, value, tone in _fields(page, now) if value]
@@ -107,7 +106,7 @@ def job_lines(page: Page, now: Instant, width: int) -> list[Line]:
 
 
 def death_lines(death: Certificate, now: Instant, width: int) -> list[Line]:
-    """A death certificate."""
+    """Return the page of a death certificate."""
     fields = (
         ("slot", death.slot),
         ("died", _when(death.died_at, now)),
@@ -170,14 +169,14 @@ def _json(text: str, width: int) -> list[Line]:
 
 
 def _text(text: str, width: int) -> list[Line]:
-    found = [line for part in text.splitlines() for line in wrapped(part, width - 1, PLAIN)]
-    hidden = len(found) - MOST_LINES
-    lines: list[Line] = [((" ", PLAIN), *line) for line in found[:MOST_LINES]]
+    folded = [line for part in text.splitlines() for line in wrapped(part, width - 1, PLAIN)]
+    hidden = len(folded) - MOST_LINES
+    lines: list[Line] = [((" ", PLAIN), *line) for line in folded[:MOST_LINES]]
     return [*lines, ((f" … and {hidden} more lines", DIM),)] if hidden > 0 else lines
 
 
 def wrapped(text: str, width: int, tone: str) -> list[Line]:
-    """A line of text as lines that fit; its own indentation is kept."""
+    """Fold a line of text into lines that fit, keeping its indentation."""
     clean = printable(text)
     indent = " " * (len(clean) - len(clean.lstrip()))
     folded = textwrap.wrap(

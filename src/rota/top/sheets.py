@@ -1,7 +1,8 @@
-"""Screens of text: one job, how a worker died, and what a run writes."""
+"""Screens of text about one thing: a job, the death of a worker, and the output of a run."""
 
 from __future__ import annotations
 
+import codecs
 import time
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,12 @@ from textual.worker import get_current_worker
 
 from rota.core.errors import NotFound, RotaError
 from rota.core.ids import printable
-from rota.top import actions
+from rota.store.jobs.output import LARGEST_TEXT, Output, missing, path_of, refuse_elsewhere
+from rota.top import store_calls
 from rota.top.pages import death_lines, job_lines, wrapped
-from rota.top.pane import Foot, Lines, Text
-from rota.top.rows import BAD, BUSY, DIM, PLAIN
-from rota.top.snapshot import read_page
-from rota.top.tail import STDERR, TRANSCRIPT, Tail
+from rota.top.store_calls import read_page
+from rota.top.tables import BAD, BUSY, DIM, PLAIN
+from rota.top.widgets import Foot, Lines, Text
 
 if TYPE_CHECKING:
     from typing import Any, ClassVar
@@ -25,13 +26,72 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from rota.core.times import Instant
+    from rota.store.remote.client import Link
     from rota.store.store import Store
     from rota.store.workers.registration import Certificate
-    from rota.top.app import Top
     from rota.top.pages import Line
-    from rota.top.snapshot import Page
+    from rota.top.store_calls import Page
+    from rota.top.textual_app import Top
 
+TRANSCRIPT, STDERR = "transcript", "stderr"
 READ_EVERY, RETRY_AFTER = 0.3, 1.0
+
+
+class Tail:
+    """The last part of one output stream of a job's newest run. It starts again with every new run."""
+
+    def __init__(self, job: int, stream: str) -> None:
+        self.stream = stream
+        self._job = job
+        self._start_over("")
+
+    def _start_over(self, run: str) -> None:
+        self.run = run
+        self._offset: int | None = None
+        self._text = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def read(self, store: Store) -> tuple[bool, str]:
+        """Read what was written since the last call.
+
+        Returns:
+            Whether the run may write more, and a text about what prevents reading, if anything does.
+        """
+        if store.link is not None:
+            return self._ask(store.link)
+        captured = store.claims.captured(self._job)
+        if captured.run_id != self.run:
+            self._start_over(captured.run_id)
+        try:
+            path = path_of(captured, self.stream)
+            with Output(path, captured.is_own) as output:
+                if output.size is None:
+                    refuse_elsewhere(store, self._job, captured)
+                    raise missing(captured, self.stream, path)
+                start = max(0, output.size - LARGEST_TEXT) if self._offset is None else self._offset
+                self._offset = output.copy(lambda data: self._take(self._decoder.decode(data)), start)
+        except RotaError as problem:
+            return captured.is_live, str(problem)
+        return captured.is_live, ""
+
+    def _ask(self, link: Link) -> tuple[bool, str]:
+        answer = link.get(f"/jobs/{self._job}/output", stream=self.stream, offset=self._offset, limit=LARGEST_TEXT)
+        if answer["run_id"] != self.run:
+            is_another = self._offset is not None
+            self._start_over(answer["run_id"])
+            if is_another:
+                return self._ask(link)
+        self._offset = answer["next"]
+        self._take(answer["text"])
+        return answer["is_live"], ""
+
+    def _take(self, text: str) -> None:
+        self._text = (self._text + text)[-LARGEST_TEXT:]
+
+    def lines(self) -> list[str]:
+        """Return what the run wrote, without characters that could control a terminal."""
+        text = self._text.replace("\r\n", "\n").removesuffix("\n")
+        return [printable(line) for line in text.split("\n")] if text else []
 
 
 class Sheet(Screen[None]):
@@ -73,7 +133,7 @@ class Sheet(Screen[None]):
 
 
 class JobSheet(Sheet):
-    """One job, kept true while it is open."""
+    """One job, kept up to date while the sheet is open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "cancel", show=False),
@@ -118,14 +178,14 @@ class JobSheet(Sheet):
         self.app.cancel(self._job)
 
     def action_retry(self) -> None:
-        self.app.act(lambda store: actions.retry(store, self._job))
+        self.app.act(lambda store: store_calls.retry(store, self._job))
 
     def action_output(self) -> None:
         self.app.push_screen(OutputSheet(self._job))
 
 
 class DeathSheet(Sheet):
-    """How a worker died; enter opens the job that it had in hand."""
+    """How a worker died; enter opens the job that it was running."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", show=False)]
     KEYS = " esc back  enter job in hand  ↑↓ scroll  ? help  q quit"
@@ -146,7 +206,7 @@ class DeathSheet(Sheet):
 
 
 class OutputSheet(Sheet):
-    """What the newest run of a job writes, as it comes; `e` shows its other stream."""
+    """The output of a job's newest run, as it is written; `e` switches between its two streams."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("e", "switch", show=False)]
     KEYS = " esc back  e stderr or transcript  ↑↓ scroll  G end  ? help  q quit"
@@ -170,7 +230,7 @@ class OutputSheet(Sheet):
         self.run_worker(lambda: self._read(self._stream), thread=True, exclusive=True, exit_on_error=False)
 
     def _read(self, stream: str) -> None:
-        """Show what is written, on a thread, until the screen is closed or the run is over."""
+        """Follow the output on a thread, until the screen is closed or the run is over."""
         worker, tail = get_current_worker(), Tail(self._job, stream)
         is_live = True
         while is_live and not worker.is_cancelled:
@@ -180,7 +240,8 @@ class OutputSheet(Sheet):
                         is_live, problem = tail.read(store)
                         self._put(tail, "live" if is_live else "over", problem)
                         time.sleep(READ_EVERY)
-            except NotFound as trouble:  # it has not run yet, or is gone
+            except NotFound as trouble:
+                # The job has not run yet, or its files are gone.
                 self._put(tail, "nothing yet", str(trouble))
                 time.sleep(RETRY_AFTER)
             except (RotaError, OSError) as trouble:

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from rota.live.attention import Notice
     from rota.store.events import Event
     from rota.store.store import Store
-    from rota.top.format import Column
-    from rota.top.rows import Row
-    from rota.top.snapshot import Snapshot
+    from rota.top.store_calls import Snapshot
+    from rota.top.tables import Column, Row
 
 NEEDED = "rota top needs the package textual to draw: install it with `python -m pip install textual`"
 
@@ -49,7 +48,7 @@ def _can_draw(call: Call) -> bool:
 def _drawing() -> Callable[[Callable[[], Store]], int]:
     """Import what draws. Only this needs textual."""
     try:
-        from rota.top.app import run
+        from rota.top.textual_app import run
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] in ("rich", "textual"):
             raise RotaError(NEEDED) from problem
@@ -68,7 +67,7 @@ def _opening(call: Call) -> Callable[[], Store]:
 
 
 def _once(call: Call, store: Store) -> int:
-    from rota.top.snapshot import read_snapshot, recent_events
+    from rota.top.store_calls import read_snapshot, recent_events
 
     snapshot = read_snapshot(store)
     if call.json:
@@ -100,17 +99,17 @@ def _notice(notice: Notice) -> documents.Document:
 
 
 def _text(call: Call, snapshot: Snapshot, news: Iterable[Event]) -> list[str]:
-    from rota.top import rows
+    from rota.top import tables
 
     now, pace = snapshot.now, Pace()
     for event in news:
         pace.note(event.at, event.facts)
     sections: tuple[tuple[str, tuple[Column, ...], Iterable[Row]], ...] = (
-        ("needs attention", rows.ATTENTION, rows.attention_rows(snapshot, now)),
-        ("queues", rows.QUEUES, rows.queue_rows(snapshot, pace, now)),
-        ("slots", rows.SLOTS, rows.slot_rows(snapshot, now)),
-        ("jobs in hand", rows.HELD, rows.held_rows(snapshot, now)),
-        ("deaths", rows.DEATHS, rows.death_rows(snapshot, now)),
+        ("needs attention", tables.ATTENTION, tables.attention_rows(snapshot, now)),
+        ("queues", tables.QUEUES, tables.queue_rows(snapshot, pace, now)),
+        ("slots", tables.SLOTS, tables.slot_rows(snapshot, now)),
+        ("jobs in hand", tables.HELD, tables.held_rows(snapshot, now)),
+        ("deaths", tables.DEATHS, tables.death_rows(snapshot, now)),
     )
     count = len(snapshot.workers)
     lines = [f"{snapshot.health}, {count} worker{'s' * (count != 1)}"]

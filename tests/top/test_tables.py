@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rota.core.claim import Done, Snoozed
 from rota.core.job import NewJob
@@ -18,8 +20,9 @@ from rota.store.claims.exchange import Report
 from rota.store.sources import Found
 from rota.store.workers.death import Death
 from rota.store.workers.slots import move, remember
-from rota.top import actions, pages, rows
-from rota.top.snapshot import FAILED, NEWEST, read_page, read_snapshot
+from rota.top import pages, store_calls, tables
+from rota.top.store_calls import FAILED, NEWEST, read_page, read_snapshot
+from rota.top.tables import GAP, Column, ago, bars, count, rate, span, widths
 from tests.support.clock import FakeClock
 from tests.support.stores import STORES, make_store
 from tests.support.stores import rows as sql
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.store.store import Store
-    from rota.top.rows import Row
+    from rota.top.tables import Row
 
 
 @pytest.fixture
@@ -51,17 +54,17 @@ def texts(found: Iterable[Row]) -> list[list[str]]:
 def queue(store: Store, name: str = "default") -> dict[str, str]:
     """The line of one queue, by its heads, and `about` its state."""
     found = read_snapshot(store)
-    heads = [column.head or "about" for column in rows.QUEUES]
+    heads = [column.head or "about" for column in tables.QUEUES]
     pace = Pace()
     for event in store.events.after("0"):
         pace.note(event.at, event.facts)
-    (line,) = [row for row in texts(rows.queue_rows(found, pace, found.now)) if row[0] == name]
+    (line,) = [row for row in texts(tables.queue_rows(found, pace, found.now)) if row[0] == name]
     return dict(zip(heads, line, strict=True))
 
 
 def slots(store: Store) -> dict[str, list[str]]:
     found = read_snapshot(store)
-    return {line[0]: line[1:6] for line in texts(rows.slot_rows(found, found.now))}
+    return {line[0]: line[1:6] for line in texts(tables.slot_rows(found, found.now))}
 
 
 def test_a_queue_tells_how_much_waits_how_fast_it_goes_and_how_long_it_will_take(
@@ -122,8 +125,8 @@ def test_a_queue_that_lets_nothing_through_says_why(store: Store) -> None:
 def test_rotas_own_queues_and_slots_are_not_shown(store: Store) -> None:
     store.slots.take("main", host_id(), {"-": 1, "tag": 1})
     found = read_snapshot(store)
-    assert [row.key for row in rows.slot_rows(found, found.now)] == ["worker:tag:0"]
-    assert list(rows.queue_rows(found, Pace(), found.now)) == []
+    assert [row.key for row in tables.slot_rows(found, found.now)] == ["worker:tag:0"]
+    assert list(tables.queue_rows(found, Pace(), found.now)) == []
 
 
 def test_a_slot_says_what_it_does_and_for_how_long(store: Store, clock: FakeClock) -> None:
@@ -169,7 +172,7 @@ def test_jobs_in_hand_are_told_longest_first_with_who_has_them(store: Store, clo
     store.tick()
     claim(store, second, worker, HOUR)
     found = read_snapshot(store)
-    told = texts(rows.held_rows(found, found.now + SECOND))
+    told = texts(tables.held_rows(found, found.now + SECOND))
     assert told == [
         [str(first), "1m1s", "1/3", "one", worker, "default"],
         [str(second), "1s", "2/3", "two", worker, "other"],
@@ -181,7 +184,11 @@ def test_no_cell_holds_what_could_steer_a_terminal(store: Store) -> None:
     claim(store, add(store, "Tag\x1b[2J\x07"), worker)
     fail(store, add(store, "\x1b]0;owned\x07"), "\x9b31mred", again=False)
     found = read_snapshot(store, FAILED)
-    every = [*rows.held_rows(found, found.now), *rows.listed_rows(found, found.now), *rows.slot_rows(found, found.now)]
+    every = [
+        *tables.held_rows(found, found.now),
+        *tables.listed_rows(found, found.now),
+        *tables.slot_rows(found, found.now),
+    ]
     shown = [cell for row in every for cell, _ in row.cells]
     assert "Tag\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}" in shown
     assert all(cell.isprintable() for cell in shown), shown
@@ -195,8 +202,8 @@ def test_of_a_window_only_what_is_begun_is_in_hand(store: Store) -> None:
     found = read_snapshot(store)
     assert len(found.held) == 8
     firsts = {worker: min(job.id for job in found.held if job.worker_id == worker) for worker in crew.workers}
-    assert {row.job for row in rows.held_rows(found, found.now)} == set(firsts.values())
-    assert {row.key: row.job for row in rows.slot_rows(found, found.now)} == firsts
+    assert {row.job for row in tables.held_rows(found, found.now)} == set(firsts.values())
+    assert {row.key: row.job for row in tables.slot_rows(found, found.now)} == firsts
 
 
 def test_all_that_a_worker_of_coroutines_or_a_loop_holds_is_in_hand(store: Store) -> None:
@@ -208,8 +215,8 @@ def test_all_that_a_worker_of_coroutines_or_a_loop_holds_is_in_hand(store: Store
     for job in add_many(store, 2, queue="other"):
         claim(store, job, loop)
     found = read_snapshot(store)
-    assert [row.job for row in rows.held_rows(found, found.now)] == [1, 2, 3, 5, 6]
-    assert "job 0 and 2 more" in [line[4] for line in texts(rows.slot_rows(found, found.now))]
+    assert [row.job for row in tables.held_rows(found, found.now)] == [1, 2, 3, 5, 6]
+    assert "job 0 and 2 more" in [line[4] for line in texts(tables.slot_rows(found, found.now))]
 
 
 def test_failed_and_newest_jobs_are_listed_newest_first(store: Store, clock: FakeClock) -> None:
@@ -218,10 +225,10 @@ def test_failed_and_newest_jobs_are_listed_newest_first(store: Store, clock: Fak
     fail(store, bad, "no such file", again=False)
     clock.advance(5 * SECOND)
     failed, newest = read_snapshot(store, FAILED), read_snapshot(store, NEWEST)
-    assert texts(rows.listed_rows(failed, failed.now)) == [
+    assert texts(tables.listed_rows(failed, failed.now)) == [
         [str(bad), "failed", "5s", "1/3", "bad: no such file", "default"]
     ]
-    assert [row.job for row in rows.listed_rows(newest, newest.now)] == [bad, good]
+    assert [row.job for row in tables.listed_rows(newest, newest.now)] == [bad, good]
 
 
 def test_deaths_are_told_with_the_slot_the_job_and_the_reason(store: Store, clock: FakeClock) -> None:
@@ -231,7 +238,7 @@ def test_deaths_are_told_with_the_slot_the_job_and_the_reason(store: Store, cloc
     store.orchestrators.record_death(death, Report(), RestartPolicy())
     clock.advance(2 * MINUTE)
     found = read_snapshot(store)
-    (row,) = rows.death_rows(found, found.now)
+    (row,) = tables.death_rows(found, found.now)
     assert texts([row]) == [["2m", "worker:default:0", "signaled", "", "ended by signal 9"]]
     assert (row.key, row.slot) == (crew.workers[0], "worker:default:0")
     text = "\n".join("".join(cell for cell, _ in line) for line in pages.death_lines(found.deaths[0][1], found.now, 80))
@@ -245,7 +252,7 @@ def test_what_needs_attention_names_what_a_key_may_act_on(store: Store) -> None:
     store.queues.set("default", breaker=1)
     fail(store, add(store), "no route", again=False)
     found = read_snapshot(store)
-    slot, queue, failures = rows.attention_rows(found, found.now + SECOND)
+    slot, queue, failures = tables.attention_rows(found, found.now + SECOND)
     assert (slot.slot, slot.queue, slot.job) == ("worker:tag:0", "tag", None)
     assert (queue.slot, queue.queue, queue.job) == (None, "default", None)
     assert (failures.slot, failures.queue, failures.job) == (None, "default", None) and failures.key != queue.key
@@ -254,26 +261,26 @@ def test_what_needs_attention_names_what_a_key_may_act_on(store: Store) -> None:
 
 
 def test_where_a_queue_is_scaled_is_clear_or_it_is_said_why_not(store: Store) -> None:
-    assert actions.places(read_snapshot(store), "tag", None) == []
-    assert "no crew is running" in actions.no_place("tag", [])
+    assert store_calls.scalable(read_snapshot(store), "tag", None) == []
+    assert "no crew is running" in store_calls.not_scalable("tag", [])
     store.orchestrators.join()
-    assert actions.places(read_snapshot(store), "tag", None) == [(("main", host_id()), 0)]
+    assert store_calls.scalable(read_snapshot(store), "tag", None) == [(("main", host_id()), 0)]
     store.slots.take("main", host_id(), {"tag": 2})
-    assert actions.places(read_snapshot(store), "tag", None) == [(("main", host_id()), 2)]
+    assert store_calls.scalable(read_snapshot(store), "tag", None) == [(("main", host_id()), 2)]
     store.slots.take("night", host_id(), {"tag": 1})
-    both = actions.places(read_snapshot(store), "tag", None)
+    both = store_calls.scalable(read_snapshot(store), "tag", None)
     assert [place for place, _ in both] == [("main", host_id()), ("night", host_id())]
-    assert "several crews could serve tag" in actions.no_place("tag", both)
-    assert actions.places(read_snapshot(store), "tag", "worker:tag:2") == [(("night", host_id()), 1)]
+    assert "several crews could serve tag" in store_calls.not_scalable("tag", both)
+    assert store_calls.scalable(read_snapshot(store), "tag", "worker:tag:2") == [(("night", host_id()), 1)]
 
 
 def test_a_filter_matches_any_cell_in_any_case(store: Store) -> None:
     add(store, queue="Tag")
     add(store, queue="library")
     found = read_snapshot(store)
-    shown = rows.matching(rows.queue_rows(found, Pace(), found.now), "tAG")
+    shown = tables.matching(tables.queue_rows(found, Pace(), found.now), "tAG")
     assert [row.key for row in shown] == ["Tag"]
-    assert len(rows.matching(rows.queue_rows(found, Pace(), found.now), "")) == 2
+    assert len(tables.matching(tables.queue_rows(found, Pace(), found.now), "")) == 2
 
 
 def test_a_page_tells_of_a_job_all_that_there_is(store: Store, clock: FakeClock) -> None:
@@ -311,3 +318,91 @@ def test_the_head_says_that_the_past_is_shown_before_anything_else(store: Store)
         line = "".join(cell for cell, _ in pages.head_line(found, None, "filter: tag", width))
         assert "filter: tag" in line and len(line) == width - 1
     assert line.endswith(found.where)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (9999, "9999"),
+        (10_000, "10.0k"),
+        (65_536, "65.5k"),
+        (123_456, "123k"),
+        (1_250_000, "1.2M"),
+        (5 * 10**9, "5.0G"),
+    ],
+)
+def test_a_count_takes_at_most_five_places(number: int, text: str) -> None:
+    assert count(number) == text
+
+
+@given(st.integers(0, 10**11))
+def test_no_count_is_longer_or_fails(number: int) -> None:
+    assert len(count(number)) <= 5
+
+
+@pytest.mark.parametrize(
+    ("per_second", "text"),
+    [
+        (0, "–"),
+        (0.01, "0.6/m"),
+        (0.0949, "5.7/m"),
+        (0.1, "0.1/s"),
+        (9.94, "9.9/s"),
+        (12.4, "12/s"),
+        (12_345.0, "12.3k/s"),
+    ],
+)
+def test_a_rate_is_per_second_or_per_minute_when_that_is_little(per_second: float, text: str) -> None:
+    assert rate(per_second) == text
+
+
+def test_a_duration_is_told_to_the_second_and_never_below_zero() -> None:
+    assert span(MINUTE + 5 * SECOND + 999_999) == "1m5s"
+    assert span(-5 * SECOND) == "0s"
+    assert ago(None, HOUR) == ""
+    assert ago(SECOND, 2 * HOUR) == "1h59m"
+
+
+def test_a_chart_reaches_its_top_at_the_largest_value_and_shows_whatever_is_not_zero() -> None:
+    assert bars([0, 1, 500, 1000]) == [" ▁▄█"]
+    assert bars([0, 1, 500, 1000], 2) == ["   █", " ▁██"]
+    assert bars([0, 0, 0], 2) == ["   ", "   "]
+    assert bars([]) == [""]
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=60), st.integers(1, 5))
+def test_a_chart_has_its_height_and_a_place_for_every_value(values: list[int], height: int) -> None:
+    lines = bars(values, height)
+    assert len(lines) == height
+    assert {len(line) for line in lines} == {len(values)}
+    assert [value > 0 for value in values] == [place != " " for place in lines[-1]]
+
+
+columns = st.lists(
+    st.builds(
+        Column, st.just("X"), st.integers(1, 20), st.integers(0, 40), st.booleans(), st.booleans(), st.integers(0, 150)
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(columns, st.lists(st.integers(0, 100), min_size=8, max_size=8), st.integers(20, 200))
+def test_columns_never_take_more_room_than_there_is_and_the_first_stays(
+    shown: list[Column], needed: list[int], room: int
+) -> None:
+    first = shown[0].replace(from_width=0)
+    found = widths([first, *shown[1:]], needed[: len(shown)], room)
+    taken = [width for width in found if width]
+    assert sum(taken) + GAP * (len(taken) - 1) <= room
+    assert found[0] >= first.least
+    for column, width in zip([first, *shown[1:]], found, strict=True):
+        assert not width or (width >= column.least and room >= column.from_width)
+
+
+def test_the_column_that_grows_takes_what_is_left() -> None:
+    shown = (Column("A", 4, 10), Column("B", 6, grows=True), Column("C", 5), Column("D", 5, from_width=60))
+    assert widths(shown, [8, 99, 5, 5], 50) == [8, 50 - 8 - 5 - 2 * GAP, 5, 0]
+    assert widths(shown, [8, 99, 5, 5], 60) == [8, 60 - 8 - 5 - 5 - 3 * GAP, 5, 5]
+    assert widths(shown, [8, 99, 5, 5], 15) == [7, 6, 0, 0]

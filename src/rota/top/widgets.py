@@ -1,4 +1,4 @@
-"""Two widgets: a pane, which is a table with a cursor that stays on its row, and lines of text that scroll."""
+"""The widgets: a table with a cursor that stays on its row, lines that scroll, and the dialogs that cover a screen."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding
+from textual.containers import Horizontal
 from textual.geometry import Region
+from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input, Static
 
 from rota.core.ids import printable
-from rota.top.format import GAP, widths
-from rota.top.rows import BAD, BUSY, DIM, GOOD, PLAIN, WARN
+from rota.top.tables import BAD, BUSY, DIM, GAP, GOOD, PLAIN, WARN, widths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import ClassVar
 
+    from textual.app import ComposeResult
     from textual.binding import BindingType
+    from textual.events import Key
     from textual.geometry import Size
     from textual.timer import Timer
 
-    from rota.top.format import Column
-    from rota.top.rows import Cell, Row
+    from rota.top.pages import Line
+    from rota.top.tables import Cell, Column, Row
 
 # The sixteen colours of the terminal itself: nothing here needs more, and none is the only sign of anything.
 STYLES = {
@@ -42,6 +46,28 @@ FOCUSED = Style(color="cyan", bold=True)
 HEADS = 2
 MESSAGE_LINES = 4
 MESSAGE_SECONDS = 6.0
+KEYS = {
+    "Move": {
+        "tab  1 2 3 4  a": "to the next pane; queues, slots, jobs, deaths; attention",
+        "↑↓ kj  g G": "in a pane, also by page; to its first or last line",
+        "enter": "open: a job, a certificate; of a queue, all of its own",
+        "escape": "back; end the filter",
+    },
+    "Look": {
+        "/": "filter all panes by a text",
+        "v": "list other jobs: in hand, failed, newest",
+        "l": "follow what a job writes; there e is for stderr and back",
+        "w": "why a job or a slot is as it is",
+    },
+    "Act on the chosen line": {
+        "p  r": "pause or resume its queue",
+        "s": "scale its queue",
+        "x": "reset its slot",
+        "c": "cancel its job; asks once",
+        "t": "try its job again, once that is over",
+    },
+}
+_WIDEST = 17
 
 
 def fitted(text: str, width: int, right: bool = False) -> str:
@@ -187,7 +213,7 @@ class Pane(Moving):
 
 
 class Text(Widget):
-    """Lines of cells that stay where they are."""
+    """Lines of cells that do not scroll."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
@@ -209,7 +235,7 @@ class Text(Widget):
 
 
 class Foot(Text):
-    """The last lines of a screen: its keys, or for a while what was just done."""
+    """The last lines of a screen: its keys, or for a few seconds a message."""
 
     def __init__(self, keys: str) -> None:
         super().__init__("foot")
@@ -231,7 +257,7 @@ class Foot(Text):
 
 
 class Lines(Moving):
-    """Lines of cells, with a place in them that stays at the end where `follows` says so."""
+    """Lines of cells that scroll; with `follows` the view stays at the end as lines are added."""
 
     def __init__(self, id: str, follows: bool = False) -> None:
         super().__init__(id=id)
@@ -281,3 +307,61 @@ def _line(texts: Sequence[str], columns: Sequence[Column], shown: Sequence[int])
 
 def _strip(pieces: Sequence[tuple[str, Style]], width: int) -> Strip:
     return Strip([Segment(text, style) for text, style in pieces if text]).adjust_cell_length(width, STYLES[PLAIN])
+
+
+class Ask(ModalScreen[bool]):
+    """One question at the foot of the screen: y is yes, every other key is no."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        yield Static(f" {printable(self._question)} y/n ", markup=False, id="question")
+
+    def on_key(self, event: Key) -> None:
+        event.stop()
+        self.dismiss(event.key in ("y", "Y", "upper_y"))
+
+
+class Prompt(ModalScreen[str | None]):
+    """One line to fill in at the foot of the screen; escape leaves it. `callback` gets every change."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
+
+    def __init__(self, label: str, value: str = "", callback: Callable[[str], None] | None = None) -> None:
+        super().__init__()
+        self._label = label
+        self._value = value
+        self._on_text = callback
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="prompt"):
+            yield Static(f" {printable(self._label)} ", markup=False)
+            yield Input(self._value, compact=True, select_on_focus=False)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if self._on_text:
+            self._on_text(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value)
+
+
+class Help(ModalScreen[None]):
+    """All keys; any key closes it."""
+
+    def compose(self) -> ComposeResult:
+        yield Lines("help")
+
+    def on_mount(self) -> None:
+        lines: list[Line] = []
+        for title, keys in KEYS.items():
+            lines.append(((f" {title}", BUSY),))
+            lines += [((f"  {key:<{_WIDEST}}", PLAIN), (does, DIM)) for key, does in keys.items()]
+            lines.append(())
+        self.query_one(Lines).show([*lines, ((f"  {'q':<{_WIDEST}}", PLAIN), ("leave", DIM))])
+
+    def on_key(self, event: Key) -> None:
+        event.stop()
+        self.dismiss()

@@ -1,4 +1,7 @@
-"""What the panes show of a snapshot, row by row. Pure: the time is passed in, and nothing here can steer a terminal."""
+"""The rows of the panes of a snapshot, and the format of their numbers, durations and charts.
+
+Pure: the time is passed in, and no text returned here can control a terminal.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,11 @@ from rota.core.queue import BREAKER
 from rota.core.record import Record
 from rota.core.source import is_internal
 from rota.core.system_health import average, eta
-from rota.core.times import SECOND
+from rota.core.times import SECOND, format_duration
 from rota.live.attention import FAILURES, JOB, QUEUE, RUN, SLOT
-from rota.top.format import Column, ago, bars, count, rate, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rota.core.job import Job
     from rota.core.slot import History
@@ -27,10 +29,12 @@ if TYPE_CHECKING:
     from rota.store.queues import QueueStatus
     from rota.store.workers.registration import Certificate
     from rota.store.workers.slots import Slot
-    from rota.top.snapshot import Snapshot
+    from rota.top.store_calls import Snapshot
 
     Cell = tuple[str, str]
 
+EIGHTHS = " ▁▂▃▄▅▆▇█"
+GAP = 2
 PLAIN, DIM, GOOD, BUSY, WARN, BAD = "plain", "dim", "good", "busy", "warn", "bad"
 _TONES = {
     **dict.fromkeys((workers.BUSY, jobs.ACTIVE, jobs.READY), BUSY),
@@ -42,8 +46,84 @@ _TONES = {
 _SPARK = 16
 
 
+def span(duration: Duration) -> str:
+    """Format a duration in whole seconds."""
+    return format_duration(max(0, duration) // SECOND * SECOND)
+
+
+def ago(then: Instant | None, now: Instant) -> str:
+    """Return the time since an instant; an empty text if there is none."""
+    return "" if then is None else span(now - then)
+
+
+def rate(per_second: float) -> str:
+    """Format a rate: `12/s`, `0.4/s`; a dash for none."""
+    if per_second <= 0:
+        return "–"
+    if per_second < 0.095:
+        return f"{per_second * 60:.1f}/m"
+    return f"{per_second:.1f}/s" if per_second < 10 else f"{count(round(per_second))}/s"
+
+
+def count(number: int) -> str:
+    """Format a number in at most five places: `4096`, `65.5k`, `1.2M`."""
+    if number < 10_000:
+        return str(number)
+    for size, letter in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            return f"{number * 10 // size / 10}{letter}" if number < 100 * size else f"{number // size}{letter}"
+    raise AssertionError(number)
+
+
+def bars(values: Sequence[int], height: int = 1) -> list[str]:
+    """Draw a chart of `height` lines, scaled to the largest value; every value above zero is visible."""
+    top = max(values, default=0)
+    steps = [0 if not value else max(1, round(value * height * 8 / top)) for value in values]
+    return ["".join(EIGHTHS[min(8, max(0, step - 8 * line))] for step in steps) for line in range(height - 1, -1, -1)]
+
+
+class Column(Record):
+    """`least` to `most` places wide; a column that `grows` takes the rest; hidden in a pane below `from_width`."""
+
+    head: str
+    least: int
+    most: int = 0
+    right: bool = False
+    grows: bool = False
+    from_width: int = 0
+
+
+def widths(columns: Sequence[Column], needed: Sequence[int], room: int) -> list[int]:
+    """Return the width of each column, 0 if it is hidden. `needed` is the width of the widest cell of each.
+
+    If not even the least widths fit, columns at the right are hidden; the first is always shown.
+    """
+    shown = [column.least if room >= column.from_width else 0 for column in columns]
+    for n in reversed(range(1, len(shown))):
+        if _taken(shown) > room:
+            shown[n] = 0
+    for n, (column, need) in enumerate(zip(columns, needed, strict=True)):
+        if shown[n] and not column.grows:
+            shown[n] += max(0, min(need, column.most) - column.least)
+    for n in reversed(range(len(shown))):
+        if shown[n]:
+            shown[n] = max(columns[n].least, shown[n] - max(0, _taken(shown) - room))
+    for n, column in enumerate(columns):
+        if column.grows and shown[n]:
+            shown[n] += max(0, room - _taken(shown))
+    return shown
+
+
+def _taken(shown: Sequence[int]) -> int:
+    visible = [width for width in shown if width]
+    return sum(visible) + GAP * max(0, len(visible) - 1)
+
+
 class Row(Record):
-    """One line of a pane. `key` stays while the thing does; the rest is what a key on the keyboard acts on."""
+    """One line of a pane.
+
+    `key` identifies it from one snapshot to the next; `queue`, `slot` and `job` are what the keyboard acts on.
+    """
 
     key: str
     cells: tuple[Cell, ...]
@@ -53,6 +133,8 @@ class Row(Record):
 
 
 ATTENTION = (Column("", 5), Column("", 6, 28), Column("", 20, grows=True), Column("", 6, right=True))
+
+
 QUEUES = (
     Column("QUEUE", 12, 32),
     Column("READY", 6, right=True),
@@ -67,6 +149,8 @@ QUEUES = (
     Column("STATE", 7),
     Column("", 16, grows=True, from_width=100),
 )
+
+
 SLOTS = (
     Column("SLOT", 14, 30),
     Column("STATE", 8),
@@ -76,6 +160,8 @@ SLOTS = (
     Column("RESTARTS", 9, right=True),
     Column("HOST", 8, 16, from_width=110),
 )
+
+
 HELD = (
     Column("JOB", 6, 10, right=True),
     Column("FOR", 6, right=True),
@@ -84,6 +170,8 @@ HELD = (
     Column("WHO", 14, 24),
     Column("QUEUE", 8, 16, from_width=90),
 )
+
+
 LISTED = (
     Column("JOB", 6, 10, right=True),
     Column("STATE", 9),
@@ -92,6 +180,8 @@ LISTED = (
     Column("TITLE", 24, grows=True),
     Column("QUEUE", 8, 16),
 )
+
+
 DEATHS = (
     Column("AGO", 6, right=True),
     Column("SLOT", 14, 30),
@@ -102,7 +192,7 @@ DEATHS = (
 
 
 def attention_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
-    """What needs a person, worst first."""
+    """Return a row for each notice that needs a person's attention, worst first."""
     for n, notice in enumerate(snapshot.notices):
         cells = _cells((notice.noun, BAD), (notice.which, PLAIN), (notice.text, PLAIN), (ago(notice.since, now), DIM))
         key = f"{notice.noun} {notice.which}"
@@ -120,7 +210,7 @@ def attention_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
 
 
 def queue_rows(snapshot: Snapshot, pace: Pace, now: Instant) -> Iterator[Row]:
-    """Each queue: how much waits, how fast it goes, how long it will take."""
+    """Return a row for each queue: its jobs by status, their rate, and how long the waiting ones will take."""
     rates = pace.rates(now)
     for status in snapshot.queues:
         if not is_internal(status.queue.name):
@@ -150,7 +240,7 @@ def _queue_row(status: QueueStatus, snapshot: Snapshot, pace: Pace, rates: Mappi
 
 
 def _left(pending: int, took: tuple[int, Duration] | None, able: int, rate: float) -> str:
-    """How long what waits will take: by what runs took, or by the pace where jobs are gone once they are done."""
+    """Estimate how long the waiting jobs will take, by how long runs took, or else by the rate."""
     if took is not None and able:
         seconds = eta(pending, average(*took), able)
     else:
@@ -159,7 +249,7 @@ def _left(pending: int, took: tuple[int, Duration] | None, able: int, rate: floa
 
 
 def _state(status: QueueStatus) -> tuple[Cell, Cell]:
-    """Whether jobs may be claimed from a queue, in a word, and why not."""
+    """Return in a word whether jobs may be claimed from a queue, and why not."""
     queue = status.queue
     if queue.paused_by == BREAKER:
         return (BREAKER, BAD), (queue.pause_reason or "", PLAIN)
@@ -173,7 +263,10 @@ def _state(status: QueueStatus) -> tuple[Cell, Cell]:
 
 
 def running_jobs(snapshot: Snapshot) -> dict[str, list[Job]]:
-    """Return by worker the jobs that it runs: a supervised one in token order, while the rest of its window waits."""
+    """Return the jobs that each worker runs now, by worker.
+
+    A supervised worker holds a window of claims, of which it runs the first `concurrency` in token order.
+    """
     at_once = {worker.id: worker.concurrency for worker in snapshot.workers if worker.orchestrator is not None}
     held: dict[str, list[Job]] = {}
     for job in snapshot.held:
@@ -182,31 +275,31 @@ def running_jobs(snapshot: Snapshot) -> dict[str, list[Job]]:
 
 
 def slot_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
-    """Each wanted slot and what it does now; then the workers that fill none."""
-    begun, living = running_jobs(snapshot), {worker.id: worker for worker in snapshot.workers}
+    """Return a row for each wanted slot and what it does now, then one for each worker that fills no slot."""
+    running, unslotted = running_jobs(snapshot), {worker.id: worker for worker in snapshot.workers}
     live = {(crew.crew, crew.host) for crew in snapshot.live}
     paused = {status.queue.name for status in snapshot.queues if status.paused_by is not None}
     for slot in snapshot.slots:
-        worker = living.pop(slot.worker, None) if slot.worker else None
+        worker = unslotted.pop(slot.worker, None) if slot.worker else None
         if slot.queue != slots.HTTP and (slot.wanted or worker):
             host, is_filled = snapshot.hosts.get(slot.host, ""), (slot.crew, slot.host) in live
             if worker is not None:
-                cells, job = _doing(slot.name, worker, begun, worker.shown(now, slot.queue in paused), now)
+                cells, job = _doing(slot.name, worker, running, worker.shown(now, slot.queue in paused), now)
             else:
                 cells, job = _waiting(slot, slot.status if is_filled else slots.EMPTY, now), None
             yield Row(
                 slot.name, _cells(*cells, _restarts(slot.history, snapshot), (host, DIM)), slot.queue, slot.name, job
             )
-    for worker in living.values():
-        cells, job = _doing(worker.name, worker, begun, worker.shown(now, worker.queue in paused), now)
+    for worker in unslotted.values():
+        cells, job = _doing(worker.name, worker, running, worker.shown(now, worker.queue in paused), now)
         yield Row(worker.id, _cells(*cells, ("", PLAIN), (worker.hostname, DIM)), worker.queue, job=job)
 
 
 def _doing(
-    name: str, worker: Worker, begun: Mapping[str, list[Job]], status: str, now: Instant
+    name: str, worker: Worker, running: Mapping[str, list[Job]], status: str, now: Instant
 ) -> tuple[list[Cell], int | None]:
-    """The first cells of a worker's line, and the job that it has in hand."""
-    held = begun.get(worker.id, [])
+    """Return the first cells of a worker's row, and the job that it runs."""
+    held = running.get(worker.id, [])
     job, since, title = worker.current_job, worker.registered_at if status == workers.STARTING else None, ""
     if held:
         more = f" and {len(held) - 1} more" if len(held) > 1 else ""
@@ -216,7 +309,7 @@ def _doing(
 
 
 def _waiting(slot: Slot, status: str, now: Instant) -> list[Cell]:
-    """The first cells of a slot's line that has no worker."""
+    """Return the first cells of the row of a slot without a worker."""
     match status:
         case slots.FAILED:
             why = f"{slot.history.failure_reason}; x resets it", BAD
@@ -235,7 +328,7 @@ def _restarts(history: History, snapshot: Snapshot) -> Cell:
 
 
 def held_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
-    """The jobs in hand: who has each, and for how long; the longest first."""
+    """Return a row for each running job: its worker, and for how long; the longest first."""
     filled = {slot.worker: slot.name for slot in snapshot.slots if slot.worker}
     running = [job for window in running_jobs(snapshot).values() for job in window]
     for job in sorted(running, key=lambda job: (job.claimed_at or 0, job.token or 0)):
@@ -252,7 +345,7 @@ def held_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
 
 
 def listed_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
-    """Jobs as they were asked for, the newest first."""
+    """Return a row for each job of the selection, the newest first."""
     for job in snapshot.listed:
         is_active = job.status == jobs.ACTIVE
         cells = _cells(
@@ -271,7 +364,7 @@ def _attempt(number: int, job: Job) -> Cell:
 
 
 def death_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
-    """The workers that died last, newest first."""
+    """Return a row for each of the last deaths, newest first."""
     for id, death in snapshot.deaths:
         yield Row(id, _cells(*_death(id, death, now)), slot=death.slot, job=death.job)
 
@@ -288,8 +381,8 @@ def _death(id: str, death: Certificate, now: Instant) -> tuple[Cell, ...]:
 
 def matching(rows: Iterable[Row], text: str) -> list[Row]:
     """Return the rows that contain a text, ignoring case."""
-    wanted = text.casefold()
-    return [row for row in rows if not wanted or any(wanted in cell.casefold() for cell, _ in row.cells)]
+    needle = text.casefold()
+    return [row for row in rows if not needle or any(needle in cell.casefold() for cell, _ in row.cells)]
 
 
 def _number(number: int, tone: str) -> Cell:

@@ -9,9 +9,8 @@ import pytest
 
 from rota.settings import Settings
 from rota.store.open import open_store
-from rota.top import reader
-from rota.top.reader import Away, Reader, Update
-from rota.top.snapshot import FAILED, Snapshot
+from rota.top import store_calls
+from rota.top.store_calls import FAILED, Away, Reader, Snapshot, Update
 from tests.support.cable import Cable, cable
 from tests.support.eventually import eventually
 from tests.support.stores import STORES, database_for_tests, make_store, url_of
@@ -52,8 +51,8 @@ class Reports:
 @pytest.fixture
 def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that looks only when it is notified or asked: what it shows cannot come from a periodic look."""
-    monkeypatch.setattr(reader, "AT_LEAST_EVERY", 3600.0)
-    monkeypatch.setattr(reader, "LONGEST", 3600.0)
+    monkeypatch.setattr(store_calls, "AT_LEAST_EVERY", 3600.0)
+    monkeypatch.setattr(store_calls, "LONGEST", 3600.0)
 
 
 @pytest.fixture

@@ -15,13 +15,12 @@ from textual.message import Message
 
 from rota.core.times import SECOND
 from rota.live.throughput import Pace
-from rota.top import actions
+from rota.top import store_calls
 from rota.top.overview import Overview
-from rota.top.pane import Foot
-from rota.top.reader import AT_LEAST_EVERY, Away, Reader, Update, in_words
-from rota.top.rows import BAD, WARN
-from rota.top.screens import Ask, Help
 from rota.top.sheets import Sheet
+from rota.top.store_calls import AT_LEAST_EVERY, Away, Reader, Update, in_words
+from rota.top.tables import BAD, WARN
+from rota.top.widgets import Ask, Foot, Help
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
 
     from rota.core.times import Instant
     from rota.store.store import Store
-    from rota.top.snapshot import Snapshot
+    from rota.top.store_calls import Snapshot
 
 SILENT = 4 * AT_LEAST_EVERY
-RESTS = 4  # a pause of so many times the duration of drawing
+RESTS = 4  # the pause after drawing, as a multiple of how long drawing took
 
 
 class ReaderReport(Message):
@@ -46,7 +45,7 @@ class ReaderReport(Message):
 
 
 class Top(App[None]):
-    """`rota top`."""
+    """The application of `rota top`: one screen of panes, and sheets and dialogs above it."""
 
     TITLE = "rota top"
     CSS_PATH = "top.tcss"
@@ -75,14 +74,15 @@ class Top(App[None]):
         return self.snapshot.now + round((time.monotonic() - self._updated_at) * SECOND) if self.snapshot else 0
 
     def trouble(self) -> str | None:
-        """Return why the screen shows the past, if it does."""
+        """Return why the screen is out of date, or None if it is not."""
         silent = time.monotonic() - self._updated_at
         if self._away is not None:
             return f"the store is away, this is how it was {silent:.0f}s ago: {self._away}"
         return f"the store has not answered for {silent:.0f}s" if silent > SILENT else None
 
     def on_mount(self) -> None:
-        if not self.is_headless:  # Textual restores the terminal only if it exits by itself
+        if not self.is_headless:
+            # Textual restores the terminal only if it exits by itself, not if a signal ends the process.
             for number in (signal.SIGTERM, signal.SIGHUP):
                 asyncio.get_running_loop().add_signal_handler(number, self.exit)
             self.set_interval(1.0, self._leave_a_closed_terminal)
@@ -153,7 +153,7 @@ class Top(App[None]):
 
         def on_answer(is_confirmed: bool | None) -> None:
             if is_confirmed:
-                self.act(lambda store: actions.cancel(store, id))
+                self.act(lambda store: store_calls.cancel(store, id))
 
         self.push_screen(Ask(f"cancel job {id}? Whoever runs it is stopped, and its outcome is refused."), on_answer)
 
@@ -162,7 +162,7 @@ class Top(App[None]):
 
 
 def run(open_store: Callable[[], Store]) -> int:
-    """Run `rota top` until a person leaves; return the exit code."""
+    """Run `rota top` until it is quit; return the exit code."""
     top = Top(open_store)
     top.run(mouse=False)
     return top.return_code or 0
