@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, cast
 
 from benchmarks import _report
 from rota.tracking import Connections, Tracker
-from rota.tracking.postgres import opened
+from rota.tracking.connections import opened
 from rota.tracking.schema import install
 from tests.support.postgres import server
 
 if TYPE_CHECKING:
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 WORKERS, EVERY, CONNECTIONS = 1_000, 5.0, 4
 LOOK_EVERY, CLOSE_WITHIN = 0.5, 60.0

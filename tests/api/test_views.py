@@ -19,7 +19,7 @@ from rota.core.worker import Dead
 from rota.process.host import host_id
 from rota.settings import Settings
 from rota.store.open import open_store
-from rota.tracking.postgres import opened
+from rota.tracking.connections import opened
 from rota.tracking.schema import install
 from tests.api.servers import Server
 from tests.support.eventually import eventually

@@ -12,9 +12,9 @@ from rota.core.claim import Done, Failed, Snoozed
 from rota.core.times import SECOND
 from rota.orchestrator.tracking import Tracked
 from rota.store.claims.exchange import Assignment
-from rota.tracking.postgres import opened
+from rota.tracking.connections import opened
 from rota.tracking.schema import install
-from rota.tracking.worker_rows import WorkerRows
+from rota.tracking.tracker import WorkerRows
 from tests.support.postgres import shared
 
 if TYPE_CHECKING:

@@ -118,7 +118,7 @@ MAY_MAKE: dict[str, set[str]] = {
         "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={JOURNAL_LIMIT}",
         "PRAGMA incremental_vacuum({most})",
     },
-    "src/rota/tracking/capability.py": {  # a grant for a person to give, of quoted names
+    "src/rota/tracking/sender.py": {  # a grant for a person to give, of quoted names
         "GRANT {', '.join(verbs)} ON {name} TO {_quoted(role)}",
     },
 }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from rota.tracking.postgres import opened
+from rota.tracking.connections import opened
 from rota.tracking.schema import install
 from tests.support.postgres import Server, login_role, shared
 from tests.support.shell import Shell
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 
 @pytest.fixture

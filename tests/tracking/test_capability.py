@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.tracking import Tracker
-from rota.tracking.postgres import opened
+from rota.tracking.connections import opened
 from rota.tracking.schema import install
 from tests.support.eventually import eventually
 from tests.support.postgres import with_parts
 
 if TYPE_CHECKING:
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 
 def test_without_tables_the_worker_runs_untracked_and_knows_that_they_are_absent(empty: str) -> None:

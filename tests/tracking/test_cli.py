@@ -18,7 +18,7 @@ from tests.support.shell import ROTA, Shell, environment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
     Start = Callable[..., Crew]
 

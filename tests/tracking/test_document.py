@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.support.postgres import Server, psql
 
 if TYPE_CHECKING:
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 DEAD = """
 SELECT id, version, last_heartbeat, success_count, error_count

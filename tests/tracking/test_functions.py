@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 if TYPE_CHECKING:
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 START = "SELECT ai._worker_start('0.1.0', interval '30 seconds')"
 

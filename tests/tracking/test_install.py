@@ -9,13 +9,13 @@ import psycopg
 import pytest
 
 from rota.core.errors import Conflict, NotFound, StoreError
-from rota.tracking.postgres import opened
+from rota.tracking.connections import opened
 from rota.tracking.schema import FUNCTIONS, TABLES, Installed, install, uninstall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 # What an older installation looks like: counts of four bytes, and a table with a column of its own.
 OLDER = """

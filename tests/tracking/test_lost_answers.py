@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from rota.tracking import Connections, Tracker
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 WORKERS, BEATS = 1_000, 3
 

@@ -8,11 +8,10 @@ import pytest
 
 from rota.core.times import SECOND
 from rota.tracking import outbox as outbox_module
-from rota.tracking.delta import Delta, Progress
-from rota.tracking.outbox import Outbox
+from rota.tracking.outbox import Delta, Outbox, Progress
 
 if TYPE_CHECKING:
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 
 def rows(sql: Connection) -> list[tuple[object, ...]]:

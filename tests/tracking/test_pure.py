@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.times import MILLISECOND, MINUTE, SECOND
-from rota.tracking.backoff import HeartbeatBackoff
-from rota.tracking.capability import ABSENT, FORBIDDEN, NEEDED, READY, Right, judge
-from rota.tracking.delta import Delta, Progress, Sent, arrived
+from rota.tracking.outbox import Delta, Progress, Sent, arrived
+from rota.tracking.sender import ABSENT, FORBIDDEN, NEEDED, READY, HeartbeatBackoff, Right, judge
 
 EVERY = 100 * MILLISECOND
 

@@ -14,7 +14,7 @@ import pytest
 
 from rota.core.errors import BadInput
 from rota.tracking import Tracker
-from rota.tracking.postgres import opened
+from rota.tracking.connections import opened
 from rota.tracking.schema import install, uninstall
 from tests.support.eventually import eventually
 from tests.support.postgres import with_parts
@@ -22,7 +22,7 @@ from tests.support.postgres import with_parts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 RAISING = """
 CREATE OR REPLACE FUNCTION ai._worker_heartbeat(worker_id uuid, num_successes_since_last_heartbeat bigint,

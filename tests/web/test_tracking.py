@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rota.tracking import Tracker
-from rota.tracking.postgres import opened
+from rota.tracking.connections import opened
 from rota.tracking.schema import install
 from tests.api.servers import Server
 from tests.e2e.test_demo import play

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Outcome
     from rota.store.claims.exchange import Assignment
-    from rota.tracking.worker_rows import WorkerRows
+    from rota.tracking.tracker import WorkerRows
 
 MOST_AT_ONCE = 30  # jobs that went well, within a moment: of more, only their number is told
 MOMENT = 0.1

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rota.process.log import Say
     from rota.settings import Settings
     from rota.store.claims.exchange import Assignment
-    from rota.tracking.worker_rows import WorkerRows
+    from rota.tracking.tracker import WorkerRows
 
 COUNTED = (jobs.FINISH, jobs.FAIL, jobs.DIE)
 
@@ -101,7 +101,7 @@ def open_worker_rows(settings: Settings, say: Say) -> WorkerRows | None:
     """The tracking that the settings ask for; what it has to say goes into the orchestrator's log."""
     if settings.tracking_url is None:
         return None
-    from rota.tracking.worker_rows import WorkerRows  # psycopg takes long to import, and most crews need none
+    from rota.tracking.tracker import WorkerRows  # psycopg takes long to import, and most crews need none
 
     is_asked = settings.tracking is not None  # else it is the database itself, where few have the tables
     return WorkerRows(settings.tracking_url, settings.heartbeat_interval, lambda text: say(text, "tracking"), is_asked)

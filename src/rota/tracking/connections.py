@@ -1,4 +1,4 @@
-"""A small connection pool, shared by any number of trackers in a process."""
+"""Connections to PostgreSQL that notice a dead peer, the pool that trackers share, and the statements of `sql/`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,119 @@ import os
 import socket
 import threading
 from contextlib import contextmanager
+from functools import cache
+from os.path import dirname, join
 from typing import TYPE_CHECKING
 
+from rota.core.errors import BadInput, Conflict, NotFound, RotaError, StoreError
+from rota.store.engine.statements import read_statements
+from rota.store.postgres.connection import SCHEMES, in_one_line, without_schema
 from rota.store.postgres.driver import psycopg
-from rota.tracking.postgres import check_url, connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
-    from rota.tracking.postgres import Connection
+    Connection = psycopg.Connection[tuple[object, ...]]
 
+_FOLDER = join(dirname(__file__), "sql")
+# A lost connection is noticed in seconds, not after the hours that TCP allows. The URL may override these.
+_DEFAULTS = {
+    "client_encoding": "utf8",
+    "connect_timeout": "5",
+    "fallback_application_name": "rota tracking",
+    "keepalives_idle": "10",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
 PATIENCE = 15.0  # seconds; longer than the time-outs that the statements set themselves
 
 
-class Connections:
-    """At most `most` connections to `url`, opened when they are needed and kept while they work.
+def check_url(url: str) -> str:
+    """Check that this is a PostgreSQL URL. The message never repeats it: it may hold a password.
 
-    A transaction that takes longer than `patience` seconds is cut off. A tracker waits just as long for a free
-    connection.
+    The schema that a store's URL may name is left out: the tracking tables have their own.
+    """
+    if not url.startswith(SCHEMES):
+        raise BadInput("tracking needs a PostgreSQL URL: write for example postgresql://user@host:5432/database")
+    url = without_schema(url)
+    try:
+        ports = str(psycopg.conninfo.conninfo_to_dict(url).get("port") or "5432").split(",")
+    except psycopg.Error:
+        ports = ["unreadable"]
+    if not all(port.isdigit() for port in ports if port):
+        raise BadInput(
+            "this is not a PostgreSQL URL: write for example postgresql://user@host:5432/database,"
+            " with % codes for special characters in a password"
+        )
+    return url
+
+
+def connect(url: str) -> Connection:
+    """Connect in autocommit mode: every statement is its own transaction, except inside `transaction()`."""
+    options = psycopg.conninfo.conninfo_to_dict(check_url(url))
+    # Without prepared statements it also works through a pooler that hands out connections per transaction.
+    settings = psycopg.conninfo.make_conninfo("", **{**_DEFAULTS, **options})
+    connection = psycopg.connect(settings, autocommit=True, prepare_threshold=None)
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    return connection
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Connection]:
+    """Open a connection for one command; errors of PostgreSQL are raised as errors of rota, in one line."""
+    try:
+        with connect(url) as connection:
+            yield connection
+    except psycopg.Error as problem:
+        raise explain(problem) from None
+
+
+def explain(problem: psycopg.Error) -> RotaError:
+    """Translate an error of PostgreSQL into one of rota."""
+    errors = psycopg.errors
+    text = in_one_line(problem)
+    match problem:
+        case errors.InvalidSchemaName() | errors.UndefinedTable() | errors.UndefinedFunction():
+            return NotFound("there is no tracking in this database: `rota tracking install` makes it")
+        case errors.InsufficientPrivilege():
+            return StoreError(f"{text}: the owner gives a worker's rights with `rota tracking install --grant ROLE`")
+        case errors.DependentObjectsStillExist():
+            return Conflict(f"{text}: {in_one_line(problem.diag.message_detail or 'drop that first')}")
+        case psycopg.OperationalError() if problem.sqlstate is None:
+            return StoreError(f"PostgreSQL is out of reach: {in_one_line(problem)}")
+    return StoreError(f"PostgreSQL refused: {text}")
+
+
+@cache
+def texts(noun: str) -> dict[str, str]:
+    """Read the statements of `sql/NOUN.sql`, by name."""
+    return read_statements(join(_FOLDER, f"{noun}.sql"))
+
+
+def statement(name: str) -> bytes:
+    """`statement("client.heartbeat")` is `heartbeat` in `sql/client.sql`."""
+    noun, _, verb = name.partition(".")
+    return texts(noun)[verb].encode()
+
+
+def composed(name: str, /, **parts: psycopg.sql.Composable) -> psycopg.sql.Composed:
+    """Fill the `{gaps}` of a statement with names or literals, quoted where needed."""
+    noun, _, verb = name.partition(".")
+    return psycopg.sql.SQL(texts(noun)[verb]).format(**parts)
+
+
+class Connections:
+    """A pool of connections, opened when they are needed and kept while they work.
+
+    Args:
+        url: A PostgreSQL URL.
+        most: The largest number of connections.
+        patience: After so many seconds a transaction is cut off; a tracker waits as long for a free connection.
+
+    Raises:
+        BadInput: This is not a PostgreSQL URL.
 
     Example:
         >>> with Connections("postgresql://host/stats", most=4) as connections:
@@ -75,7 +169,7 @@ class Connections:
 
 @contextmanager
 def _cut_after(seconds: float, connection: Connection) -> Iterator[None]:
-    """Shut the socket down when the block takes longer: a server that is stopped, not gone, would never answer."""
+    """Shut the socket down when the block takes longer: a server that is suspended, not gone, would never answer."""
     timer = threading.Timer(seconds, _cut, (connection,))
     timer.daemon = True
     timer.start()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, cast
 from rota.core.errors import NotFound
 from rota.store.postgres.connection import in_one_line
 from rota.store.postgres.driver import psycopg
-from rota.tracking.postgres import statement
+from rota.tracking.connections import statement
 from rota.tracking.schema import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rota.tracking.delta import Progress
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
+    from rota.tracking.outbox import Progress
 
     Several = tuple[Progress, ...]
 

@@ -1,6 +1,6 @@
-"""`install` and `uninstall`: the tables and functions in schema `ai`, each as a whole or not at all.
+"""`install` and `uninstall`: the tables and functions in schema `ai`, each call in one transaction.
 
-What is made here carries a comment that says so, and only that is ever dropped.
+Every object made here carries a comment that says so, and no other object is ever dropped.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, cast
 from rota.core.errors import NotFound, StoreError
 from rota.core.record import Record
 from rota.store.postgres.driver import psycopg
-from rota.tracking.postgres import composed, statement, texts
+from rota.tracking.connections import composed, statement, texts
 
 if TYPE_CHECKING:
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 MARK = "made by rota tracking install"
 TABLES = {
@@ -67,7 +67,16 @@ class Uninstalled(Record):
 
 
 def install(connection: Connection, role: str | None = None) -> Installed:
-    """Make what is absent; existing tables stay as they are, the functions become exactly these."""
+    """Create the tables that are absent, and replace the functions.
+
+    Args:
+        connection: A connection whose role may create objects in schema `ai`.
+        role: A role that gets the rights of a worker.
+
+    Raises:
+        NotFound: There is no such role.
+        StoreError: A table of one of these names has other columns.
+    """
     with connection.transaction():
         connection.execute(statement("schema.one_at_a_time"))
         if role is not None:
@@ -82,7 +91,11 @@ def install(connection: Connection, role: str | None = None) -> Installed:
 
 
 def uninstall(connection: Connection) -> Uninstalled:
-    """Drop what `install` made and nothing else; refused when something of the user's hangs on it."""
+    """Drop what `install` made and nothing else.
+
+    Raises:
+        NotFound: There is no schema `ai` in this database.
+    """
     dropped: list[str] = []
     kept: list[str] = []
     with connection.transaction():
@@ -118,9 +131,9 @@ def _make_tables(connection: Connection) -> tuple[list[str], list[str]]:
         connection.execute(statement("tables.schema"))
         _mark(connection, "SCHEMA", psycopg.sql.Identifier("ai"))
         made.append("ai")
-    there = _relations(connection)
+    existing = _relations(connection)
     for name, columns in TABLES.items():
-        if name in there:
+        if name in existing:
             _check_columns(connection, name, columns)
             kept.append(f"ai.{name}")
         else:
@@ -134,9 +147,9 @@ def _make_tables(connection: Connection) -> tuple[list[str], list[str]]:
     return made, kept
 
 
-def _check_columns(connection: Connection, table: str, wanted: tuple[str, ...]) -> None:
+def _check_columns(connection: Connection, table: str, columns: tuple[str, ...]) -> None:
     rows = connection.execute(statement("schema.columns"), {"table": table}).fetchall()
-    missing = set(wanted) - {cast("str", name) for (name,) in rows}
+    missing = set(columns) - {cast("str", name) for (name,) in rows}
     if missing:
         raise StoreError(
             f"ai.{table} exists without {', '.join(sorted(missing))}: it is another table, and stays as it is"
@@ -144,16 +157,16 @@ def _check_columns(connection: Connection, table: str, wanted: tuple[str, ...]) 
 
 
 def _make_functions(connection: Connection, made: list[str], kept: list[str]) -> list[str]:
-    """Replace each function; every other overload goes first, so that no call can be ambiguous or miss the new one."""
+    """Replace each function, after dropping every other overload: no call may be ambiguous or miss the new one."""
     dropped: list[str] = []
-    there = _functions(connection)
-    for name, arguments, _ in there:
+    existing = _functions(connection)
+    for name, arguments, _ in existing:
         if FUNCTIONS[name] != arguments:
             _drop_function(connection, name, arguments)
             dropped.append(f"ai.{name}({arguments})")
     for name, arguments in FUNCTIONS.items():
         connection.execute(texts("functions")[name].encode())
-        if any(name == known for known, _, _ in there):
+        if any(name == other for other, _, _ in existing):
             kept.append(f"ai.{name}")
             continue
         signature = psycopg.sql.SQL("{}({})").format(psycopg.sql.Identifier("ai", name), _raw(arguments))
@@ -183,7 +196,7 @@ def _mark(connection: Connection, kind: str, name: psycopg.sql.Composable) -> No
 
 
 def _raw(arguments: str) -> psycopg.sql.SQL:
-    """Arguments as the catalogue writes them, quoted where they need it."""
+    """Return arguments as SQL; the catalogue has quoted them where they need it."""
     return psycopg.sql.SQL(arguments)
 
 

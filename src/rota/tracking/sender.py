@@ -1,4 +1,7 @@
-"""The thread that sends an outbox to the database: at once, then each interval, and a last time at the end."""
+"""The thread that sends an outbox to the database: at once, then each interval, and a last time at the end.
+
+Before it sends anything it reads from the catalogue whether its role may report at all.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,32 @@ import logging
 import random
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from rota.core.times import SECOND
+from rota.core import retry
+from rota.core.record import Record
+from rota.core.times import MINUTE, SECOND
 from rota.store.postgres.connection import in_one_line
 from rota.store.postgres.driver import psycopg
-from rota.tracking import capability
-from rota.tracking.capability import ABSENT, FORBIDDEN, READY, Capability
+from rota.tracking.connections import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rota.core.times import Duration
-    from rota.tracking.backoff import HeartbeatBackoff
-    from rota.tracking.connections import Connections
+    from rota.tracking.connections import Connection, Connections
     from rota.tracking.outbox import Outbox
 
+LOST_AFTER = 3
+_DELAYS = retry.Backoff(first=SECOND, most=MINUTE)
+READY, ABSENT, FORBIDDEN = "ready", "absent", "forbidden"
+NEEDED = (
+    "ai.vectorizer_worker_process",
+    "ai.vectorizer_worker_progress",
+    "ai._worker_start",
+    "ai._worker_heartbeat",
+    "ai._worker_progress",
+)
 STARTING, TRACKED, UNTRACKED, CLOSED = "starting", "tracked", "untracked", "closed"
 _RETRY_AT_CLOSE = 0.2
 
@@ -29,12 +42,102 @@ log = logging.getLogger("rota.tracking")
 _CHANCE = random.Random()  # noqa: S311 - jitter; the application's own sequence is left alone
 
 
+class HeartbeatBackoff(Record):
+    """One heartbeat per interval; after three failures in a row the worker is untracked and tries become rarer."""
+
+    every: Duration
+    failures: int = 0
+
+    @property
+    def lost(self) -> bool:
+        return self.failures >= LOST_AFTER
+
+    def failed(self) -> HeartbeatBackoff:
+        return self.replace(failures=self.failures + 1)
+
+    def succeeded(self) -> HeartbeatBackoff:
+        return self.replace(failures=0)
+
+    def delay(self, chance: float) -> Duration:
+        """Return the time until the next try, never less than the interval. `chance` is drawn from [0, 1)."""
+        if not self.lost:
+            return self.every
+        # Half of it is fixed, so that a thousand workers neither come back together nor immediately.
+        return max(self.every, _DELAYS.delay(self.failures - LOST_AFTER + 1, 0.5 + chance / 2))
+
+    def until_next_check(self, chance: float) -> Duration:
+        """Return the time until the next check for tables that were missing."""
+        return max(self.every, round(MINUTE * (0.5 + chance / 2)))
+
+
+class Right(Record):
+    """A privilege on an object, and whether the role has it."""
+
+    kind: str
+    name: str
+    privilege: str
+    allowed: bool
+    role: str
+
+
+class Capability(Record):
+    """Whether a role can report: `ready`, `absent` or `forbidden`, and the objects or grants that are missing."""
+
+    state: str
+    reason: str = ""
+
+
+def read_capability(connection: Connection) -> Capability:
+    """Read from the catalogue whether the role of this connection can report."""
+    rows = connection.execute(statement("client.rights")).fetchall()
+    return judge([Right(*cast("tuple[str, str, str, bool, str]", row)) for row in rows])
+
+
+def judge(rights: Iterable[Right]) -> Capability:
+    """Decide what the rights in the catalogue allow."""
+    rights = list(rights)
+    present = {_qualified(right).partition("(")[0] for right in rights}
+    missing = [name for name in NEEDED if name not in present]
+    if missing:
+        return Capability(ABSENT, f"not in this database: {', '.join(missing)}; `rota tracking install` makes them")
+    grants = _grants([right for right in rights if not right.allowed])
+    if grants:
+        return Capability(FORBIDDEN, f"rights are missing: {'; '.join(grants)}")
+    return Capability(READY)
+
+
+def _grants(denied: list[Right]) -> list[str]:
+    """Return the statements that would grant these rights, one per object."""
+    privileges: dict[tuple[str, str], list[str]] = {}
+    for right in denied:
+        privileges.setdefault((_object(right), right.role), []).append(right.privilege)
+    return [f"GRANT {', '.join(verbs)} ON {name} TO {_quoted(role)}" for (name, role), verbs in privileges.items()]
+
+
+def _object(right: Right) -> str:
+    return _qualified(right) if right.kind == "table" else f"{right.kind.upper()} {_qualified(right)}"
+
+
+def _qualified(right: Right) -> str:
+    return f"ai.{right.name}" if right.kind == "table" else right.name
+
+
+def _quoted(role: str) -> str:
+    plain = role.isascii() and role.isidentifier() and role == role.lower()
+    return role if plain else '"' + role.replace('"', '""') + '"'
+
+
 class Sender:
     """Sends heartbeats from its own thread and logs each change of `state`.
 
-    `who` names the workers in the log; `lost` is called when three heartbeats in a row failed. After `wake` a report is
-    sent at once, but no sooner than `gap` seconds after the last. Unless tracking was asked for (`is_asked`), missing
-    tables are logged at level DEBUG only.
+    Args:
+        connections: The pool from which each transaction borrows a connection.
+        outbox: The workers and their counts.
+        backoff: When to send the next heartbeat.
+        who: Names the workers in the log.
+        lost: Called when three heartbeats in a row have failed.
+        gap: The least number of seconds between two reports; after `wake` one is sent as soon as this allows.
+        is_asked: Whether tracking was configured. Otherwise missing tables are logged at level DEBUG only.
     """
 
     def __init__(
@@ -84,13 +187,14 @@ class Sender:
             return self._backoff.every
         try:
             with self._connections.borrow() as connection:
-                current = Capability(READY) if self._ready else capability.read(connection)
+                current = Capability(READY) if self._ready else read_capability(connection)
                 if current.state == READY:
                     self._ready = True
                     self._outbox.send(connection, everyone)
                 elif self._outbox.is_registered:
                     raise psycopg.ProgrammingError(current.reason)
-        except Exception as problem:  # tracking must never end a worker
+        except Exception as problem:
+            # Whatever it is: tracking must never end a worker.
             self._ready = False
             self._failed(in_one_line(problem) or type(problem).__name__)
             return self._backoff.delay(chance)
@@ -115,7 +219,7 @@ class Sender:
             if began >= due or not self._is_well:
                 due = time.monotonic() + delay / SECOND
             self._wait(due, began + self._gap)
-        # The final heartbeat, retried while there is time.
+        # The last heartbeat carries the counts of a worker that is about to end, so it is retried while there is time.
         while True:
             self.tick(_CHANCE.random())
             if not self._backoff.failures or time.monotonic() + _RETRY_AT_CLOSE > self._closing:

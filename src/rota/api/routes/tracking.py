@@ -30,8 +30,8 @@ def show(store: Store, request: ApiRequest) -> Document:
     url = store.settings.tracking_url
     if url is None:
         return _DISABLED
-    from rota.tracking.health import document, read
-    from rota.tracking.postgres import opened
+    from rota.tracking.connections import opened
+    from rota.tracking.status import document, read
 
     try:
         with opened(url) as connection:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rota.cli.invocation import Call
     from rota.core.times import Instant
     from rota.documents import Document
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 LISTED = 20
 _WIDTH = 10
@@ -55,8 +55,8 @@ def install(call: Call) -> int:
 )
 def uninstall(call: Call) -> int:
     with _connection(call) as connection:
-        from rota.tracking.health import read
         from rota.tracking.schema import uninstall
+        from rota.tracking.status import read
 
         if not call["yes"]:
             health = read(connection, 0)
@@ -91,7 +91,7 @@ def status(call: Call) -> int:
 
 def _in_the_database(call: Call) -> tuple[Document, Instant]:
     with _connection(call) as connection:
-        from rota.tracking.health import document, read
+        from rota.tracking.status import document, read
 
         health = read(connection, call["limit"] or LISTED)
     return document(health), round(health.now.timestamp() * SECOND)
@@ -115,7 +115,7 @@ def _over_http(call: Call) -> tuple[Document, Instant]:
 )
 def prune(call: Call) -> int:
     with _connection(call) as connection:
-        from rota.tracking.health import prune
+        from rota.tracking.status import prune
 
         older = call["older"]
         gone = prune(connection, 7 * 86_400 * SECOND if older is None else older)
@@ -146,7 +146,7 @@ def _connection(call: Call) -> AbstractContextManager[Connection]:
         raise BadInput("this works on the database itself, and an HTTP API was named: do it where the database is")
     if not url.startswith(POSTGRES):
         raise BadInput("tracking needs a PostgreSQL URL: write for example --db postgresql://user@host:5432/database")
-    from rota.tracking.postgres import opened
+    from rota.tracking.connections import opened
 
     return opened(url)
 

@@ -334,8 +334,7 @@ class OutcomeTracker:
 
 def _tracker(url: str, every: int) -> Tracker:
     from rota.tracking import Tracker  # psycopg takes long to import, and most workers need none
-    from rota.tracking.tracker import LONGEST
-    from rota.tracking.worker_rows import NAME
+    from rota.tracking.tracker import LONGEST, NAME
 
     return Tracker(url, NAME, min(every / SECOND, LONGEST))
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rota.core.record import Record
 from rota.core.times import SECOND, format_instant
-from rota.tracking.postgres import statement
+from rota.tracking.connections import statement
 
 if TYPE_CHECKING:
     from rota.core.times import Duration
-    from rota.tracking.postgres import Connection
+    from rota.tracking.connections import Connection
 
 
 class Worker(Record):
@@ -49,7 +49,7 @@ class Vectorizer(Record):
 
 
 class Health(Record):
-    """Everything that `status` shows, as of one instant."""
+    """Everything that `rota tracking status` shows, as of one instant."""
 
     now: datetime
     workers: int
