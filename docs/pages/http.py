@@ -10,7 +10,7 @@ from docs.pages.markdown import code, first_paragraph, join, sentence, table
 from rota.api import metrics
 from rota.api.app import NOUNS
 from rota.api.errors import STATUSES
-from rota.api.schemas import nouns
+from rota.api.schemas.derive import Answer
 from rota.core.access import SCOPES
 
 if TYPE_CHECKING:
@@ -91,6 +91,6 @@ def _parameters(route: Route) -> str:
 
 def _answer(route: Route) -> str:
     types = [part for part in get_args(route.answer) or (route.answer,) if isinstance(part, type)]
-    names = [type.__name__ for type in types if issubclass(type, nouns.Answer)]
+    names = [type.__name__ for type in types if issubclass(type, Answer)]
     text = " or ".join(names) or route.media.partition(";")[0]
     return f"list of {text}" if get_origin(route.answer) is list else text

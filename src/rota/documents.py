@@ -1,6 +1,7 @@
-"""The JSON shapes that every program meets, on the command line as over HTTP: a record in, a document out.
+"""The JSON document of each noun, the same on the command line, over HTTP, in MCP and in the feed.
 
-Field names and their order are a contract. Instants are ISO 8601 in UTC with `Z`, durations seconds.
+Each noun declares its shape once, in a table below; `rota.api.schemas` makes the OpenAPI schema from the same table.
+Field names and their order are a contract. Instants are ISO 8601 in UTC with `Z`, durations are seconds.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rota.core.access import AccessToken
     from rota.core.claim import Claim, Run
     from rota.core.job import Job, Needed
+    from rota.core.record import Record
     from rota.core.restart import RestartPolicy
     from rota.core.schedule import Schedule
     from rota.core.times import Duration, Instant
@@ -35,251 +37,209 @@ if TYPE_CHECKING:
 
     Document = dict[str, Any]
     Fact = list[Any]
+    Plan = list[tuple[str, str, Callable[[Any], Any] | None]]
+
+
+class Shape:
+    """The fields of a noun's document, in order, each with its type; the API's schemas are made from the same lists.
+
+    A plain `name` is a field of the record and has its type there; `name_json` of the record is shown as the value that
+    it is. `name: type` is not there, or is another thing there: the function of the noun passes it, unless it is a
+    property of the record. A new field of a record belongs to the details until it is listed here.
+
+    Args:
+        fields: The fields of the document.
+        again: Fields that the details repeat as the record has them, because the document shows something else.
+        hidden: Fields of the record that nobody needs outside the store.
+    """
+
+    def __init__(self, *fields: str, again: tuple[str, ...] = (), hidden: tuple[str, ...] = ()) -> None:
+        self.fields = fields
+        self._again, self._hidden = again, hidden
+        self._plan: Plan | None = None
+        self._details: Plan | None = None
+
+    def document(self, record: Record, **passed: Any) -> Document:
+        """Return the document of a record; `passed` are the fields that are not simply a field of it."""
+        if self._plan is None:
+            self._plan = _plan(self.fields, record)
+        return {
+            name: passed[name]
+            if name in passed
+            else getattr(record, source)
+            if show is None
+            else show(getattr(record, source))
+            for name, source, show in self._plan
+        }
+
+    def details(self, record: Record) -> Document:
+        """Return what the document leaves out, for programs that work with the record elsewhere."""
+        if self._details is None:
+            self._details = _plan(self.rest(type(record)), record)
+        return {
+            name: getattr(record, source) if show is None else show(getattr(record, source))
+            for name, source, show in self._details
+        }
+
+    def rest(self, kind: type[Record]) -> tuple[str, ...]:
+        """Return the names of the details, in the order of the record."""
+        left_out = {field.partition(":")[0] for field in self.fields if field.partition(":")[0] not in self._again}
+        left_out.update(self._hidden)
+        names = [name.removesuffix("_json") for name in kind._fields]
+        return tuple(name for name in names if name not in left_out)
+
+
+def _plan(fields: tuple[str, ...], record: Record) -> Plan:
+    """Return for each field its name, the attribute of the record that has it, and how it is shown."""
+    plan: Plan = []
+    for field in fields:
+        name, _, _ = field.partition(":")
+        if f"{name}_json" in record._fields:
+            plan.append((name, f"{name}_json", json_text))
+            continue
+        annotation = record.__annotations__.get(name, "")
+        show = _at if annotation.startswith("Instant") else _seconds if annotation.startswith("Duration") else None
+        plan.append((name, name, show))
+    return plan
+
+
+JOB = Shape(
+    "id", "title", "queue", "kind: str | None", "status", "priority", "payload", "parent", "children", "after",
+    "attempts", "max_attempts", "due_at", "created_at", "started_at: Instant | None", "finished_at", "result",
+    "error", "worker_id", "run_id: str | None", "note", "scheduled_for",
+    again=("worker_id",), hidden=("dependents", "due_wall", "isolated"),
+)  # fmt: skip
+NEEDED = Shape("id", "title", "status", "result", "error")
+CLAIM = Shape(
+    "id: int", "job_id", "worker_id", "run_id: str", "token", "claimed_at", "lease_expires_at", "renewed_count",
+    "status",
+)  # fmt: skip
+RUN = Shape(
+    "id: str", "job_id", "worker_id", "token", "attempt", "status: str", "verb", "reason", "error", "note",
+    "claimed_at", "ended_at", "renewed_count", "transcript_path", "stderr_path",
+)  # fmt: skip
+WORKER = Shape(
+    "id", "name", "hostname", "pid", "status", "registered_at", "last_heartbeat_at", "heartbeat_interval",
+    "current_job", "slot", "version", "heartbeat_count", "success_count", "error_count", "last_error_at",
+    "last_error_message", "metadata",
+    again=("status",),
+)  # fmt: skip
+CERTIFICATE = Shape("died_at", "reason", "text", "exit_code", "signal", "sent_by", "job_id: int | None")
+DEATH = Shape(*CERTIFICATE.fields, "worker_id: str", "slot", "began_at", "usage", "last_frame", "stderr_tail")
+QUEUE = Shape(
+    "name", "paused: bool", "paused_at", "paused_by", "pause_reason", "max_depth", "rate", "concurrency", "per_key",
+    "breaker", "failures", "fence", "counts: dict[str, int]", "oldest_ready_at: Instant | None",
+)  # fmt: skip
+SOURCE = Shape(
+    "name", "queue", "task", "every", "low", "batch", "repeats", "counts: dict[str, int]", "added_count",
+    "success_count", "error_count", "last_success_at", "last_success_worker", "last_error_at", "last_error_message",
+    "last_error_worker", "repeated_count", "last_repeated_key", "filler", "filler_status: str | None", "fill_count",
+    "last_fill_at", "last_fill_error", "next_fill_at: Instant | None",
+)  # fmt: skip
+SCHEDULE = Shape(
+    "name", "cron", "timezone", "missed", "queue", "kind: str | None", "payload", "priority", "max_attempts",
+    "timeout", "declared: bool", "paused: bool", "paused_at", "pause_reason", "next_at", "last_at", "fired_at",
+    "fired_count", "last_job", "last_status", "error",
+)  # fmt: skip
+SLOT = Shape(
+    "name", "queue: str | None", "crew", "host: str | None", "host_id: str", "wanted", "status", "health",
+    "worker_id: str | None", "restarts: int", "lifetime_restarts: int", "starts_in: float | None",
+    "failure_reason: str | None",
+)  # fmt: skip
+ORCHESTRATOR = Shape(
+    "id", "status", "crew", "hostname", "host_id: str", "pid", "version", "started_at", "last_reconcile_at",
+)  # fmt: skip
+TOKEN = Shape("id", "name", "scopes", "created_by", "created_at", "last_used_at", "revoked_at")
 
 
 def job(job: Job) -> Document:
-    """A job. Its holder is told while it is held and once it is over, never for one that waits again."""
+    """A job. Its holder is shown while it is held and once it is over, never while it waits again."""
     held = job.token is not None and job.status in (jobs.ACTIVE, *jobs.FINAL)
-    return {
-        "id": job.id,
-        "title": job.title,
-        "queue": job.queue,
-        "kind": job.kind or None,
-        "status": job.status,
-        "priority": job.priority,
-        "payload": json_text(job.payload_json),
-        "parent": job.parent,
-        "children": job.children,
-        "after": job.after,
-        "attempts": job.attempts,
-        "max_attempts": job.max_attempts,
-        "due_at": _at(job.due_at),
-        "created_at": _at(job.created_at),
-        "started_at": _at(job.claimed_at) if held else None,
-        "finished_at": _at(job.finished_at),
-        "result": json_text(job.result_json),
-        "error": job.error,
-        "worker_id": job.worker_id if held else None,
-        "run_id": run_id(job.token) if held and job.token is not None else None,
-        "note": job.note,
-        "scheduled_for": _at(job.scheduled_for),
-    }
+    return JOB.document(
+        job,
+        kind=job.kind or None,
+        started_at=_at(job.claimed_at) if held else None,
+        worker_id=job.worker_id if held else None,
+        run_id=run_id(job.token) if held and job.token is not None else None,
+    )
 
 
 def job_details(job: Job) -> Document:
-    """What a job's document leaves out, for who works with its record elsewhere."""
-    return {
-        "blocked_on": job.blocked_on,
-        "key": job.key,
-        "limit_key": job.limit_key,
-        "timeout": _seconds(job.timeout),
-        "generation": job.generation,
-        "deaths": job.deaths,
-        "lapses": job.lapses,
-        "claimed_at": _at(job.claimed_at),
-        "token": job.token,
-        "worker_id": job.worker_id,
-        "orchestrator": job.orchestrator,
-        "lease": _seconds(job.lease),
-        "lease_expires_at": _at(job.lease_expires_at),
-        "renewed_count": job.renewed_count,
-        "checkpoint": json_text(job.checkpoint_json),
-        "source": job.source,
-        "transcript_path": job.transcript_path,
-        "stderr_path": job.stderr_path,
-        "trace": job.trace,
-    }
+    """What a job's document leaves out, for programs that work with its record elsewhere."""
+    return JOB.details(job)
 
 
 def needed(job: Needed) -> Document:
     """A job that another waited for."""
-    return {
-        "id": job.id,
-        "title": job.title,
-        "status": job.status,
-        "result": json_text(job.result_json),
-        "error": job.error,
-    }
+    return NEEDED.document(job)
 
 
 def claim(claim: Claim) -> Document:
     """A claim; its id is its token."""
-    return {
-        "id": claim.token,
-        "job_id": claim.job_id,
-        "worker_id": claim.worker_id,
-        "run_id": claim.run_id,
-        "token": claim.token,
-        "claimed_at": _at(claim.claimed_at),
-        "lease_expires_at": _at(claim.lease_expires_at),
-        "renewed_count": claim.renewed_count,
-        "status": claim.status,
-    }
+    return CLAIM.document(claim, id=claim.token)
 
 
 def run(run: Run) -> Document:
     """What one claim did."""
-    return {
-        "id": run.id,
-        "job_id": run.job_id,
-        "worker_id": run.worker_id,
-        "token": run.token,
-        "attempt": run.attempt,
-        "status": run.status,
-        "verb": run.verb,
-        "reason": run.reason,
-        "error": run.error,
-        "note": run.note,
-        "claimed_at": _at(run.claimed_at),
-        "ended_at": _at(run.ended_at),
-        "renewed_count": run.renewed_count,
-        "transcript_path": run.transcript_path,
-        "stderr_path": run.stderr_path,
-    }
+    return RUN.document(run)
 
 
 def worker(worker: Worker, status: str) -> Document:
     """A worker; `status` is its state as people see it."""
-    return {
-        "id": worker.id,
-        "name": worker.name,
-        "hostname": worker.hostname,
-        "pid": worker.pid,
-        "status": status,
-        "registered_at": _at(worker.registered_at),
-        "last_heartbeat_at": _at(worker.last_heartbeat_at),
-        "heartbeat_interval": _seconds(worker.heartbeat_interval),
-        "current_job": worker.current_job,
-        "slot": worker.slot,
-        "version": worker.version,
-        "heartbeat_count": worker.heartbeat_count,
-        "success_count": worker.success_count,
-        "error_count": worker.error_count,
-        "last_error_at": _at(worker.last_error_at),
-        "last_error_message": worker.last_error_message,
-        "metadata": json_text(worker.metadata_json or "{}"),
-    }
+    return WORKER.document(worker, status=status, metadata=json_text(worker.metadata_json or "{}"))
 
 
 def worker_details(worker: Worker) -> Document:
-    """What a worker's document leaves out, for who works with its record elsewhere."""
-    return {
-        "status": worker.status,
-        "desired": worker.desired,
-        "orchestrator": worker.orchestrator,
-        "queue": worker.queue,
-        "concurrency": worker.concurrency,
-    }
+    """What a worker's document leaves out, for programs that work with its record elsewhere."""
+    return WORKER.details(worker)
 
 
 def certificate(certificate: Certificate) -> Document:
     """How a worker died."""
-    return {
-        "died_at": _at(certificate.died_at),
-        "reason": certificate.reason,
-        "text": certificate.text,
-        "exit_code": certificate.exit_code,
-        "signal": certificate.signal,
-        "sent_by": certificate.sent_by,
-        "job_id": certificate.job,
-    }
+    return CERTIFICATE.document(certificate, job_id=certificate.job)
 
 
-def death(id: str, found: Certificate) -> Document:
-    """How a worker died, with what it said last."""
-    return {
-        **certificate(found),
-        "worker_id": id,
-        "slot": found.slot,
-        "began_at": _at(found.began_at),
-        "usage": json_text(found.usage_json),
-        "last_frame": found.last_frame,
-        "stderr_tail": found.stderr_tail,
-    }
+def death(worker_id: str, certificate: Certificate) -> Document:
+    """How a worker died, with its last frame and output."""
+    return DEATH.document(certificate, job_id=certificate.job, worker_id=worker_id)
 
 
 def queue(status: QueueStatus) -> Document:
     """A queue with its limits and its counts by state."""
-    limits = status.queue
-    return {
-        "name": limits.name,
-        "paused": status.paused_by is not None,
-        "paused_at": _at(limits.paused_at),
-        "paused_by": status.paused_by,
-        "pause_reason": limits.pause_reason,
-        "max_depth": limits.max_depth,
-        "rate": limits.rate,
-        "concurrency": limits.concurrency,
-        "per_key": limits.per_key,
-        "breaker": limits.breaker,
-        "failures": limits.failures,
-        "fence": limits.fence,
-        "counts": status.counts,
-        "oldest_ready_at": _at(status.oldest_ready_at),
-    }
+    return QUEUE.document(
+        status.queue,
+        paused=status.paused_by is not None,
+        paused_by=status.paused_by,
+        counts=status.counts,
+        oldest_ready_at=_at(status.oldest_ready_at),
+    )
 
 
 def source(status: SourceStatus) -> Document:
     """A source with its progress; `filler` is the internal job that looks for work."""
-    found = status.source
-    return {
-        "name": found.name,
-        "queue": found.queue,
-        "task": found.task,
-        "every": _seconds(found.every),
-        "low": found.low,
-        "batch": found.batch,
-        "repeats": found.repeats,
-        "counts": status.counts,
-        "added_count": found.added_count,
-        "success_count": found.success_count,
-        "error_count": found.error_count,
-        "last_success_at": _at(found.last_success_at),
-        "last_success_worker": found.last_success_worker,
-        "last_error_at": _at(found.last_error_at),
-        "last_error_message": found.last_error_message,
-        "last_error_worker": found.last_error_worker,
-        "repeated_count": found.repeated_count,
-        "last_repeated_key": found.last_repeated_key,
-        "filler": found.filler,
-        "filler_status": status.filler_status,
-        "fill_count": found.fill_count,
-        "last_fill_at": _at(found.last_fill_at),
-        "last_fill_error": found.last_fill_error,
-        "next_fill_at": _at(status.next_fill_at),
-    }
+    return SOURCE.document(
+        status.source,
+        counts=status.counts,
+        filler_status=status.filler_status,
+        next_fill_at=_at(status.next_fill_at),
+    )
 
 
-def schedule(found: Schedule) -> Document:
+def schedule(schedule: Schedule) -> Document:
     """A schedule; times are those of the wall clock, in UTC."""
-    return {
-        "name": found.name,
-        "cron": found.cron,
-        "timezone": found.timezone,
-        "missed": found.missed,
-        "queue": found.queue,
-        "kind": found.kind or None,
-        "payload": json_text(found.payload_json),
-        "priority": found.priority,
-        "max_attempts": found.max_attempts,
-        "timeout": _seconds(found.timeout),
-        "declared": bool(found.declared),
-        "paused": found.paused_at is not None,
-        "paused_at": _at(found.paused_at),
-        "pause_reason": found.pause_reason,
-        "next_at": None if found.paused_at is not None else _at(found.next_at),
-        "last_at": _at(found.last_at),
-        "fired_at": _at(found.fired_at),
-        "fired_count": found.fired_count,
-        "last_job": found.last_job,
-        "last_status": found.last_status,
-        "error": found.error,
-    }
+    is_paused = schedule.paused_at is not None
+    return SCHEDULE.document(
+        schedule,
+        kind=schedule.kind or None,
+        declared=bool(schedule.declared),
+        paused=is_paused,
+        next_at=None if is_paused else _at(schedule.next_at),
+    )
 
 
-def reconciled(found: Reconciled) -> Document:
-    """What reconcile found and mended."""
-    return {name: getattr(found, name) for name in found._fields}
+def reconciled(reconciled: Reconciled) -> Document:
+    """What reconcile found and repaired."""
+    return {name: getattr(reconciled, name) for name in reconciled._fields}
 
 
 def slot(slot: Slot, now: Instant, hosts: Mapping[str, str], policy: RestartPolicy) -> Document:
@@ -287,21 +247,17 @@ def slot(slot: Slot, now: Instant, hosts: Mapping[str, str], policy: RestartPoli
     from rota.core.slot import HTTP
 
     history = slot.history
-    return {
-        "name": slot.name,
-        "queue": None if slot.queue == HTTP else slot.queue,
-        "crew": slot.crew,
-        "host": hosts.get(slot.host),
-        "host_id": slot.host,
-        "wanted": slot.wanted,
-        "status": slot.status,
-        "health": slot.health,
-        "worker_id": slot.worker,
-        "restarts": len(policy.within(history.restarts, now)),
-        "lifetime_restarts": history.lifetime,
-        "starts_in": None if slot.start_at is None else max(0.0, (slot.start_at - now) / SECOND),
-        "failure_reason": history.failure_reason,
-    }
+    return SLOT.document(
+        slot,
+        queue=None if slot.queue == HTTP else slot.queue,
+        host=hosts.get(slot.host),
+        host_id=slot.host,
+        worker_id=slot.worker,
+        restarts=len(policy.within(history.restarts, now)),
+        lifetime_restarts=history.lifetime,
+        starts_in=None if slot.start_at is None else max(0.0, (slot.start_at - now) / SECOND),
+        failure_reason=history.failure_reason,
+    )
 
 
 def crew(store: Store, pid: int | None) -> Document:
@@ -346,31 +302,14 @@ def orchestrator(live: Live, now: Instant) -> Document:
     from rota.core.orchestrator import KILLED, shown
     from rota.process.host import host_id, process_start
 
-    is_gone = live.host == host_id() and process_start(live.pid) is None
-    return {
-        "id": live.id,
-        "status": KILLED if is_gone else shown(live.status, live.lease_expires_at, now),
-        "crew": live.crew,
-        "hostname": live.hostname,
-        "host_id": live.host,
-        "pid": live.pid,
-        "version": live.version,
-        "started_at": _at(live.started_at),
-        "last_reconcile_at": _at(live.last_reconcile_at),
-    }
+    is_killed = live.host == host_id() and process_start(live.pid) is None
+    status = KILLED if is_killed else shown(live.status, live.lease_expires_at, now)
+    return ORCHESTRATOR.document(live, status=status, host_id=live.host)
 
 
 def token(token: AccessToken) -> Document:
     """An access token, without its secret."""
-    return {
-        "id": token.id,
-        "name": token.name,
-        "scopes": sorted(token.scopes),
-        "created_by": token.created_by,
-        "created_at": _at(token.created_at),
-        "last_used_at": _at(token.last_used_at),
-        "revoked_at": _at(token.revoked_at),
-    }
+    return TOKEN.document(token, scopes=sorted(token.scopes))
 
 
 def told(event: Event, wants: Callable[[str], bool]) -> list[tuple[Fact, str]]:

@@ -9,8 +9,7 @@ import pytest
 
 from rota import documents
 from rota.api.schemas import machine
-from rota.api.schemas.derive import derived
-from rota.api.schemas.nouns import Answer
+from rota.api.schemas.derive import Answer, derived
 from rota.api.schemas.requests import Request
 from rota.core.claim import Done, Failed, Released, Returned, Run, Snoozed
 from rota.core.frames.messages import Kinds

@@ -8,7 +8,7 @@ import msgspec
 
 from rota import documents
 from rota.api.route import SSE, Route
-from rota.api.schemas import derive, machine, requests, responses
+from rota.api.schemas import machine, requests, responses
 from rota.api.schemas.machine import report_of
 from rota.api.stream.notifications import NotificationStream
 from rota.core.access import WORK
@@ -103,7 +103,7 @@ ROUTES = (
         poll,
         WORK,
         "run due maintenance; what there is to do",
-        derive.PollResultSchema,
+        machine.PollResultSchema,
         machine.Poll,
     ),
     Route("POST", f"{_OF}/show", show, WORK, "report the state of its workers", machine.Joined, machine.Show),

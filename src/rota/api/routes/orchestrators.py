@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.api.route import Route
-from rota.api.schemas import derive, machine, responses
+from rota.api.schemas import machine, responses
 from rota.api.schemas.machine import report_of
 from rota.core.access import WORK
 from rota.core.errors import Conflict
@@ -115,10 +115,10 @@ ROUTES = (
         take_over,
         WORK,
         "release what the dead before it held; the orphans that live",
-        list[derive.ProcessSchema],
+        list[machine.ProcessSchema],
         machine.TakeOver,
     ),
-    Route("POST", f"{_OF}/slots", slots, WORK, "take its slots", list[derive.SlotSchema], machine.Pools),
+    Route("POST", f"{_OF}/slots", slots, WORK, "take its slots", list[machine.SlotSchema], machine.Pools),
     Route(
         "POST",
         f"{_OF}/worker-ids",

@@ -9,7 +9,7 @@ import msgspec
 from rota import documents
 from rota.api.route import Route
 from rota.api.routes.jobs import job_document
-from rota.api.schemas import derive, machine, nouns, requests, responses
+from rota.api.schemas import machine, nouns, requests, responses
 from rota.core.access import ADMIN, ENQUEUE, READ, WORK
 from rota.core.ids import job_id
 from rota.core.schedule import NewSchedule
@@ -65,7 +65,7 @@ _ONE = f"{_ALL}/{{name}}"
 _OF = "/api/v1/orchestrators/{id}/schedules"
 ROUTES = (
     Route("GET", _ALL, list_schedules, READ, "schedules with their next and last times", list[nouns.Schedule]),
-    Route("POST", _ALL, add, ADMIN, "make one, or change one that was made so", nouns.Schedule, derive.ScheduleSchema),
+    Route("POST", _ALL, add, ADMIN, "make one, or change one that was made so", nouns.Schedule, machine.ScheduleSchema),
     Route("GET", _ONE, show, READ, "one schedule", nouns.Schedule),
     Route("DELETE", _ONE, remove, ADMIN, "remove it; its jobs stay", responses.Removed),
     Route("POST", f"{_ONE}/pause", pause, ADMIN, "let it add nothing", nouns.Schedule, requests.PauseSchedule),

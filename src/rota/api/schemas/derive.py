@@ -1,31 +1,27 @@
-"""Types derived from the store's records, for the requests of orchestrators that reach only the API."""
+"""Types of requests and responses derived from records, so that a field is declared once.
+
+`shaped` types the documents of nouns after their shapes in `rota.documents`; `derived` types the documents that
+orchestrators and the API exchange after the records themselves.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from rota.api.schemas import nouns, requests
-from rota.api.schemas.nouns import Answer
-from rota.api.schemas.requests import Id, NonNegative, QueueName, Request, ShortText, Text, WorkerId
-from rota.core import death
+from rota.api.schemas import requests
+from rota.api.schemas.requests import NonNegative, Request, Text
 from rota.core.record import Record
-from rota.core.schedule import NewSchedule
 from rota.core.times import SECOND
-from rota.store.claims.exchange import Assignment, Idle
 from rota.store.remote.carried import KNOWN, fields
-from rota.store.workers.crews import Home, PollResult, Process
-from rota.store.workers.death import Death
-from rota.store.workers.slots import Slot
 
-Pid = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
-SlotName = Annotated[str, Meta(min_length=1, max_length=100)]
-_PLAIN: dict[str, Any] = {
-    "int": int, "str": str, "bool": bool, "Instant": requests.Timestamp, "Duration": float, "Run": nouns.Run,
-    "Job": nouns.Job,
-}  # fmt: skip
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+S = TypeVar("S", bound=type[Struct])
+_PLAIN: dict[str, Any] = {"int": int, "str": str, "bool": bool, "Instant": requests.Timestamp, "Duration": float}
 _BOUNDED: dict[str, Any] = {
     "int": NonNegative,
     "str": Text,
@@ -34,7 +30,54 @@ _BOUNDED: dict[str, Any] = {
 }
 # The names Slot and Death belong to the documents shown to people.
 _NAMES = {"Slot": "CrewSlot", "Death": "WitnessedDeath"}
+_WIRE = {"Instant": "requests.Timestamp", "Duration": "float", "tuple[int, ...]": "list[int]", "frozenset[": "list["}
+_documents: dict[str, Any] = {}  # the types of documents by their names, for records that hold such a noun
 _derived: dict[tuple[type[Record], Any], Any] = {}
+
+
+class Answer(Struct):
+    """A response, or a part of one."""
+
+
+def shaped(record: type[Record], names: tuple[str, ...] | None = None) -> Callable[[S], S]:
+    """Give a type the fields of a document, which have the types of the record.
+
+    What the class declares itself narrows these types, or is added at the end.
+
+    Args:
+        record: The record that the document is made from.
+        names: The fields, as in `rota.documents`; all of the record by default.
+    """
+
+    def shape(own: S) -> S:
+        narrower = get_type_hints(own, include_extras=True)
+        defaults = dict(zip(reversed(own.__struct_fields__), reversed(own.__struct_defaults__), strict=False))
+        definitions: list[Any] = []
+        for field in names or record._fields:
+            name, _, kind = field.partition(": ")
+            definitions.append((name, narrower.pop(name, None) or _wire(kind or _annotation(record, name))))
+        for name, kind in narrower.items():
+            definitions.append((name, kind, defaults[name]) if name in defaults else (name, kind))
+        namespace = {"__doc__": own.__doc__}
+        # The annotations of records are resolved here, where `requests` and `Any` are known.
+        struct: S = cast(
+            "S", msgspec.defstruct(own.__name__, definitions, bases=own.__bases__, namespace=namespace, module=__name__)
+        )
+        _documents[own.__name__] = struct
+        return struct
+
+    return shape
+
+
+def _annotation(record: type[Record], name: str) -> str:
+    return "Any" if f"{name}_json" in record._fields else str(record.__annotations__[name])
+
+
+def _wire(annotation: str) -> str:
+    """Return the annotation of a field of a record as JSON has it."""
+    for inside, outside in _WIRE.items():
+        annotation = annotation.replace(inside, outside)
+    return annotation
 
 
 def derived(record: type[Record], base: Any, **narrower: Any) -> Any:
@@ -65,7 +108,9 @@ def derived(record: type[Record], base: Any, **narrower: Any) -> Any:
 def _type(kind: str, base: Any) -> Any:
     if kind in KNOWN:
         return derived(KNOWN[kind], base)
-    return _BOUNDED[kind] if base is Request and kind in _BOUNDED else _PLAIN[kind]
+    if base is Request and kind in _BOUNDED:
+        return _BOUNDED[kind]
+    return _PLAIN[kind] if kind in _PLAIN else _documents[kind]
 
 
 def _default(record: type[Record], name: str) -> Any:
@@ -75,60 +120,3 @@ def _default(record: type[Record], name: str) -> Any:
     if isinstance(value, frozenset | tuple):
         return msgspec.field(default_factory=list)
     return value / SECOND if record.__annotations__[name] == "Duration" else value
-
-
-if TYPE_CHECKING:
-    Reason = str
-    IdleWorker = Any
-    HomeSchema = Any
-    DeathSchema = Any
-    Policy = Any
-    HandoutSchema = Any
-    ProcessSchema = Any
-    SlotSchema = Any
-    PollResultSchema = Any
-    ScheduleSchema = Any
-else:
-    Reason = Literal[death.REASONS]
-    IdleWorker = derived(
-        Idle,
-        Request,
-        worker_id=WorkerId,
-        queue=QueueName,
-        room=Annotated[int, Meta(ge=0, le=1000)],
-        held=Annotated[int, Meta(ge=0, le=1000)],
-    )
-    HomeSchema = derived(
-        Home, Request, host=Annotated[str, Meta(min_length=1, max_length=200)],
-        hostname=Annotated[str, Meta(min_length=1, max_length=253)], pid=Pid,
-    )  # fmt: skip
-    DeathSchema = derived(
-        Death,
-        Request,
-        worker_id=WorkerId,
-        slot=SlotName,
-        reason=Reason,
-        exit_code=Annotated[int, Meta(ge=0, le=255)],
-        signal=Annotated[int, Meta(ge=1, le=128)],
-        overdue=Id,
-    )
-    Policy = derived(KNOWN["RestartPolicy"], Request)
-    HandoutSchema, ProcessSchema, SlotSchema = (
-        derived(Assignment, Answer),
-        derived(Process, Answer),
-        derived(Slot, Answer),
-    )
-    PollResultSchema = derived(PollResult, Answer)
-    ScheduleSchema = derived(
-        NewSchedule,
-        Request,
-        name=QueueName,
-        cron=Annotated[str, Meta(min_length=1, max_length=200)],
-        timezone=ShortText,
-        missed=requests.Missed,
-        queue=QueueName,
-        kind=ShortText,
-        priority=requests.Priority,
-        max_attempts=requests.Count,
-        timeout=requests.Seconds,
-    )

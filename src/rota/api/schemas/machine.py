@@ -2,34 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from rota.api.schemas import nouns
-from rota.api.schemas.derive import (
-    DeathSchema,
-    HandoutSchema,
-    HomeSchema,
-    IdleWorker,
-    Pid,
-    Policy,
-    ProcessSchema,
-    Reason,
-    ScheduleSchema,
-    SlotName,
-    SlotSchema,
-)
-from rota.api.schemas.nouns import Answer
+from rota.api.schemas import nouns, requests
+from rota.api.schemas.derive import Answer, derived
 from rota.api.schemas.requests import Id, QueueName, Request, ShortText, Text, WorkerId
+from rota.core import death
 from rota.core.frames import outcomes
 from rota.core.jsontext import Raw as Json
-from rota.store.claims.exchange import Report
+from rota.core.restart import RestartPolicy
+from rota.core.schedule import NewSchedule
+from rota.store.claims.exchange import Assignment, Idle, Report
 from rota.store.jobs.payload import encode as encode_payload
+from rota.store.workers.crews import Home, PollResult, Process
+from rota.store.workers.death import Death
+from rota.store.workers.slots import Slot
 
 LARGEST_FACT = 4096
 Microseconds = Annotated[int, Meta(ge=0, le=outcomes.LONGEST_SNOOZE, description="in microseconds")]
+Pid = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+SlotName = Annotated[str, Meta(min_length=1, max_length=100)]
+if TYPE_CHECKING:
+    Reason = str
+    IdleWorker = Any
+    HomeSchema = Any
+    DeathSchema = Any
+    Policy = Any
+    HandoutSchema = Any
+    ProcessSchema = Any
+    SlotSchema = Any
+    PollResultSchema = Any
+    ScheduleSchema = Any
+else:
+    Reason = Literal[death.REASONS]
+    IdleWorker = derived(
+        Idle,
+        Request,
+        worker_id=WorkerId,
+        queue=QueueName,
+        room=Annotated[int, Meta(ge=0, le=1000)],
+        held=Annotated[int, Meta(ge=0, le=1000)],
+    )
+    HomeSchema = derived(
+        Home, Request, host=Annotated[str, Meta(min_length=1, max_length=200)],
+        hostname=Annotated[str, Meta(min_length=1, max_length=253)], pid=Pid,
+    )  # fmt: skip
+    DeathSchema = derived(
+        Death,
+        Request,
+        worker_id=WorkerId,
+        slot=SlotName,
+        reason=Reason,
+        exit_code=Annotated[int, Meta(ge=0, le=255)],
+        signal=Annotated[int, Meta(ge=1, le=128)],
+        overdue=Id,
+    )
+    Policy = derived(RestartPolicy, Request)
+    HandoutSchema, ProcessSchema, SlotSchema = (
+        derived(Assignment, Answer),
+        derived(Process, Answer),
+        derived(Slot, Answer),
+    )
+    PollResultSchema = derived(PollResult, Answer)
+    ScheduleSchema = derived(
+        NewSchedule,
+        Request,
+        name=QueueName,
+        cron=Annotated[str, Meta(min_length=1, max_length=200)],
+        timezone=ShortText,
+        missed=requests.Missed,
+        queue=QueueName,
+        kind=ShortText,
+        priority=requests.Priority,
+        max_attempts=requests.Count,
+        timeout=requests.Seconds,
+    )
 
 
 class SlotWithDetails(nouns.Slot):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rota.api.schemas.nouns import Answer, Orchestrator, Slot
+from rota.api.schemas.derive import Answer, shaped
+from rota.api.schemas.nouns import Orchestrator, Slot
 from rota.api.schemas.requests import JobStatus, Timestamp
+from rota.store.maintenance import prune, reconcile
 
 
 class Gone(Answer):
@@ -15,22 +17,14 @@ class Gone(Answer):
     status: JobStatus
 
 
+@shaped(reconcile.Reconciled)
 class Reconciled(Answer):
     """What reconcile found and repaired."""
 
-    dead_workers_found: int
-    expired_claims_released: int
-    orphaned_jobs_recovered: int
-    orphaned_claims_released: int
-    stale_states_fixed: int
 
-
+@shaped(prune.Pruned)
 class Pruned(Answer):
     """How many rows were deleted."""
-
-    jobs: int
-    events: int
-    workers: int
 
 
 class Info(Answer):

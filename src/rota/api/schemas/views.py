@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from rota.api.schemas.nouns import Answer, Certificate
+from rota import documents
+from rota.api.schemas.derive import Answer, shaped
 from rota.api.schemas.requests import JobStatus, Request, Scope, ShortText, Timestamp
+from rota.store.workers import registration
 
 Step = Annotated[int, Meta(description="how many seconds one step spans")]
 Series = Annotated[list[float | None], Meta(description="one figure per step, oldest first; null where none is known")]
@@ -38,15 +40,9 @@ class DeathFilter(Request):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 20
 
 
-class Death(Certificate):
+@shaped(registration.Certificate, documents.DEATH.fields)
+class Death(Answer):
     """How a worker died, with its last frame and output."""
-
-    worker_id: str
-    slot: str | None
-    began_at: Timestamp | None
-    usage: Any
-    last_frame: str | None
-    stderr_tail: str | None
 
 
 class OutputFilter(Request):
