@@ -48,6 +48,7 @@ def test_the_patterns_of_the_design_match(pattern: str, topic: str) -> None:
     ("pattern", "topic"),
     [
         ("queue:*:status", "queue:status"),
+        ("queue:*:tag:*:tag:status", "queue:a:b:c:tag:status"),
         ("queue:*", "queue"),
         ("queue:tag:*", "queue:library:status"),
         ("queue", "queue:tag"),
