@@ -6,9 +6,8 @@ import re
 
 from rota.core import death
 from rota.core.claim import Done, Failed, Released, Snoozed
+from rota.core.frames import assignment, outcomes
 from rota.core.frames import codec as frames
-from rota.core.frames import outcomes
-from rota.worker.reader import _is_job
 from tests.docs.pages import ROOT, blocks
 
 PAGE = ROOT / "docs/reference/frames.md"
@@ -34,7 +33,7 @@ def test_the_outcomes_are_those_that_an_orchestrator_takes() -> None:
 
 def test_the_job_is_one_that_a_worker_takes() -> None:
     (run,) = (frame for frame in examples() if frame.kind == frames.RUN)
-    assert all(_is_job(job) for job in run.body["jobs"])
+    assert all(assignment.decode(job) for job in run.body["jobs"])
 
 
 def test_the_exit_codes_are_those_of_the_code() -> None:

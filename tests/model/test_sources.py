@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.store.claims.exchange import Assignment
+    from rota.core.frames.assignment import Assignment
     from rota.store.store import Store
 
 pytestmark = pytest.mark.postgres

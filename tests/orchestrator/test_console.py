@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.claim import Done, Failed, Released, Returned, Snoozed
+from rota.core.frames.assignment import Assignment
 from rota.core.times import MINUTE
 from rota.orchestrator.console import MOST_AT_ONCE, Line, ended, shown
-from rota.store.claims.exchange import Assignment
 from tests.support.eventually import eventually
 from tests.support.shell import Shell
 

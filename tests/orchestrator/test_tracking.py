@@ -9,9 +9,9 @@ import pytest
 
 from rota.core import job as jobs
 from rota.core.claim import Done, Failed, Snoozed
+from rota.core.frames.assignment import Assignment
 from rota.core.times import SECOND
 from rota.orchestrator.tracking import Tracked
-from rota.store.claims.exchange import Assignment
 from rota.tracking.connections import opened
 from rota.tracking.schema import install
 from rota.tracking.tracker import WorkerRows

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rota.store.claims.exchange import Assignment
+    from rota.core.frames.assignment import Assignment
     from rota.store.store import Store
     from tests.api.servers import Client
 

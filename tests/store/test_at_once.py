@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.store.claims.exchange import Assignment, Settled
+    from rota.core.frames.assignment import Assignment
+    from rota.store.claims.exchange import Settled
     from rota.store.maintenance.prune import Pruned
     from rota.store.store import Store
     from tests.support.clock import FakeClock

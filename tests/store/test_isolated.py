@@ -20,7 +20,8 @@ from tests.support.work import Crew, add, add_many, status
 
 if TYPE_CHECKING:
     from rota.core.claim import Outcome
-    from rota.store.claims.exchange import Assignment, Exchange, Settled
+    from rota.core.frames.assignment import Assignment
+    from rota.store.claims.exchange import Exchange, Settled
     from rota.store.store import Store
     from tests.support.clock import FakeClock
 

@@ -19,8 +19,8 @@ from tests.support.stores import rows
 from tests.support.work import Crew, add, claim, status
 
 if TYPE_CHECKING:
+    from rota.core.frames.assignment import Assignment
     from rota.core.source import Source
-    from rota.store.claims.exchange import Assignment
     from rota.store.sources import Filled
     from rota.store.store import Store
     from tests.support.clock import FakeClock

@@ -10,6 +10,7 @@ import pytest
 
 from rota.core.claim import Done
 from rota.core.frames import codec as frames
+from rota.core.frames.assignment import RunJob
 from rota.worker.job_state import Life
 from rota.worker.reporter import Reporter
 from tests.support.eventually import eventually
@@ -263,7 +264,7 @@ def test_what_is_settled_is_forgotten_in_the_order_in_which_it_was_told() -> Non
     with ours, theirs:
         life = Life(Reporter(ours), "worker-00000001", "worker:crowd:0")
         life.renewed(None)
-        life.waiting.extend({"id": token, "token": token} for token in (1, 2, 3))
+        life.waiting.extend(RunJob(token, token, "fetch") for token in (1, 2, 3))
         jobs = [life.take_up() for _ in range(3)]
         for job in (jobs[2], jobs[0], jobs[1]):
             assert job is not None

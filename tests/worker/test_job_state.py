@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.claim import Done
+from rota.core.frames.assignment import RunJob
 from rota.worker.job_state import FENCE, MOST_UNSETTLED, Life
 from rota.worker.reporter import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-JOB = {"id": 1, "token": 7, "kind": "tag"}
+JOB = RunJob(1, 7, "tag")
 
 
 Pipe = tuple[socket.socket, socket.socket]
@@ -53,7 +54,7 @@ def test_an_outcome_that_nobody_hears_makes_it_an_orphan_that_still_has_it(life:
 def test_an_orchestrator_that_never_tells_what_it_settled_does_not_fill_the_memory(life: Life, pipe: Pipe) -> None:
     pipe[1].close()
     for token in range(3 * MOST_UNSETTLED):
-        life.end({"id": 1, "token": token, "kind": "tag"}, Done())
+        life.end(RunJob(1, token, "tag"), Done())
     assert len(life.unsettled) == MOST_UNSETTLED
     life.forget(3 * MOST_UNSETTLED - 1)
     assert not life.unsettled
@@ -64,7 +65,9 @@ def test_a_fence_counts_from_the_last_renewal_and_only_for_a_fenced_job_in_hand(
     assert not life.is_past_its_fence(5 + FENCE)
     life.in_hand = {7: JOB}
     assert not life.is_past_its_fence(5 + FENCE), "its queue may overlap"
-    life.in_hand = {7: {**JOB, "fence": "end"}}
+    fenced = RunJob(1, 7, "tag")
+    fenced.is_fenced = True
+    life.in_hand = {7: fenced}
     assert not life.is_past_its_fence(4 + FENCE)
     assert life.is_past_its_fence(5 + FENCE)
     life.renewed(3)
@@ -76,6 +79,6 @@ def test_a_fence_counts_from_the_last_renewal_and_only_for_a_fenced_job_in_hand(
 
 def test_cancelling_a_job_that_is_no_longer_in_hand_does_nothing(life: Life) -> None:
     life.cancel(8, "cancel")
-    life.in_hand = {7: dict(JOB)}
+    life.in_hand = {7: JOB}
     life.cancel(8, "cancel")
-    assert life.in_hand == {7: JOB}
+    assert life.in_hand == {7: JOB} and JOB.cancelled is None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.claim import Outcome
-    from rota.store.claims.exchange import Assignment
+    from rota.core.frames.assignment import Assignment
     from rota.tracking.tracker import WorkerRows
 
 MOST_AT_ONCE = 30  # jobs that went well, within a moment: of more, only their number is told

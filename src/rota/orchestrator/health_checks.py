@@ -15,13 +15,13 @@ from rota.process import leaks as leaked
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.core.frames.assignment import Assignment
     from rota.core.times import Instant
     from rota.orchestrator.maintenance import Maintenance
     from rota.orchestrator.slot import SupervisedSlot
     from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
     from rota.settings import Settings
-    from rota.store.claims.exchange import Assignment
 
 EVERY = SECOND
 LEAVES_WITHIN = SECOND  # a worker that ends closes its socket a moment before it is gone

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rota.core.claim import Outcome
+    from rota.core.frames.assignment import Assignment
     from rota.core.times import Instant
     from rota.orchestrator.slot import SupervisedSlot
     from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
-    from rota.store.claims.exchange import Assignment, Idle
+    from rota.store.claims.exchange import Idle
 
 PUT_OFF = 4  # times the wait of its round, so that the next rounds try other jobs
 NO_STREAK = Streak()

@@ -39,12 +39,13 @@ from rota.store.claims.exchange import Report
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from rota.core.frames.assignment import Assignment
     from rota.core.times import Duration, Instant
     from rota.orchestrator.event_loop import EventLoop
     from rota.orchestrator.store_thread import StoreThread
     from rota.process.log import Say
     from rota.settings import Settings
-    from rota.store.claims.exchange import Assignment, Exchange, Settled
+    from rota.store.claims.exchange import Exchange, Settled
     from rota.store.store import Store
     from rota.store.workers.crews import PollResult, Process
     from rota.store.workers.slots import Slot

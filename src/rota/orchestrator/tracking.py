@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from rota.core.claim import Outcome
+    from rota.core.frames.assignment import Assignment
     from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
     from rota.settings import Settings
-    from rota.store.claims.exchange import Assignment
     from rota.tracking.tracker import WorkerRows
 
 COUNTED = (jobs.FINISH, jobs.FAIL, jobs.DIE)

@@ -16,6 +16,7 @@ from rota.orchestrator.maintenance import now
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rota.core.frames.assignment import Assignment
     from rota.orchestrator.directives import Directives
     from rota.orchestrator.dispatch import Dispatch
     from rota.orchestrator.maintenance import Maintenance
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rota.orchestrator.tracking import Tracked
     from rota.orchestrator.worker_process import WorkerProcess
     from rota.process.log import Say
-    from rota.store.claims.exchange import Assignment
 
 
 class WorkerMessages:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from rota import documents
 from rota.core.claim import Failed, Returned
 from rota.core.death import DEADLINE, RECYCLED, SETUP_FAILED, Exit
+from rota.core.frames import assignment
 from rota.core.frames import codec as frames
 from rota.core.frames.messages import NO_KINDS
 from rota.core.health import PENDING, Health
 from rota.core.ids import run_id
-from rota.core.jsontext import compact, quote
 from rota.core.slot import HTTP
 from rota.core.times import SECOND
 from rota.orchestrator.dispatch_window import LARGEST_WINDOW, SPAN
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rota.core.claim import Outcome
+    from rota.core.frames.assignment import Assignment
     from rota.core.times import Duration, Instant
-    from rota.store.claims.exchange import Assignment
 
 TAIL = 4096
 # A frame has room for what stands around its jobs, too.
@@ -182,7 +182,8 @@ class WorkerProcess:
         left: list[tuple[Assignment, Outcome]] = []
         size = 0
         for claim in claims:
-            job = _told(claim)
+            whole = None if claim.whole is None else {**documents.job(claim.whole), "payload": None}
+            job = assignment.encode(claim, whole)
             if not _fits(job):
                 left.append((claim, Failed(TOO_LARGE, again=False)))
                 continue
@@ -337,48 +338,3 @@ class WorkerProcess:
 def _fits(job: str) -> bool:
     """Whether a frame has room for it; a character may take four bytes."""
     return len(job) <= LARGEST_JOB // 4 or len(job.encode("utf-8", "replace")) <= LARGEST_JOB
-
-
-def _told(claim: Assignment) -> str:
-    """A job as its worker reads it; what is not set is left out. Written by hand: every job pays for this."""
-    payload = "null" if claim.payload_text is None else quote(claim.payload_text)
-    text = (
-        f'{{"id":{claim.job_id},"token":{claim.token},"queue":{quote(claim.queue)},"kind":{quote(claim.kind)},'
-        f'"title":{quote(claim.title)},"payload":{payload},"priority":{claim.priority},"attempt":{claim.attempt},'
-        f'"max_attempts":{claim.max_attempts}'
-    )
-    more = _seldom(claim)
-    return f"{text},{compact(more)[1:]}" if more else text + "}"
-
-
-def _seldom(claim: Assignment) -> dict[str, object]:
-    """What few jobs have."""
-    job: dict[str, object] = {}
-    if claim.timeout is not None:
-        job["timeout"] = claim.timeout
-    if claim.checkpoint_text is not None:
-        job["checkpoint"] = claim.checkpoint_text
-    if claim.key is not None:
-        job["key"] = claim.key
-    if claim.trace is not None:
-        job["trace"] = claim.trace
-    if claim.scheduled_for is not None:
-        job["scheduled_for"] = claim.scheduled_for
-    if claim.fenced:
-        job["fence"] = "end"
-    if claim.whole is not None:
-        job["whole"] = {**documents.job(claim.whole), "payload": None}
-    if claim.previous_runs:
-        job["previous_runs"] = [
-            {
-                "run_id": run.id,
-                "worker_id": run.worker_id,
-                "attempt": run.attempt,
-                "status": run.status,
-                "reason": run.reason,
-                "error": run.error and run.error[:LONGEST_ERROR],
-                "note": run.note,
-            }
-            for run in claim.previous_runs
-        ]
-    return job

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+from copy import copy
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from rota.core.claim import Done, verb_of
-from rota.core.ids import run_id
+from rota.core.frames.assignment import PreviousRun, RunJob
 from rota.core.record import Record
 from rota.store.jobs.payload import encode
 from rota.testing.work import LocalClaim, outcome_of
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from rota.core.claim import Outcome
     from rota.core.job import NewJob
     from rota.task import Task
-
-    Handed = dict[str, Any]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,19 +41,10 @@ def run(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Ran:
         >>> assert run(resize, "a.png", width=100).result == "a-100.png"
     """
     new = task.job(*args, **kwargs)
-    handed = {
-        "id": 1,
-        "token": 1,
-        "queue": new.queue,
-        "kind": new.kind,
-        "title": new.title,
-        "payload": encode(new.payload, "payload"),
-        "priority": new.priority,
-        "attempt": 1,
-        "max_attempts": new.max_attempts or task.app.settings.max_attempts,
-        "previous_runs": [],
-    }
-    return _run(task.app, new, handed)
+    job = RunJob(1, 1, new.kind, new.queue)
+    job.title, job.payload, job.priority = new.title, encode(new.payload, "payload"), new.priority
+    job.max_attempts = new.max_attempts or task.app.settings.max_attempts
+    return _run(task.app, new, job)
 
 
 class Ran(Record):
@@ -78,26 +68,28 @@ class Ran(Record):
         return getattr(self.outcome, "error", None)
 
 
-def _run(app: App, new: NewJob, handed: Handed) -> Ran:
-    claim = LocalClaim(WORKER, None, handed.get("checkpoint"))
+def _run(app: App, new: NewJob, job: RunJob) -> Ran:
+    claim = LocalClaim(WORKER, None, job.checkpoint)
     loop = asyncio.Runner()
     try:
         app.prepare(new.queue, loop.run)
         with tempfile.TemporaryDirectory() as folder:
-            outcome = outcome_of(app, handed, claim, loop, Folder(folder, app.settings.capture_limit * 1_000_000))
+            outcome = outcome_of(app, job, claim, loop, Folder(folder, app.settings.capture_limit * 1_000_000))
     finally:
         loop.close()
     checkpoint = None if claim.checkpoint is None else json.loads(claim.checkpoint)
-    following = {**handed, **_after(handed, outcome), "checkpoint": claim.checkpoint}
+    following = _following(job, outcome, claim.checkpoint)
     return Ran(outcome, claim.logs, claim.progress_calls, checkpoint, lambda: _run(app, new, following))
 
 
-def _after(handed: Handed, outcome: Outcome) -> Handed:
-    """Return the fields of the next attempt; a snooze or a release does not count as one."""
-    facts = {name: getattr(outcome, name, None) for name in ("reason", "error", "note")}
+def _following(job: RunJob, outcome: Outcome, checkpoint: str | None) -> RunJob:
+    """Return the job of the next attempt; a snooze or a release does not count as one."""
+    reason, error, note = (getattr(outcome, name, None) for name in ("reason", "error", "note"))
     status = {"finish": "completed", "fail": "failed"}.get(verb_of(outcome), "released")
-    attempt = handed["attempt"]
-    run = {"run_id": run_id(handed["token"]), "worker_id": WORKER, "attempt": attempt, "status": status, **facts}
-    spent = status != "released"
-    runs = [*handed["previous_runs"], run]
-    return {"attempt": attempt + spent, "token": handed["token"] + 1, "previous_runs": runs}
+    following = copy(job)
+    following.token = job.token + 1
+    following.attempt = job.attempt + (status != "released")
+    following.checkpoint = checkpoint
+    run = PreviousRun(job.run_id, WORKER, job.attempt, status, reason, error, note)
+    following.previous_runs = [*job.previous_runs, run]
+    return following

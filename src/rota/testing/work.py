@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING
 from rota import documents
 from rota.core.claim import Failed
 from rota.core.errors import NothingReady
+from rota.core.frames import assignment
 from rota.core.job import DONE
 from rota.core.jsontext import Raw
 from rota.core.times import SECOND
 from rota.testing.stores import declare
-from rota.worker import claimed_job
 from rota.worker.capture import Folder
 from rota.worker.command import Commands
 from rota.worker.context import Context
 from rota.worker.handler import run, run_coroutine, wants_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
+    from collections.abc import Callable
 
     from rota.app import App
     from rota.core.claim import Claim, Outcome
+    from rota.core.frames.assignment import RunJob
     from rota.core.job import Job
-    from rota.worker.job_state import Handed
 
 
 def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job]:
@@ -69,24 +68,24 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
 
 def _settled(app: App, job: Job, claim: Claim, loop: asyncio.Runner) -> Outcome:
     deadline = None if job.timeout is None else time.monotonic() + job.timeout / SECOND
-    handed = claimed_job.handed(job, claim, app.claims.runs(job.id), deadline)
+    run_job = assignment.of_claim(job, claim, app.claims.runs(job.id), deadline)
+    run_job.whole = documents.job(job)
     folder = Folder(app.store.database.runs, app.settings.capture_limit * 1_000_000)
-    return outcome_of(app, {**handed, "whole": documents.job(job)}, StoredClaim(app, claim), loop, folder)
+    return outcome_of(app, run_job, StoredClaim(app, claim), loop, folder)
 
 
-def outcome_of(app: App, handed: Handed, link: LocalClaim, loop: asyncio.Runner, folder: Folder) -> Outcome:
+def outcome_of(app: App, job: RunJob, link: LocalClaim, loop: asyncio.Runner, folder: Folder) -> Outcome:
     """Run the handler of a job, a function, a coroutine or a command; return its outcome."""
-    kind, payload = handed["kind"], handed["payload"]
-    task = app.tasks.get(kind)
+    task = app.tasks.get(job.kind)
     if task is None:
         known = ", ".join(app.declarations()["tasks"]) or "none"
-        return Failed(f"there is no task {kind!r} in this app; known: {known}", again=False)
+        return Failed(f"there is no task {job.kind!r} in this app; known: {known}", again=False)
     if task.command is not None:
-        return Commands(link, folder, link.database or "").run(task.command, handed)
-    context = Context(handed, link, app.context) if wants_context(task.function) else None
+        return Commands(link, folder, link.database or "").run(task.command, job)
+    context = Context(job, link, app.context) if wants_context(task.function) else None
     if task.is_coroutine:
-        return loop.run(run_coroutine(task.function, payload, context))
-    return run(task.function, payload, context)
+        return loop.run(run_coroutine(task.function, job.payload, context))
+    return run(task.function, job.payload, context)
 
 
 class LocalClaim:
@@ -108,16 +107,16 @@ class LocalClaim:
         self.progress_calls: list[tuple[float, float | None, str | None]] = []
         self.checkpoint = checkpoint
 
-    def renew(self, job: Mapping[str, Any]) -> None:
+    def renew(self, job: RunJob) -> None:
         """Do nothing: nobody else can take the claim."""
 
-    def log(self, job: Mapping[str, Any], text: str) -> None:
+    def log(self, job: RunJob, text: str) -> None:
         self.logs.append(text)
 
-    def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None:
+    def progress(self, job: RunJob, done: float, total: float | None, note: str | None) -> None:
         self.progress_calls.append((done, total, note))
 
-    def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
+    def keep(self, job: RunJob, checkpoint: str) -> None:
         self.checkpoint = checkpoint
 
     def recover(self, seconds: float | None) -> None:
@@ -132,11 +131,11 @@ class StoredClaim(LocalClaim):
         self._app = app
         self._claim = claim
 
-    def renew(self, job: Mapping[str, Any]) -> None:
+    def renew(self, job: RunJob) -> None:
         self._app.claims.renew(self._claim)
 
-    def log(self, job: Mapping[str, Any], text: str) -> None:
+    def log(self, job: RunJob, text: str) -> None:
         print(f"{self._claim.run_id} {text}")
 
-    def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
+    def keep(self, job: RunJob, checkpoint: str) -> None:
         self._app.claims.checkpoint(self._claim, Raw(checkpoint))

@@ -13,7 +13,7 @@ from rota.core import run_environment
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.errors import BadInput
 from rota.core.frames.outcomes import LARGEST_RESULT
-from rota.core.ids import printable, run_id
+from rota.core.ids import printable
 from rota.core.jsontext import Raw, encode, sound
 from rota.core.run_environment import ERR, OUT
 from rota.core.times import MINUTE, SECOND
@@ -24,12 +24,12 @@ from rota.worker.poll import readable
 from rota.worker.template import fill
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Protocol
 
     from rota.core.claim import Outcome
+    from rota.core.frames.assignment import RunJob
     from rota.core.times import Duration
-    from rota.worker.job_state import Handed
     from rota.worker.template import Command
 
     class Holder(Protocol):
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         cancels: dict[int, Callable[[], None]]
         sessions: set[int]
 
-        def log(self, job: Mapping[str, Any], text: str) -> None: ...
+        def log(self, job: RunJob, text: str) -> None: ...
 
 
 TRY_LATER = 75
@@ -64,12 +64,12 @@ class Commands:
         self._folder = folder
         self._database = database
 
-    def run(self, command: Command, job: Handed) -> Outcome:
+    def run(self, command: Command, job: RunJob) -> Outcome:
         """Run it to its end, or to the end of its time; whatever goes wrong is an outcome too."""
-        run = run_id(job["token"])
+        run = job.run_id
         try:
-            words = [os.fsencode(word) for word in fill(command.arguments, {**job, "payload": _payload(job)})]
-            _sound(job.get("checkpoint"), "checkpoint")
+            words = [os.fsencode(word) for word in fill(command.arguments, _fields(job))]
+            _sound(job.checkpoint, "checkpoint")
         except BadInput as problem:
             return Failed(str(problem), again=False)
         except UnicodeEncodeError:
@@ -80,13 +80,13 @@ class Commands:
         except OSError as problem:
             return Failed(f"what {run} writes cannot be kept: {problem.strerror}: {problem.filename or ''}")
 
-    def _attend(self, words: list[bytes], command: Command, job: Handed, sinks: tuple[Sink, Sink]) -> Outcome:
+    def _attend(self, words: list[bytes], command: Command, job: RunJob, sinks: tuple[Sink, Sink]) -> Outcome:
         out, err = sinks
         with Wakeup() as wakeup:
-            self._life.cancels[job["token"]] = wakeup.ring
+            self._life.cancels[job.token] = wakeup.ring
             try:
-                if job.get("cancelled"):
-                    return after_cancel(job["cancelled"], Failed(""))
+                if job.cancelled:
+                    return after_cancel(job.cancelled, Failed(""))
                 try:
                     process = self._start(words, job)
                 except OSError as problem:
@@ -101,7 +101,7 @@ class Commands:
                     self._life.sessions.discard(process.pid)
                     code = process.wait()
             finally:
-                del self._life.cancels[job["token"]]
+                del self._life.cancels[job.token]
         for name, sink in (("stdout", out), ("stderr", err)):
             if sink.dropped:
                 text = f"{name} was kept up to its limit: {sink.dropped:,} of {sink.total:,} bytes were dropped"
@@ -109,7 +109,7 @@ class Commands:
         outcome = Failed(LOST) if pump.is_lost else _outcome(code, out, err.tail)
         return outcome if ended_for is None else after_cancel(ended_for, outcome)
 
-    def _start(self, words: list[bytes], job: Handed) -> subprocess.Popen[bytes]:
+    def _start(self, words: list[bytes], job: RunJob) -> subprocess.Popen[bytes]:
         with _as_file(_document(job)) as document:
             return subprocess.Popen(
                 words,
@@ -120,14 +120,14 @@ class Commands:
                 env=self._environment(job),
             )
 
-    def _environment(self, job: Handed) -> dict[str, str]:
+    def _environment(self, job: RunJob) -> dict[str, str]:
         """The worker's own, and which claim this is; nothing of the job's data."""
         kept = {name: value for name, value in os.environ.items() if name not in _OURS}
         return {
             **kept,
-            "ROTA_JOB_ID": str(job["id"]),
-            "ROTA_CLAIM_TOKEN": str(job["token"]),
-            run_environment.WHOLE: run_id(job["token"]),
+            "ROTA_JOB_ID": str(job.id),
+            "ROTA_CLAIM_TOKEN": str(job.token),
+            run_environment.WHOLE: job.run_id,
             "ROTA_WORKER_ID": self._life.worker_id,
             "ROTA_DB": self._database,
         }
@@ -168,15 +168,15 @@ class _Pump:
         self.is_lost = False  # somebody else reaped it
         self._pidfd = _pidfd(process.pid)
 
-    def until_ended(self, job: Handed, limit: float | None) -> str | None:
+    def until_ended(self, job: RunJob, limit: float | None) -> str | None:
         """Why it was ended, or None when it ended by itself."""
         ended_for: str | None = None
         kill_at: float | None = None
         try:
             while not self._has_ended():
                 now = time.monotonic()
-                if ended_for is None and (job.get("cancelled") or (limit is not None and now >= limit)):
-                    ended_for, kill_at = job.get("cancelled") or DEADLINE, now + TERM_TO_KILL
+                if ended_for is None and (job.cancelled or (limit is not None and now >= limit)):
+                    ended_for, kill_at = job.cancelled or DEADLINE, now + TERM_TO_KILL
                     group.end(self._pid, signal.SIGTERM)
                 elif kill_at is not None and now >= kill_at:
                     group.end(self._pid, signal.SIGKILL)
@@ -262,8 +262,10 @@ def _result(out: Sink) -> str | None:
     return text
 
 
-def _payload(job: Handed) -> Any:
-    return _sound(job.get("payload"), "payload")
+def _fields(job: RunJob) -> dict[str, Any]:
+    """Return what the templates of arguments may name."""
+    payload = _sound(job.payload, "payload")
+    return {"id": job.id, "title": job.title, "queue": job.queue, "kind": job.kind, "payload": payload}
 
 
 def _sound(text: str | None, what: str) -> Any:
@@ -274,22 +276,21 @@ def _sound(text: str | None, what: str) -> Any:
         raise BadInput(f"the {what} cannot be read: {problem}") from None
 
 
-def _document(job: Handed) -> bytes:
+def _document(job: RunJob) -> bytes:
     """The job as `rota show --json` shows it, for stdin; and what earlier attempts found."""
-    payload, checkpoint = job.get("payload"), job.get("checkpoint")
     document = {
-        **(job.get("whole") or _known(job)),
-        "payload": None if payload is None else Raw(payload),
-        "checkpoint": None if checkpoint is None else Raw(checkpoint),
-        "previous_runs": job.get("previous_runs") or [],
+        **(job.whole or _basics(job)),
+        "payload": None if job.payload is None else Raw(job.payload),
+        "checkpoint": None if job.checkpoint is None else Raw(job.checkpoint),
+        "previous_runs": [run.document() for run in job.previous_runs],
     }
     return encode(document).encode("utf-8", "replace") + b"\n"
 
 
-def _known(job: Handed) -> dict[str, Any]:
-    """What an orchestrator tells that does not tell the whole job."""
+def _basics(job: RunJob) -> dict[str, Any]:
+    """Return what is known of a job where the orchestrator did not send the whole of it."""
     names = ("id", "title", "queue", "kind", "priority", "payload", "max_attempts")
-    return {name: job.get(name) for name in names}
+    return {name: getattr(job, name) for name in names}
 
 
 def _as_file(data: bytes) -> Any:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from rota.core.errors import BadInput, TooLarge
 from rota.core.health import LONGEST_RECOVERY
-from rota.core.ids import run_id
 from rota.core.jsontext import encoder, sound
+from rota.core.queue import DEFAULT
 from rota.core.record import Record
 from rota.core.times import SECOND
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from rota.core.frames.assignment import PreviousRun, RunJob
     from rota.core.job import Needed
 
     Sync = psycopg.Connection[Any]
@@ -45,13 +46,13 @@ if TYPE_CHECKING:
         @property
         def recovering(self) -> float | None: ...
 
-        def renew(self, job: Mapping[str, Any]) -> None: ...
+        def renew(self, job: RunJob) -> None: ...
 
-        def log(self, job: Mapping[str, Any], text: str) -> None: ...
+        def log(self, job: RunJob, text: str) -> None: ...
 
-        def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None: ...
+        def progress(self, job: RunJob, done: float, total: float | None, note: str | None) -> None: ...
 
-        def keep(self, job: Mapping[str, Any], checkpoint: str) -> None: ...
+        def keep(self, job: RunJob, checkpoint: str) -> None: ...
 
         def recover(self, seconds: float | None) -> None: ...
 
@@ -76,60 +77,45 @@ class JobInHand(Record):
     scheduled_for: datetime | None = None
 
 
-class PreviousRun(Record):
-    """What an earlier attempt at the same job did, as `rota runs` shows it."""
-
-    run_id: str
-    worker_id: str | None
-    attempt: int | None
-    status: str | None
-    reason: str | None
-    error: str | None
-    note: str | None
-
-
 class Context:
     """One run of one job. Whatever the application gave as context is an attribute too."""
 
     __slots__ = ("_checkpoint", "_job", "_link", "_state", "_values")
 
-    def __init__(self, job: Mapping[str, Any], link: Link, values: Mapping[str, Any]) -> None:
+    def __init__(self, job: RunJob, link: Link, values: Mapping[str, Any]) -> None:
         self._job = job
         self._link = link
         self._values = values
-        self._checkpoint: str | None = job.get("checkpoint")
+        self._checkpoint = job.checkpoint
         self._state: dict[str, Any] | None = None
 
     @property
     def job(self) -> JobInHand:
         job = self._job
-        payload = job.get("payload")
         return JobInHand(
-            self.job_id,
-            job.get("title", ""),
-            job.get("queue", "default"),
-            job["kind"],
-            None if payload is None else json.loads(payload),
-            job.get("priority", 0),
-            self.attempt,
-            job.get("max_attempts", 1),
-            job.get("key"),
-            _moment(job.get("scheduled_for")),
+            job.id,
+            job.title,
+            job.queue or DEFAULT,
+            job.kind,
+            None if job.payload is None else json.loads(job.payload),
+            job.priority,
+            job.attempt,
+            job.max_attempts,
+            job.key,
+            _moment(job.scheduled_for),
         )
 
     @property
     def job_id(self) -> int:
-        id: int = self._job["id"]
-        return id
+        return self._job.id
 
     @property
     def token(self) -> int:
-        token: int = self._job["token"]
-        return token
+        return self._job.token
 
     @property
     def run_id(self) -> str:
-        return run_id(self.token)
+        return self._job.run_id
 
     @property
     def worker_id(self) -> str:
@@ -138,15 +124,12 @@ class Context:
     @property
     def attempt(self) -> int:
         """Which attempt this is, from 1."""
-        attempt: int = self._job.get("attempt", 1)
-        return attempt
+        return self._job.attempt
 
     @property
     def previous_runs(self) -> tuple[PreviousRun, ...]:
         """What the earlier attempts did, oldest first."""
-        names = PreviousRun.__match_args__
-        told = self._job.get("previous_runs") or ()
-        return tuple(PreviousRun(*(run.get(name) for name in names)) for run in told)
+        return tuple(self._job.previous_runs)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -172,7 +155,7 @@ class Context:
     @property
     def deadline(self) -> float | None:
         """When this run is ended, as a moment of `time.monotonic()`; None when it has no time-out."""
-        return self._job.get("deadline")
+        return self._job.deadline
 
     @property
     def stopping(self) -> bool:

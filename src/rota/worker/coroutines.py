@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from rota.core.claim import Outcome
+    from rota.core.frames.assignment import RunJob
     from rota.task import Task
-    from rota.worker.job_state import Handed, Life
+    from rota.worker.job_state import Life
     from rota.worker.tracing import Tracing
 
 TURN_EVERY = 0.25
@@ -46,7 +47,7 @@ class Coroutines:
             raise BadInput("a setup that is a coroutine runs only in the pool of its own queue: start one for it")
         self._runner.run(coroutine)
 
-    def run(self, task: Task[..., Any], job: Handed) -> Outcome:
+    def run(self, task: Task[..., Any], job: RunJob) -> Outcome:
         """Run one job to its end."""
         self._mark()
         try:
@@ -55,14 +56,14 @@ class Coroutines:
             self._unmark()
 
     def serve(
-        self, task_of: Callable[[Handed], Task[..., Any] | Failed | Released], ended: Callable[[Outcome], None]
+        self, task_of: Callable[[RunJob], Task[..., Any] | Failed | Released], ended: Callable[[Outcome], None]
     ) -> None:
         """Run jobs as they come, all at once, until there will be none; `ended` hears what came of each."""
         self._life.on_wake = self._from_elsewhere(self._woken.set)
         self._runner.run(self._serve(task_of, ended))
 
     async def _serve(
-        self, task_of: Callable[[Handed], Task[..., Any] | Failed | Released], ended: Callable[[Outcome], None]
+        self, task_of: Callable[[RunJob], Task[..., Any] | Failed | Released], ended: Callable[[Outcome], None]
     ) -> None:
         while True:
             self._woken.clear()
@@ -77,9 +78,9 @@ class Coroutines:
             await self._woken.wait()
 
     async def _one(
-        self, task: Task[..., Any] | Failed | Released, job: Handed, ended: Callable[[Outcome], None]
+        self, task: Task[..., Any] | Failed | Released, job: RunJob, ended: Callable[[Outcome], None]
     ) -> None:
-        with self._tracing.run(job, job.get("queue") or "", self._life.worker_id) as traced:
+        with self._tracing.run(job, job.queue or "", self._life.worker_id) as traced:
             outcome = traced.outcome = task if isinstance(task, Failed | Released) else await self._attempt(task, job)
         self._life.end(job, outcome)
         ended(outcome)
@@ -90,21 +91,19 @@ class Coroutines:
             self._unmark()
             self._woken.set()
 
-    async def _attempt(self, task: Task[..., Any], job: Handed) -> Outcome:
-        life, token, this = self._life, job["token"], asyncio.current_task()
+    async def _attempt(self, task: Task[..., Any], job: RunJob) -> Outcome:
+        life, token, this = self._life, job.token, asyncio.current_task()
         assert this is not None
-        if job.get("timeout"):
-            job["deadline"] = time.monotonic() + job["timeout"] / SECOND
+        if job.timeout:
+            job.deadline = time.monotonic() + job.timeout / SECOND
         life.cancels[token] = self._from_elsewhere(this.cancel)
         try:
-            if job.get("cancelled"):
-                return after_cancel(job["cancelled"], Failed(""))
             context = Context(job, life, self._values) if wants_context(task.function) else None
             function = task.function if task.is_coroutine else _in_a_thread(task.function)
-            outcome = await run_coroutine(function, job.get("payload"), context)
+            outcome = Failed("") if job.cancelled else await run_coroutine(function, job.payload, context)
         finally:
             del life.cancels[token]
-        return after_cancel(job["cancelled"], outcome) if job.get("cancelled") else outcome
+        return after_cancel(job.cancelled, outcome) if job.cancelled else outcome
 
     def _from_elsewhere(self, what: Callable[[], object]) -> Callable[[], None]:
         """The same for another thread to call."""
@@ -133,7 +132,7 @@ def _in_a_thread(function: Callable[..., Any]) -> Callable[..., Coroutine[Any, A
     return call
 
 
-def blocking(thread: int) -> tuple[Handed | None, str]:
+def blocking(thread: int) -> tuple[RunJob | None, str]:
     """Which job keeps the loop of this thread from turning, and where: the handler's line, then the innermost."""
     frame: FrameType | None = sys._current_frames().get(thread)
     innermost = line = _line(frame)

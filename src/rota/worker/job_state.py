@@ -19,13 +19,12 @@ from rota.core.times import SECOND
 from rota.process.boot_clock import since_boot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from rota.core.claim import Outcome
+    from rota.core.frames.assignment import RunJob
     from rota.core.times import Instant
     from rota.worker.reporter import Reporter
-
-    Handed = dict[str, Any]
 
 FENCE = 12 * SECOND
 PROGRESS_EVERY = 0.1
@@ -49,10 +48,10 @@ class Life:
         self.database = os.environ.get("ROTA_DB")
         self.folder = os.getcwd()  # a handler may leave it for one with settings and modules of somebody else
         self.hand = threading.Lock()
-        self.in_hand: dict[int, Handed] = {}
+        self.in_hand: dict[int, RunJob] = {}
         self.cancels: dict[int, Callable[[], None]] = {}
         self.sessions: set[int] = set()
-        self.waiting: deque[Handed] = deque()
+        self.waiting: deque[RunJob] = deque()
         self.unsettled: deque[tuple[int, bytes]] = deque(maxlen=MOST_UNSETTLED)
         self.checkpoints: dict[int, bytes] = {}
         self.ready = False
@@ -73,7 +72,7 @@ class Life:
 
     # jobs
 
-    def next(self) -> Handed | None:
+    def next(self) -> RunJob | None:
         """Take up the next job, waiting for one; None when there will be none."""
         while True:
             job = self.take_up()
@@ -81,7 +80,7 @@ class Life:
                 return job
             self._inbox.get()
 
-    def take_up(self) -> Handed | None:
+    def take_up(self) -> RunJob | None:
         """Take up the next job if there is one now. What has outlasted a lease while we stood still goes back."""
         with self.hand:
             if not self.waiting or self.is_leaving:
@@ -90,7 +89,7 @@ class Life:
                 self.answer_recall()
                 return None
             job = self.waiting.popleft()
-            self.in_hand[job["token"]] = job
+            self.in_hand[job.token] = job
             return job
 
     @property
@@ -109,19 +108,19 @@ class Life:
         """Tell a job to end, and its handler why; the first reason stands."""
         with self.hand:
             held = (*self.in_hand.values(), *self.waiting)
-            job = next((each for each in held if each["token"] == token), None)
+            job = next((job for job in held if job.token == token), None)
             if job is None:
                 return
-            job.setdefault("cancelled", reason)
-            cancel_now = self.cancels.get(job["token"])
+            job.cancelled = job.cancelled or reason
+            cancel_now = self.cancels.get(job.token)
         if cancel_now is not None:
             cancel_now()
 
-    def end(self, job: Handed, outcome: Outcome) -> None:
+    def end(self, job: RunJob, outcome: Outcome) -> None:
         """Report what came of the job in hand. It is unsettled before it is no longer in hand: never neither."""
-        token = job["token"]
+        token = job.token
         sys.audit("rota.worker.ended")
-        data = done_frame(job["id"], token, outcome)
+        data = done_frame(job.id, token, outcome)
         self.unsettled.append((token, data))
         self.in_hand.pop(token, None)
         if (self.recovering is not None or self._progress is not None) and not self.in_hand:
@@ -149,7 +148,7 @@ class Life:
 
     def answer_recall(self) -> None:
         """Say which jobs go back; call it with the hand held."""
-        tokens = [job["token"] for job in self.waiting]
+        tokens = [job.token for job in self.waiting]
         self.waiting.clear()
         self.reporter.deliver(frames.encode(frames.RETURNED, {"tokens": tokens}))
 
@@ -164,7 +163,7 @@ class Life:
         """Whether a job in hand must not overlap with another run of it, and another may soon begin."""
         if now - self.renewed_at < FENCE:
             return False
-        return any(job.get("fence") == "end" for job in tuple(self.in_hand.values()))
+        return any(job.is_fenced for job in tuple(self.in_hand.values()))
 
     # what is told
 
@@ -174,7 +173,7 @@ class Life:
             return True
         job, asked = next(iter(tuple(self.in_hand.values())), None), self.recovering
         status = "recovering" if asked is not None else "stopping" if self.stopping else "healthy"
-        body = {"component_id": self.slot, "status": status, "current_job": job["id"] if job else None}
+        body: dict[str, Any] = {"component_id": self.slot, "status": status, "current_job": job.id if job else None}
         if self.has_loop:
             body["in_hand"] = list(self.in_hand)
         if asked is not None:
@@ -189,24 +188,28 @@ class Life:
 
     # for the handler's context
 
-    def renew(self, job: Mapping[str, Any]) -> None:
+    def renew(self, job: RunJob) -> None:
         if self.lost:
-            raise Stale(f"the claim on job {job['id']} may be lost: nobody has renewed it for ten seconds")
+            raise Stale(f"the claim on job {job.id} may be lost: nobody has renewed it for ten seconds")
 
-    def log(self, job: Mapping[str, Any], text: str) -> None:
-        self.reporter.report(frames.LOG, {"message": text[:LONGEST_LOG], "run": run_id(job["token"])})
+    def log(self, job: RunJob, text: str) -> None:
+        self.log_run(job.token, text)
 
-    def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None:
-        told = {"token": job["token"], "done": done, "total": total, "note": note and note[:LONGEST_NOTE]}
+    def log_run(self, token: int, text: str) -> None:
+        """Write a line to the log of the orchestrator; no run has the token 0."""
+        self.reporter.report(frames.LOG, {"message": text[:LONGEST_LOG], "run": run_id(token)})
+
+    def progress(self, job: RunJob, done: float, total: float | None, note: str | None) -> None:
+        told = {"token": job.token, "done": done, "total": total, "note": note and note[:LONGEST_NOTE]}
         self._progress = told
         now = time.monotonic()
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_EVERY
             self.tell_progress()
 
-    def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
-        token = job["token"]
-        told = {"job": job["id"], "token": token, "checkpoint": checkpoint}
+    def keep(self, job: RunJob, checkpoint: str) -> None:
+        token = job.token
+        told = {"job": job.id, "token": token, "checkpoint": checkpoint}
         data = self.checkpoints[token] = frames.encode(frames.CHECKPOINT, told)
         self.reporter.deliver(data)
 

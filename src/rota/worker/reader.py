@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rota.core.death import EXIT_ORPHANED
+from rota.core.frames import assignment
 from rota.core.frames import codec as frames
 from rota.process import group
 from rota.process.boot_clock import since_boot
@@ -126,12 +127,13 @@ class Reader:
 
     def _take_jobs(self, body: dict[str, Any]) -> None:
         """Jobs to run one after another; what makes no sense as a job is not taken."""
-        life, told, settled = self._life, body.get("jobs"), body.get("settled")
-        jobs = [job for job in told if _is_job(job)] if isinstance(told, list) else []
+        life, documents, settled = self._life, body.get("jobs"), body.get("settled")
+        decoded = map(assignment.decode, documents) if isinstance(documents, list) else ()
+        jobs = [job for job in decoded if job is not None]
         if isinstance(settled, int):
             life.forget(settled)
         life.renewed(body.get("renewed_at"))
-        self._fences = self._fences or any(job.get("fence") == "end" for job in jobs)
+        self._fences = self._fences or any(job.is_fenced for job in jobs)
         with life.hand:
             life.waiting.extend(jobs)
         if life.stopping:
@@ -164,9 +166,10 @@ class Reader:
 
         self._blocked_since = turned
         job, where = blocking(self._main)
-        who = f"{job['kind']} of job {job['id']}" if job else "something"
+        who = f"{job.kind} of job {job.id}" if job else "something"
         text = f"{who} has kept the loop from turning for {now - turned:.1f}s, so that no other coroutine runs: {where}"
-        self._life.log(job or next(iter(self._life.in_hand.values()), {"token": 0}), text)
+        job = job or next(iter(self._life.in_hand.values()), None)
+        self._life.log_run(job.token if job else 0, text)
 
     # orphaned
 
@@ -212,17 +215,6 @@ def _end_sessions(life: Life) -> None:
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _is_job(job: object) -> bool:
-    return (
-        isinstance(job, dict)
-        and isinstance(job.get("id"), int)
-        and isinstance(job.get("token"), int)
-        and isinstance(job.get("kind"), str)
-        and isinstance(job.get("queue", ""), str | None)
-        and isinstance(job.get("timeout"), int | None)
-    )
 
 
 def _read(descriptor: int) -> bytes:

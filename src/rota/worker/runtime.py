@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from rota.app import App
     from rota.core.claim import Outcome
+    from rota.core.frames.assignment import RunJob
     from rota.settings import Settings
     from rota.task import Task
     from rota.worker.command import Commands
     from rota.worker.coroutines import Coroutines
-    from rota.worker.job_state import Handed
 
 ERRORS_IN_A_ROW = 10
 
@@ -87,8 +87,8 @@ class Runtime:
         """Run jobs one after another until there will be none; why it is over, as an exit code."""
         life, code = self._life, 0
         while not code and (job := life.next()) is not None:
-            task = self._app.tasks.get(job["kind"])
-            queue = job.get("queue") or self._queue
+            task = self._app.tasks.get(job.kind)
+            queue = job.queue or self._queue
             if task is not None and queue not in self._prepared and not self._prepare(queue):
                 return EXIT_SETUP_FAILED
             if self._tracing.is_on:
@@ -114,15 +114,15 @@ class Runtime:
         self._coroutines.serve(self._coroutine_of, ended)
         return max(codes)
 
-    def _coroutine_of(self, job: Handed) -> Task[..., object] | Failed | Released:
-        kind = job["kind"]
+    def _coroutine_of(self, job: RunJob) -> Task[..., object] | Failed | Released:
+        kind = job.kind
         task = self._app.tasks.get(kind)
         if task is None:
             return self._unknown(kind)
         if not task.is_coroutine and not kind.startswith(KIND):
             at_once = f"the pool {self._queue} runs {self._app.concurrency(self._queue)} coroutines at once"
             return Failed(f"{kind} is no coroutine, and {at_once}: give its queue a pool of its own", again=False)
-        queue = job.get("queue") or self._queue
+        queue = job.queue or self._queue
         if queue not in self._prepared and not self._prepare(queue):
             return Failed(f"the setup of queue {queue} failed")
         return task
@@ -135,14 +135,14 @@ class Runtime:
             return EXIT_TOO_MANY_ERRORS
         return EXIT_RECYCLED if self._recycling.is_on and self._recycling.is_due() else 0
 
-    def _run(self, task: Task[..., object], job: Handed) -> Outcome:
+    def _run(self, task: Task[..., object], job: RunJob) -> Outcome:
         """Call the handler. Only while `running` may a signal raise `Interrupted`, and it raises once."""
         life, function = self._life, task.function
-        if job.get("timeout"):
-            job["deadline"] = time.monotonic() + job["timeout"] / SECOND
+        if job.timeout:
+            job.deadline = time.monotonic() + job.timeout / SECOND
         if task.command is not None:
             return self._commands.run(task.command, job)
-        self._mark(run_id(job["token"]))
+        self._mark(run_id(job.token))
         if task.is_coroutine:
             return self._coroutines.run(task, job)
         life.running = True
@@ -150,7 +150,7 @@ class Runtime:
             if life.stop_now:
                 raise Interrupted
             context = Context(job, life, self._app.context) if wants_context(function) else None
-            outcome = run(function, job.get("payload"), context)
+            outcome = run(function, job.payload, context)
             life.running = False
         except Interrupted:
             outcome = Released(CUT_SHORT)
@@ -164,10 +164,10 @@ class Runtime:
             os.environ[name] = piece
         self._marked = run
 
-    def _run_any(self, job: Handed) -> Outcome:
+    def _run_any(self, job: RunJob) -> Outcome:
         """A job of a kind that has no task of its own."""
         every = self._app.every
-        return self._unknown(job["kind"]) if every is None else self._commands.run(every, job)
+        return self._unknown(job.kind) if every is None else self._commands.run(every, job)
 
     @cached_property
     def _coroutines(self) -> Coroutines:

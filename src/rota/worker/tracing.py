@@ -9,9 +9,10 @@ from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.errors import BadSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from rota.core.claim import Outcome
+    from rota.core.frames.assignment import RunJob
     from rota.core.job import NewJob
     from rota.settings import Settings
 
@@ -43,7 +44,7 @@ class Tracing:
         return new.replace(trace=self._otel.current())
 
     @contextmanager
-    def run(self, job: Mapping[str, Any], queue: str, worker: str) -> Iterator[Run]:
+    def run(self, job: RunJob, queue: str, worker: str) -> Iterator[Run]:
         """A run of a job, and whatever its handler does, as a span."""
         run = Run()
         if self._otel is None:
@@ -74,17 +75,17 @@ class _Otel:
         self._propagator.inject(carrier)
         return carrier.get(TRACEPARENT)
 
-    def span(self, job: Mapping[str, Any], queue: str, worker: str) -> Any:
-        known = {
-            "rota.job": job["id"],
-            "rota.queue": job.get("queue") or queue,
-            "rota.kind": job["kind"] or "",
-            "rota.attempt": job.get("attempt", 1),
+    def span(self, job: RunJob, queue: str, worker: str) -> Any:
+        attributes: dict[str, str | int] = {
+            "rota.job": job.id,
+            "rota.queue": job.queue or queue,
+            "rota.kind": job.kind,
+            "rota.attempt": job.attempt,
             "rota.worker": worker,
         }
-        parent = self._propagator.extract({TRACEPARENT: job["trace"]}) if job.get("trace") else None
+        parent = self._propagator.extract({TRACEPARENT: job.trace}) if job.trace else None
         tracer, kind = self._trace.get_tracer("rota"), self._trace.SpanKind.CONSUMER
-        return tracer.start_as_current_span(job["kind"] or "job", parent, kind, known)
+        return tracer.start_as_current_span(job.kind or "job", parent, kind, attributes)
 
     def tell(self, span: Any, outcome: Outcome | None) -> None:
         match outcome:

@@ -10,13 +10,14 @@ import pytest
 from rota.core import job as jobs
 from rota.core.claim import Done, Released
 from rota.core.errors import Refused
+from rota.core.frames.assignment import Assignment
 from rota.core.frames.messages import Kinds
 from rota.core.ids import worker_id
 from rota.core.restart import RestartPolicy
 from rota.core.times import HOUR, SECOND
 from rota.live.attention import notices
 from rota.process.host import host_id
-from rota.store.claims.exchange import Assignment, Report
+from rota.store.claims.exchange import Report
 from rota.store.jobs import unknown_kinds
 from rota.store.maintenance.reconcile import Reconciled
 from rota.store.workers.crews import Process

@@ -12,6 +12,7 @@ from rota.api.schemas import machine
 from rota.api.schemas.derive import Answer, derived
 from rota.api.schemas.requests import Request
 from rota.core.claim import Done, Failed, Released, Returned, Run, Snoozed
+from rota.core.frames.assignment import Assignment
 from rota.core.frames.messages import Kinds
 from rota.core.jsontext import encode
 from rota.core.record import Record
@@ -19,7 +20,7 @@ from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import SECOND
-from rota.store.claims.exchange import Assignment, Exchange, Idle, Report
+from rota.store.claims.exchange import Exchange, Idle, Report
 from rota.store.remote.carried import KNOWN, LARGEST, fields, heard, parcels, told
 from rota.store.workers.crews import Directive, Home, PollResult, Process
 from rota.store.workers.death import Death

@@ -25,7 +25,7 @@ from rota.store.workers.death import Death
 from tests.support.work import add, add_many, register, status
 
 if TYPE_CHECKING:
-    from rota.store.claims.exchange import Assignment
+    from rota.core.frames.assignment import Assignment
     from rota.store.store import Store
     from tests.support.clock import FakeClock
 

@@ -12,10 +12,11 @@ from rota.api.schemas.derive import Answer, derived
 from rota.api.schemas.requests import Id, QueueName, Request, ShortText, Text, WorkerId
 from rota.core import death
 from rota.core.frames import outcomes
+from rota.core.frames.assignment import Assignment
 from rota.core.jsontext import Raw as Json
 from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
-from rota.store.claims.exchange import Assignment, Idle, Report
+from rota.store.claims.exchange import Idle, Report
 from rota.store.jobs.payload import encode as encode_payload
 from rota.store.workers.crews import Home, PollResult, Process
 from rota.store.workers.death import Death

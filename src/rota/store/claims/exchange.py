@@ -7,6 +7,7 @@ import time
 from rota.core import job as jobs
 from rota.core.claim import Done, Released, verb_of
 from rota.core.errors import Stale
+from rota.core.frames.assignment import Assignment
 from rota.core.frames.messages import NO_KINDS
 from rota.core.orchestrator import LEASE
 from rota.core.queue import DEFAULT, allow
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Outcome, Run
     from rota.core.frames.messages import Kinds
-    from rota.core.job import Job
     from rota.core.queue import Queue
-    from rota.core.times import Duration, Instant
+    from rota.core.times import Duration
     from rota.store.engine.rows import Row
     from rota.store.engine.transaction import Transaction
     from rota.store.store import Store
@@ -51,37 +51,6 @@ class Idle(Record):
     held: int = 0
     crowd: bool = False
     whole: Kinds = NO_KINDS
-
-
-class Assignment(Record):
-    """A claim as its worker gets it, with what the handler needs. `fenced`: it must never overlap with another.
-
-    The payload and the checkpoint are JSON as text, as it stands in the store: only the worker reads it, so that one
-    which nobody can read fails its own job and no crew.
-
-    `isolated`: no other job may run beside it in its worker. `scheduled_for`: the time of its schedule that it is for.
-    """
-
-    job_id: int
-    token: int
-    worker_id: str
-    queue: str
-    kind: str
-    title: str
-    payload_text: str | None
-    priority: int
-    attempt: int
-    max_attempts: int
-    timeout: Duration | None
-    checkpoint_text: str | None
-    fenced: bool = False
-    key: str | None = None
-    previous_runs: tuple[Run, ...] = ()
-    isolated: bool = False
-    whole: Job | None = None
-    source: str | None = None
-    trace: str | None = None
-    scheduled_for: Instant | None = None
 
 
 class Report(Record):

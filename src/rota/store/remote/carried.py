@@ -7,6 +7,7 @@ durations in seconds, and JSON text as the value that it is.
 from __future__ import annotations
 
 from rota.core.frames import outcomes
+from rota.core.frames.assignment import Assignment
 from rota.core.frames.messages import Kinds
 from rota.core.jsontext import Raw, encode
 from rota.core.record import Record
@@ -14,7 +15,7 @@ from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import SECOND, format_instant, instant_of
-from rota.store.claims.exchange import Assignment, Exchange, Idle
+from rota.store.claims.exchange import Exchange, Idle
 from rota.store.remote import records
 from rota.store.workers.crews import Directive, Home, PollResult, Process
 from rota.store.workers.death import Death

@@ -11,7 +11,7 @@ import select
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rota.core import worker as workers
 from rota.core.errors import RotaError, Stale, UnknownWorker
@@ -22,9 +22,10 @@ from rota.process.log import Log
 from rota.process.system import wake_pipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from rota.core.claim import Claim
+    from rota.core.frames.assignment import RunJob
     from rota.core.times import Instant
     from rota.store.engine.database import Listener
     from rota.store.store import Store
@@ -158,21 +159,21 @@ class HeldClaim:
         self._recovering = seconds
         self._session.on_change()
 
-    def renew(self, job: Mapping[str, Any]) -> None:
+    def renew(self, job: RunJob) -> None:
         """Renew now, for the handler."""
         with self._session.store() as store:
             self._renew(store)
 
-    def log(self, job: Mapping[str, Any], text: str) -> None:
+    def log(self, job: RunJob, text: str) -> None:
         self._session.log(text, self.run_id)
 
-    def progress(self, job: Mapping[str, Any], done: float, total: float | None, note: str | None) -> None:
+    def progress(self, job: RunJob, done: float, total: float | None, note: str | None) -> None:
         note = note and note[:LONGEST_NOTE].encode("utf-8", "replace").decode()
         facts = {"done": done, "total": total, "note": note}
         self._progress = {name: value for name, value in facts.items() if value is not None}
         self._session.on_change()
 
-    def keep(self, job: Mapping[str, Any], checkpoint: str) -> None:
+    def keep(self, job: RunJob, checkpoint: str) -> None:
         with self._session.store() as store:
             store.claims.checkpoint(self.claim, Raw(checkpoint))
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, assert_never
 from rota.app import App
 from rota.core.claim import Done, Failed, Released, Returned, Snoozed
 from rota.core.errors import BadInput, NotFound, NothingReady, Refused, RotaError, Stale, StoreError, UnknownWorker
+from rota.core.frames import assignment
 from rota.core.record import Record
 from rota.core.times import SECOND, format_duration
 from rota.store.claims.exchange import RUNS_TOLD
-from rota.worker import claimed_job
 from rota.worker.context import Context, check_names
 from rota.worker.handler import run
 from rota.worker.inprocess import answers
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from rota.core.claim import Claim, Outcome
+    from rota.core.frames.assignment import RunJob
     from rota.core.job import Job
     from rota.store.store import Store
     from rota.tracking import Tracker
-    from rota.worker.job_state import Handed
 
     Execute = Callable[[Job, Any], Any]
     CaptureIO = Callable[[str, Job], Any] | Callable[[str], Any]
@@ -92,7 +92,7 @@ class CurrentJob(Record):
 
     held: HeldClaim
     job: Job
-    handed: Handed
+    run_job: RunJob
     ctx: Context
 
 
@@ -220,12 +220,12 @@ class JobLoop:
             runs = store.claims.runs(job.id)[-RUNS_TOLD:]
             remaining = None if job.deadline is None else (job.deadline - store.now()) / SECOND
         deadline = None if remaining is None else time.monotonic() + remaining
-        handed = claimed_job.handed(job, held.claim, runs, deadline)
-        return CurrentJob(held, job, handed, Context(handed, held, self._values))
+        run_job = assignment.of_claim(job, held.claim, runs, deadline)
+        return CurrentJob(held, job, run_job, Context(run_job, held, self._values))
 
     def _outcome(self, current: CurrentJob) -> Outcome:
         self._current = current
-        with self._tracing.run(current.handed, current.job.queue, self._session.worker_id) as traced:
+        with self._tracing.run(current.run_job, current.job.queue, self._session.worker_id) as traced:
             outcome = run(self._attempt, None)
             traced.outcome = outcome = self._failure or outcome
         self._failure = self._current = None

@@ -13,7 +13,8 @@ from rota.core.frames import codec as frames
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.worker.job_state import Handed, Life
+    from rota.core.frames.assignment import RunJob
+    from rota.worker.job_state import Life
 
 COMMAND = ["-P", "-m", "rota.worker.orphan"]  # nothing is imported from the folder that a handler has gone to
 
@@ -46,10 +47,9 @@ def first_words(life: Life, now: float) -> bytes:
     return b"".join([frames.encode(frames.HELLO, hello), *told])
 
 
-def _in_hand(job: Handed, life: Life, now: float) -> dict[str, object]:
-    deadline = job.get("deadline")
-    left = None if deadline is None else max(0.0, deadline - now)
-    return {"job": job["id"], "token": job["token"], "seconds_left": left, "cancels": job["token"] in life.cancels}
+def _in_hand(job: RunJob, life: Life, now: float) -> dict[str, object]:
+    left = None if job.deadline is None else max(0.0, job.deadline - now)
+    return {"job": job.id, "token": job.token, "seconds_left": left, "cancels": job.token in life.cancels}
 
 
 def stop_printing_to_nobody() -> None:
