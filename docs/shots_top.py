@@ -61,7 +61,7 @@ def _is_worth_it(top: Top) -> bool:
     if any(slot.status != "up" for slot in snapshot.slots):
         return False
     waiting = {status.queue.name: status.counts[jobs.READY] for status in snapshot.queues}
-    return waiting.get("tag", 0) > 0 and sum(top.pace.finished(top.now, STEPS, "tag")) > 6 * ALBUMS
+    return waiting.get("tag", 0) > 0 and sum(top.throughput.finished(top.now, STEPS, "tag")) > 6 * ALBUMS
 
 
 def _without_fonts(picture: str) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import rota
 from docs.pages.markdown import code, join, sentence, table
-from rota import documents
 from rota.core import job
-from rota.core.topic import LONGEST, MOST
+from rota.core.event import JobMoved, change
+from rota.core.topic import LONGEST, MOST, topics_of
 from rota.live import feed
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ def page() -> str:
 
 def _topics(noun: str) -> tuple[str, ...]:
     if noun == "job":
-        return documents.topics([noun, job.ADD, "tag", None, job.READY, [1]])
-    return documents.topics([noun, "make", {"queue": "tag", "worker": "worker-1a2b3c4d"}.get(noun, "nightly"), {}])
+        return topics_of(JobMoved(job.ADD, "tag", None, job.READY, [1]))
+    return topics_of(change(noun, "make", {"queue": "tag", "worker": "worker-1a2b3c4d"}.get(noun, "nightly"), {}))
 
 
 def _facts() -> Iterator[tuple[str, ...]]:
@@ -167,9 +167,9 @@ def told() -> dict[tuple[str, str], set[str]]:
 
 
 def _told_by(call: ast.Call, name: str) -> list[tuple[str, str]]:
-    """The facts that a call may tell: `tell` and `note` begin with noun and verb; `_directive` is of queues."""
+    """The facts that a call may record: `changed` and `note` begin with noun and verb; `_directive` is of queues."""
     match name, call.args:
-        case "tell" | "note", [ast.Constant(value=str() as noun), verb, *_]:
+        case "changed" | "note", [ast.Constant(value=str() as noun), verb, *_]:
             return [(noun, each) for each in _verbs(verb)]
         case "_directive", [_, verb, *_]:
             return [("queue", each) for each in _verbs(verb)]

@@ -9,8 +9,7 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core.ids import run_id
 from rota.core.jsontext import Raw, is_sound
-from rota.core.queue import ALL
-from rota.core.times import MILLISECOND, SECOND, format_instant
+from rota.core.times import SECOND, format_instant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
     from rota.settings import Settings
-    from rota.store.events import Event
     from rota.store.maintenance.reconcile import Reconciled
     from rota.store.queues import QueueStatus
     from rota.store.sources import SourceStatus
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from rota.store.workers.slots import Slot
 
     Document = dict[str, Any]
-    Fact = list[Any]
     Plan = list[tuple[str, str, Callable[[Any], Any] | None]]
 
 
@@ -310,58 +307,6 @@ def orchestrator(live: Live, now: Instant) -> Document:
 def token(token: AccessToken) -> Document:
     """An access token, without its secret."""
     return TOKEN.document(token, scopes=sorted(token.scopes))
-
-
-def told(event: Event, wants: Callable[[str], bool]) -> list[tuple[Fact, str]]:
-    """The facts of an event that are wanted by their topics, each under the topic that was."""
-    wanted = []
-    for fact in event.facts:
-        for topic in topics(fact):
-            if wants(topic):
-                wanted.append((fact, topic))
-                break
-    return wanted
-
-
-def topics(fact: Fact) -> tuple[str, ...]:
-    """The topics that a fact belongs to, the narrowest first."""
-    noun, _, which, *rest = fact
-    if noun == "job":
-        return (f"queue:{which}:jobs", "queue:jobs") if len(rest) > 1 else ("queue:jobs",)
-    if noun == "queue":
-        return ("queue:status",) if which == ALL else (f"queue:{which}:status", "queue:status")
-    if noun == "worker":
-        slot = rest[0].get("slot")
-        return (f"{slot}:status" if slot else f"worker:-:{which}:status",)
-    if noun in ("source", "schedule"):
-        return (f"{noun}:{which}:status",)
-    return ("system:health",)
-
-
-def event(event: Event, fact: Fact, topic: str) -> list[Document]:
-    """A fact as subscribers get it: one document, or one for each job that it speaks of."""
-    noun, verb, which, *rest = fact
-    bodies: list[Document]
-    if noun == "job" and len(rest) > 1:
-        was, status, ids, *more = rest
-        facts = more[0] if more else {}
-        bodies = [{"id": id, "queue": which, "verb": verb, "was": was, "status": status, **facts} for id in ids]
-    elif noun == "job":
-        bodies = [{"id": int(which), "verb": verb, **rest[0]}]
-    elif noun == "queue":
-        bodies = [{"queue_type": None if which == ALL else which, "verb": verb, **rest[0]}]
-    else:
-        bodies = [{"id": which, "verb": verb, **rest[0]}]
-    name = noun if noun in ("job", "queue", "worker", "source", "schedule") else "health"
-    head = {
-        "id": event.cursor,
-        "topic": topic,
-        "type": f"{name}_update",
-        "timestamp": event.at // MILLISECOND,
-        "at": _at(event.at),
-        "actor": event.actor,
-    }
-    return [{**head, name: body} for body in bodies]
 
 
 def _without_password(url: str | None) -> str | None:

@@ -14,7 +14,7 @@ from rota.api.metrics import ProcessMetrics
 from rota.api.store_pool import StorePool
 from rota.api.stream import hub as stream_hub
 from rota.core.job import NewJob
-from rota.live import event_log
+from rota.live import fact_log
 from rota.settings import Settings
 from rota.store.workers import slots
 from tests.api.servers import Client, Server
@@ -109,7 +109,7 @@ def test_a_search_of_the_log_compares_each_topic_once_however_many_facts_have_it
         for _ in range(10):
             store.jobs.add_many([NewJob("A", f"q{n}") for n in range(20)])
         with Steps(50_000_000) as counted:
-            assert event_log.after(store, patterns, "0", 100) == ([], None)
+            assert fact_log.after(store, patterns, "0", 100) == ([], None)
     assert counted.count < 20_000
 
 

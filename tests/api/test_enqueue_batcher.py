@@ -13,6 +13,7 @@ from rota.api.app import create
 from rota.api.credentials import local_token
 from rota.api.store_pool import EnqueueBatcher, StorePool
 from rota.core.errors import Denied, NotFound, StoreError
+from rota.core.event import JobMoved
 from rota.core.job import NewJob
 from rota.settings import Settings
 from tests.support.stores import make_store, path_of
@@ -50,7 +51,7 @@ def add(writers: StorePool, *wanted: tuple[NewJob, str]) -> Sequence[int | BaseE
 def told(store: Store) -> list[tuple[str, list[int]]]:
     """Who added which jobs, by transaction."""
     events = store.events.after("0")
-    return [(event.actor, [id for fact in event.facts if fact[1] == "add" for id in fact[5]]) for event in events]
+    return [(event.actor, [id for move in event.of(JobMoved, "add") for id in move.ids]) for event in events]
 
 
 def test_those_that_wait_for_the_writer_become_durable_together(store: Store, writers: StorePool) -> None:

@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 from rota import App, Context
 from rota.core.claim import Done
 from rota.core.errors import BadInput, NotFound, QueueFull, RotaError, SchemaMismatch, StoreAway, StoreError
+from rota.core.event import JobMoved
 from rota.core.job import NewJob
 from rota.settings import Settings
 from rota.store.migrate import LATEST
@@ -233,7 +234,7 @@ def test_a_reader_of_events_neither_misses_it_nor_waits_for_it(app: App, mine: C
     def read_on() -> None:
         nonlocal cursor
         for event in events.after(cursor, 2):
-            read.extend(fact[5][0] for fact in event.facts if fact[0] == "job")
+            read.extend(move.ids[0] for move in event.of(JobMoved))
             cursor = event.cursor
 
     for _ in range(3):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rota.core.claim import Run
+from rota.core.event import Event, JobMoved, SlotChanged, WorkerChanged
 from rota.core.job import Job
 from rota.core.record import Record
 from rota.core.restart import RestartPolicy
@@ -14,9 +15,15 @@ from rota.lab.chaos.crew_processes import Remains, Vitals
 from rota.lab.chaos.ledger_reader import Ledger
 from rota.lab.chaos.plan import FLAKY, POISON, WORK, Fault, Offer, Options, Plan, PlannedJob
 from rota.lab.chaos.snapshot import Sample, Snapshot, Watch
-from rota.store.events import Event
 from rota.store.workers.registration import Certificate
 from rota.store.workers.slots import Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.core.event import Fact
+
+    Log = Sequence[tuple[int, Sequence[Fact]]]  # events: a moment in milliseconds, and the facts
 
 A, B = "worker-aaaaaaaa", "worker-bbbbbbbb"
 MS = 1000
@@ -46,26 +53,25 @@ LINES: list[dict[str, Any]] = [
 ]
 
 
-def moved(verb: str, old: str | None, new: str, *ids: int, **told: object) -> list[Any]:
-    fact: list[Any] = ["job", verb, "storm", old, new, list(ids)]
-    return [*fact, told] if told else fact
+def moved(verb: str, old: str | None, new: str, *ids: int, **details: object) -> JobMoved:
+    return JobMoved(verb, "storm", old, new, list(ids), details)
 
 
-def slot_up(n: int, worker: str) -> list[Any]:
-    return ["slot", "move", f"worker:storm:{n}", {"status": "up", "worker": worker}]
+def slot_up(n: int, worker: str) -> SlotChanged:
+    return SlotChanged("move", f"worker:storm:{n}", {"status": "up", "worker": worker})
 
 
-FACTS: list[tuple[int, list[list[Any]]]] = [
-    (1000, [["worker", "register", A, {}], ["worker", "register", B, {}], slot_up(0, A), slot_up(1, B)]),
+FACTS: Log = [
+    (1000, [WorkerChanged("register", A, {}), WorkerChanged("register", B, {}), slot_up(0, A), slot_up(1, B)]),
     (1004, [moved("add", None, "ready", ONE, TWO, THREE), moved("add", None, "blocked", FOUR)]),
     (1005, [moved("claim", "ready", "active", ONE, TWO, worker=A), moved("claim", "ready", "active", THREE, worker=B)]),
     (1012, [moved("finish", "active", "done", ONE), moved("unblock", "blocked", "ready", FOUR)]),
-    (1023, [["worker", "die", A, {"reason": "signaled"}], moved("die", "active", "ready", TWO, worker=A)]),
+    (1023, [WorkerChanged("die", A, {"reason": "signaled"}), moved("die", "active", "ready", TWO, worker=A)]),
     (1042, [moved("fail", "active", "scheduled", THREE), moved("claim", "ready", "active", TWO, FOUR, worker=B)]),
     (1045, [moved("due", "scheduled", "ready", THREE)]),
     (1046, [moved("finish", "active", "done", TWO), moved("claim", "ready", "active", THREE, worker=B)]),
     (1062, [moved("finish", "active", "done", THREE, FOUR)]),
-    (1070, [["worker", "leave", B, {}]]),
+    (1070, [WorkerChanged("leave", B, {})]),
 ]
 
 
@@ -130,8 +136,8 @@ def ledger(lines: list[dict[str, Any]]) -> Ledger:
     return made
 
 
-def events(facts: list[tuple[int, list[list[Any]]]]) -> list[Event]:
-    return [Event(str(n), at * MS, "somebody", told) for n, (at, told) in enumerate(facts, start=1)]
+def events(log: Log) -> list[Event]:
+    return [Event(str(n), at * MS, "somebody", facts) for n, (at, facts) in enumerate(log, start=1)]
 
 
 def a_job(id: int, number: int, token: int, **changes: Any) -> Job:

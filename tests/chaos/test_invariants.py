@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rota.core.event import JobMoved, QueueChanged, SlotChanged, WorkerChanged
 from rota.core.slot import History
 from rota.lab.chaos import latencies, report
 from rota.lab.chaos.crew_processes import Remains, Vitals
@@ -34,7 +35,7 @@ def with_lines(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -
     return lambda quiet: quiet.replace(ledger=q.ledger(change([dict(line) for line in q.LINES])))
 
 
-def with_facts(change: Callable[[list[tuple[int, list[list[Any]]]]], list[tuple[int, list[list[Any]]]]]) -> Plant:
+def with_facts(change: Callable[[q.Log], q.Log]) -> Plant:
     def plant(quiet: Snapshot) -> Snapshot:
         found = tuple(q.events(change(list(q.FACTS))))
         return quiet.replace(events=found, watch=quiet.watch.replace(followed=found))
@@ -80,17 +81,16 @@ def born_twice(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*lines, {**lines[0], "pid": 102, "at": 80}]
 
 
-def given_up(at: int, status: str) -> list[tuple[int, list[list[Any]]]]:
-    fact = ["slot", "move", "worker:storm:1", {"status": status, "worker": None}]
-    return [(at, [fact])]
+def given_up(at: int, status: str) -> q.Log:
+    return [(at, [SlotChanged("move", "worker:storm:1", {"status": status, "worker": None})])]
 
 
-def late_claim(facts: list[tuple[int, list[list[Any]]]]) -> list[tuple[int, list[list[Any]]]]:
+def late_claim(facts: q.Log) -> q.Log:
     """Nobody claims for ten seconds, though both workers are idle."""
     return [*facts[:2], *((at + 10_000, told) for at, told in facts[2:])]
 
 
-def backwards(facts: list[tuple[int, list[list[Any]]]]) -> list[tuple[int, list[list[Any]]]]:
+def backwards(facts: q.Log) -> q.Log:
     """Job 12 is left while job 13 is claimed."""
     first = (1005, [q.moved("claim", "ready", "active", q.ONE, q.THREE, worker=q.A)])
     second = (1006, [q.moved("claim", "ready", "active", q.TWO, worker=q.B)])
@@ -104,10 +104,9 @@ def outlives(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted([*own, over], key=lambda line: line["at"])
 
 
-def of_another_queue(facts: list[tuple[int, list[list[Any]]]]) -> list[tuple[int, list[list[Any]]]]:
+def of_another_queue(facts: q.Log) -> q.Log:
     """Job 12 waits in another queue, which has a pool of its own."""
-    told = ["job", "add", "storm-commands", None, "ready", [9]]
-    return [*facts[:1], (1003, [told]), *facts[1:]]
+    return [*facts[:1], (1003, [JobMoved("add", "storm-commands", None, "ready", [9])]), *facts[1:]]
 
 
 def through_and_again(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -172,7 +171,7 @@ PLANTED: dict[str, Plant] = {
     "I9 a certificate for one who lives": lambda quiet: quiet.replace(
         workers={**quiet.workers, q.A: q.a_worker(q.A, 0, "idle")}
     ),
-    "I9 a death that is told twice": with_facts(lambda facts: [*facts, (1080, [["worker", "die", q.A, {}]])]),
+    "I9 a death that is told twice": with_facts(lambda facts: [*facts, (1080, [WorkerChanged("die", q.A, {})])]),
     "I9 a job that a dead worker holds": with_job(q.TWO, status="active", worker_id=q.A),
     "I13 a claim after the stop": with_job(q.TWO, status="active", worker_id=q.B),
     "I13 a worker that still counts as living": lambda quiet: quiet.replace(
@@ -247,7 +246,7 @@ def test_a_claim_in_one_queue_passes_over_no_job_of_another() -> None:
     assert not {"I25", "I26"} & violated(waiting)
 
 
-def passing_over(dependent_at: int) -> list[tuple[int, list[list[Any]]]]:
+def passing_over(dependent_at: int) -> q.Log:
     """Job 12 has been ready for long and is left while job 13 is claimed; job 14 is added to wait for it."""
     added = (1004, [q.moved("add", None, "ready", q.ONE, q.TWO, q.THREE)])
     first = (9000, [q.moved("claim", "ready", "active", q.ONE, q.THREE, worker=q.A)])
@@ -411,7 +410,8 @@ def test_recovery_is_measured_from_the_fault_to_the_certificate_and_to_the_next_
 def test_a_fault_in_a_paused_queue_does_not_count_as_one_beside_an_idle_worker(
     pauses: list[tuple[int, str, str]], is_told_apart: bool
 ) -> None:
-    facts = [*q.FACTS, *((at, [["queue", verb, queue, {}]]) for at, verb, queue in pauses)]
+    pausing: q.Log = [(at, [QueueChanged(verb, queue, {})]) for at, verb, queue in pauses]
+    facts = [*q.FACTS, *pausing]
     events = tuple(q.events(sorted(facts, key=lambda fact: fact[0])))
     assert ("kill busy, another idle" in latencies.recoveries(q.quiet().replace(events=events))) == is_told_apart
 

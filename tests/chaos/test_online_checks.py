@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rota.core.event import WorkerChanged
 from rota.lab.chaos.ledger_reader import Ledger
 from rota.lab.chaos.online_checks import JUDGED, OnlineChecks
 from rota.lab.chaos.snapshot import Sample
 from tests.chaos.quiet import FACTS, LINES, ONE, TWO, A, B, events, moved
 
-DIED = ["worker", "die", A, {"reason": "signaled"}]
+if TYPE_CHECKING:
+    from tests.chaos.quiet import Log
+
+DIED = WorkerChanged("die", A, {"reason": "signaled"})
 
 
-def violated(
-    lines: list[dict[str, Any]], facts: list[tuple[int, list[list[Any]]]], samples: list[Sample], in_order: bool = True
-) -> list[str]:
+def violated(lines: list[dict[str, Any]], facts: Log, samples: list[Sample], in_order: bool = True) -> list[str]:
     """Return what the checks report if they run after every line and every event."""
     checks, ledger, violations = OnlineChecks(in_order), Ledger(), []
     for line in lines:
@@ -40,7 +42,7 @@ def begins_early(token: int) -> list[dict[str, Any]]:
 
 
 TWICE = {"what": "up", "worker": A, "slot": "worker:storm:0", "pid": 999, "at": 71}
-BROKEN: dict[str, tuple[list[dict[str, Any]], list[tuple[int, list[list[Any]]]], list[Sample]]] = {
+BROKEN: dict[str, tuple[list[dict[str, Any]], Log, list[Sample]]] = {
     "I1": (begins_early(3), FACTS, []),
     "I3": (LINES, FACTS, [Sample(ONE, 1, A, None)]),
     "I4": (LINES, [*FACTS, (1080, [moved("claim", "ready", "active", ONE, worker=B)])], []),
@@ -73,6 +75,6 @@ def test_an_event_that_is_read_twice_is_reported() -> None:
 
 def test_only_a_repeated_event_is_reported_where_commits_may_overtake_each_other() -> None:
     for in_order, reported in ((True, ["I23"]), (False, [])):
-        checks, (first, second, *_) = OnlineChecks(in_order), events([(1, [["worker", "leave", B, {}]])] * 2)
+        checks, (first, second, *_) = OnlineChecks(in_order), events([(1, [WorkerChanged("leave", B, {})])] * 2)
         assert checks.check(Ledger(), [second], []) == []
         assert [violation.invariant for violation in checks.check(Ledger(), [first], [])] == reported

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from rota.core import job as jobs
+from rota.core.event import JobMoved
 
 if TYPE_CHECKING:
     from rota.store.store import Store
@@ -104,13 +105,12 @@ class Checks(RuleBasedStateMachine):
         if self.steps % REPLAY_EVERY == 0:
             assert self.replay() == stored, "I23: a replay of the log differs from the tables"
 
-    def replay(self) -> dict[int, str]:
+    def replay(self) -> dict[int, str | None]:
         """The states of all jobs by the log, from its beginning."""
-        states: dict[int, str] = {}
+        states: dict[int, str | None] = {}
         for event in self.store.events.after("0", 100_000):
-            for fact in event.facts:
-                if fact[0] == "job" and len(fact) >= 6:
-                    states.update(dict.fromkeys(fact[5], fact[4]))
+            for move in event.of(JobMoved):
+                states.update(dict.fromkeys(move.ids, move.new))
         return states
 
     @invariant()

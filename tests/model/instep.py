@@ -6,10 +6,12 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
 
 from rota.core.errors import RotaError
+from rota.core.event import to_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rota.core.event import Fact
     from rota.store.store import Store
 
 PAGE = 50  # events at a time, so that cursors within a page are gone on from too
@@ -78,9 +80,9 @@ def _told(store: Store) -> Iterator[tuple[int, str, Any]]:
         cursor = found[-1].cursor
 
 
-def _in_order(fact: list[Any]) -> str:
+def _in_order(fact: Fact) -> str:
     """A fact as text; of things that fall due at one instant no order is promised."""
-    return repr([sorted(part) if isinstance(part, list) else part for part in fact])
+    return repr([sorted(part) if isinstance(part, list) else part for part in to_stored(fact)])
 
 
 def _comparable(answer: Any) -> Any:

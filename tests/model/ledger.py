@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rota.core import job as jobs
+from rota.core.event import JobMoved, OrchestratorChanged, QueueChanged
 from rota.core.state_machine import allowed
 
 if TYPE_CHECKING:
-    from rota.store.events import Event
+    from collections.abc import Mapping
+
+    from rota.core.event import Event
     from tests.support.clock import FakeClock
 
 ENDINGS = (jobs.FINISH, jobs.FAIL, jobs.SNOOZE, jobs.RELEASE, jobs.EXPIRE, jobs.DIE, jobs.CANCEL)
@@ -75,21 +78,21 @@ class Ledger:
         self.cursor = event.cursor
         for fact in event.facts:
             match fact:
-                case ["job", str(verb), str(queue), old, str(new), list(ids), *rest]:
+                case JobMoved(verb, queue, old, str(new), ids, details):
                     for id in ids:
-                        self._move(verb, queue, old, new, id, rest[0] if rest else {})
-                case ["queue", "pause", str(name), *_]:
+                        self._move(verb, queue, old, new, id, details)
+                case QueueChanged("pause", name):
                     self.paused.add(name)
-                case ["queue", "resume", str(name), *_]:
+                case QueueChanged("resume", name):
                     self.paused.discard(name)
-                case ["orchestrator", "lapse", *_]:
+                case OrchestratorChanged("lapse"):
                     # I11: nothing lapses before the clock says so.
                     assert self.clock.now() >= self.crew_lease, "I11: an orchestrator's lease lapsed early"
                     self.crew_gone = True
                 case _:
                     pass
 
-    def _move(self, verb: str, queue: str, old: str | None, new: str, id: int, facts: dict[str, Any]) -> None:
+    def _move(self, verb: str, queue: str, old: str | None, new: str, id: int, details: Mapping[str, Any]) -> None:
         # I4: only moves of the table, and final states absorb but for a retry. I23: none missing, none twice.
         assert self.states.get(id) == old, f"I23: job {id} is {self.states.get(id)}, and {verb} tells of {old}"
         assert new in allowed(jobs.MOVES, old, verb), f"I4: {verb} led job {id} from {old} to {new}"
@@ -98,7 +101,7 @@ class Ledger:
         if verb == jobs.CLAIM:
             self._check_claim(queue, id)
         elif old == jobs.ACTIVE:
-            self._end(verb, id, facts)
+            self._end(verb, id, details)
         if verb == jobs.RETRY:
             self.generations[id] += 1
         if new == jobs.READY:
@@ -115,13 +118,15 @@ class Ledger:
         # I1: at most one live claim per job.
         assert id not in self.holders, f"I1: job {id} was claimed while {self.holders.get(id)} holds it"
 
-    def _end(self, verb: str, id: int, facts: dict[str, Any]) -> None:
+    def _end(self, verb: str, id: int, details: Mapping[str, Any]) -> None:
         assert verb in ENDINGS, f"I4: {verb} ended a claim"
         held = self.holders.pop(id)
         # One that was set aside for its kind leaves no run, so that saying it again is refused.
-        self.ended[held.token] = "set aside" if facts.get("reason") == jobs.UNKNOWN_KIND else verb
+        self.ended[held.token] = "set aside" if details.get("reason") == jobs.UNKNOWN_KIND else verb
         # I2: what ended is the claim that was current.
-        assert facts.get("token", held.token) == held.token, f"I2: {verb} of token {facts['token']}, not {held.token}"
+        assert details.get("token", held.token) == held.token, (
+            f"I2: {verb} of token {details['token']}, not {held.token}"
+        )
         now = self.clock.now()
         if verb == jobs.EXPIRE:
             # I11: no lease lapses before the store's clock says so.

@@ -9,6 +9,7 @@ import pytest
 
 from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.errors import RotaError
+from rota.core.event import JobMoved, SourceChanged, WorkerChanged
 from rota.core.job import NewJob
 from rota.core.source import Declared, is_internal
 from rota.core.times import MINUTE, SECOND
@@ -131,5 +132,5 @@ def test_both_databases_answer_the_same_whatever_becomes_of_a_sources_jobs(yard:
         yard.step()
         yard.clock.advance(MINUTE // 1000)
     told = [fact for event in yard.store.events.after("0", 10_000) for fact in event.facts]
-    assert {"source", "job", "worker"} <= {fact[0] for fact in told}
-    assert any(fact[:2] == ["source", "fill"] and fact[3]["added"] for fact in told)
+    assert {SourceChanged, JobMoved, WorkerChanged} <= set(map(type, told))
+    assert any(isinstance(fact, SourceChanged) and fact.verb == "fill" and fact.details["added"] for fact in told)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.claim import Done, Failed, Released
 from rota.core.errors import RotaError, StoreError
+from rota.core.event import JobMoved
 from rota.core.times import MILLISECOND, SECOND
 from rota.store.claims.exchange import Idle, Report
 from tests.support.postgres import shared
@@ -98,13 +99,12 @@ def test_nobody_waits_in_a_circle() -> None:
         assert replayed(store) == dict(rows(store, "SELECT id, status FROM job"))
 
 
-def replayed(store: Store) -> dict[int, str]:
+def replayed(store: Store) -> dict[int, str | None]:
     """The state of every job as the log tells it, each move starting where the last one ended."""
-    states: dict[int, str] = {}
+    states: dict[int, str | None] = {}
     for event in store.events.after("0", 1_000_000):
-        for fact in event.facts:
-            if fact[0] == "job" and len(fact) > 5:
-                for id in fact[5]:
-                    assert states.get(id) == fact[3], f"job {id} was {states.get(id)}, and {fact} follows"
-                    states[id] = fact[4]
+        for move in event.of(JobMoved):
+            for id in move.ids:
+                assert states.get(id) == move.old, f"job {id} was {states.get(id)}, and {move} follows"
+                states[id] = move.new
     return states

@@ -13,6 +13,7 @@ import pytest
 from rota.api.app import ROUTES
 from rota.cli.verbs import all_verbs
 from rota.core.access import ADMIN, ENQUEUE
+from rota.core.event import to_stored
 from rota.core.job import NewJob
 from rota.core.schedule import NewSchedule
 from rota.core.source import Declared
@@ -139,7 +140,7 @@ class Scene:
         """What this actor did since, as noun and verb."""
         with open_store(str(self.shell.path), Settings()) as store:
             events = store.events.after(self._last, 1000)
-        return {" ".join(fact[:2]) for event in events for fact in event.facts if event.actor == actor}
+        return {" ".join(to_stored(fact)[:2]) for event in events for fact in event.facts if event.actor == actor}
 
     def wait_for_the_dead(self) -> None:
         eventually(lambda: self.shell.ask("reconcile", "--plan")["dead_workers_found"])

@@ -14,6 +14,7 @@ import pytest
 
 from rota.core.claim import Claim, Done
 from rota.core.errors import Denied, NotFound, RotaError, Stale
+from rota.core.event import WorkerChanged
 from rota.core.job import ACTIVE, NewJob
 from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
@@ -487,8 +488,8 @@ def test_nothing_is_told_of_a_slot_or_a_worker_that_is_not_there(server: Server)
         port.note([("slot", "leak", later, {}), ("worker", "leak", nobody, {})])
         port.record_death(Death(nobody, later, "signaled", "x", asked=True, exit_code=0), Report(), RestartPolicy())
         port.record_death(Death(mallory.worker, later, "signaled", "forged"), Report(), RestartPolicy())
-        told = [fact for event in here.events.after(before) for fact in event.facts]
-        assert [fact[:3] for fact in told] == [["worker", "die", mallory.worker]]
+        (fact,) = [fact for event in here.events.after(before) for fact in event.facts]
+        assert isinstance(fact, WorkerChanged) and (fact.verb, fact.subject) == ("die", mallory.worker)
         certificate = here.workers.certificate(mallory.worker)
         assert certificate is not None and certificate.slot == mallory.slot
         assert here.workers.deaths(slot=later) == []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.errors import InDoubt, QueueFull
+from rota.core.event import JobMoved
 from rota.core.job import NewJob
 from rota.core.times import SECOND
 from rota.settings import Settings
@@ -62,7 +63,7 @@ def test_it_is_the_same_job_and_the_same_news(store: Store, new: NewJob) -> None
         told = [(event.actor, event.facts) for event in store.events.after(cursor)]
         actors = (other.actor, store.actor)
         assert told == [
-            (actor, [["job", "add", new.queue, None, "ready", [id]]]) for actor, id in zip(actors, ids, strict=True)
+            (actor, [JobMoved("add", new.queue, None, "ready", [id])]) for actor, id in zip(actors, ids, strict=True)
         ]
         assert rows(store, "SELECT sum(n) FROM tally WHERE status = 'ready'") == [(3,)]
 

@@ -9,6 +9,7 @@ import pytest
 
 from rota.core.claim import Done, Failed
 from rota.core.errors import Conflict, Contended, Cycle, NothingReady, QueueFull, RotaError, Stale
+from rota.core.event import QueueChanged
 from rota.core.job import ACTIVE, BLOCKED, CANCELLED, DONE, READY
 from rota.core.times import DAY, HOUR, MINUTE, SECOND
 from rota.core.worker import Dead
@@ -143,7 +144,7 @@ def test_a_queue_and_a_person_that_two_bring_at_once_are_made_once(store: Store)
         beside(store, lambda own: add(own, queue="new")) as other,
     ):
         jobs = [one.go_on(), other.answer()]
-    told = [fact for event in store.events.after("0") for fact in event.facts if fact[:2] == ["queue", "make"]]
+    told = [fact for event in store.events.after("0") for fact in event.of(QueueChanged, "make")]
     assert len(told) == 1
     with (
         in_flight(store, lambda own: own.claims.claim(jobs[0])) as one,

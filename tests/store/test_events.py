@@ -10,6 +10,7 @@ import pytest
 from rota.api.stream.hub import _missed
 from rota.core.claim import Done, Failed
 from rota.core.errors import BadInput
+from rota.core.event import JobMoved, WorkerChanged, to_stored
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.live.feed import Feed
 from tests.support.eventually import eventually
@@ -28,14 +29,11 @@ def replayed(store: Store) -> dict[int, str]:
     """The state of every job as the facts tell it, each move starting where the last one ended."""
     states: dict[int, str] = {}
     for event in store.events.after("0", 1_000_000):
-        for fact in event.facts:
-            if fact[0] != "job" or len(fact) < 6:
-                continue
-            _, _, _, old, new, ids, *_ = fact
-            for id in ids:
-                assert states.pop(id, None) == old, f"job {id} in event {event.cursor}"
-                if new is not None:
-                    states[id] = new
+        for move in event.of(JobMoved):
+            for id in move.ids:
+                assert states.pop(id, None) == move.old, f"job {id} in event {event.cursor}"
+                if move.new is not None:
+                    states[id] = move.new
     return states
 
 
@@ -108,9 +106,9 @@ def test_an_event_says_when_who_and_what(store: Store, clock: FakeClock) -> None
     registered, claimed = store.events.after(before)
     assert (claimed.at, claimed.actor) == (clock.now(), "tester@here")
     assert claimed.facts == [
-        ["job", "claim", "default", "ready", "active", [job], {"worker": held.worker_id, "token": held.token}]
+        JobMoved("claim", "default", "ready", "active", [job], {"worker": held.worker_id, "token": held.token})
     ]
-    assert registered.facts[0][:2] == ["worker", "register"]
+    assert len(registered.of(WorkerChanged, "register")) == 1
 
 
 def test_cursors_only_advance_and_reading_on_misses_nothing_and_repeats_nothing(store: Store) -> None:
@@ -130,7 +128,7 @@ def test_from_any_event_on_the_rest_is_read_whichever_way_that_event_was_met(sto
     jobs = [add(store) for _ in range(6)]
     for met in (store.events.after("0"), store.events.newest(), store.events.newest(store.events.newest()[5].cursor)):
         for place, event in enumerate(met):
-            rest = [each.facts[-1][5] for each in store.events.after(event.cursor, 3)]
+            rest = [each.of(JobMoved)[-1].ids for each in store.events.after(event.cursor, 3)]
             assert rest == [[job] for job in jobs[place + 1 : place + 4]]
 
 
@@ -162,7 +160,7 @@ def test_a_cursor_is_never_used_again_even_when_the_log_was_pruned(store: Store,
     assert store.history.prune(older=SECOND).events == 1
     job = add(store)
     (event,) = store.events.after(last)
-    assert event.facts[0][5] == [job] and event.cursor != last
+    assert event.of(JobMoved)[0].ids == [job] and event.cursor != last
 
 
 @pytest.mark.parametrize("cursor", ["", "-1", "x", "1.5", "٣"])
@@ -179,7 +177,7 @@ def test_following_hears_what_others_do(kind: str, tmp_path: Path) -> None:
         def listen() -> None:
             with again(store) as other:
                 for event in other.events.follow("0"):
-                    heard.extend(fact[1] for fact in event.facts)
+                    heard.extend(to_stored(fact)[1] for fact in event.facts)
                     if "cancel" in heard:
                         return
 

@@ -8,6 +8,7 @@ import pytest
 
 from rota.core.access import SCOPES, AccessToken, id_of, secret_text
 from rota.core.errors import BadInput, Conflict, NotFound
+from rota.core.event import TokenChanged
 from rota.core.times import MINUTE, SECOND
 from tests.support.stores import rows
 
@@ -46,7 +47,7 @@ def test_a_revoked_token_proves_nothing_and_a_second_time_changes_nothing(store:
     gone = store.tokens.revoke(token.id)
     clock.advance(SECOND)
     assert store.tokens.prove(secret) is None and store.tokens.revoke(token.id) == gone
-    assert [fact[1] for event in store.events.after("0") for fact in event.facts] == ["create", "revoke"]
+    assert [fact.verb for event in store.events.after("0") for fact in event.of(TokenChanged)] == ["create", "revoke"]
     with pytest.raises(NotFound):
         store.tokens.revoke("token-00000000")
 

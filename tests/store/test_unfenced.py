@@ -8,6 +8,7 @@ import pytest
 
 from rota.core.claim import Done
 from rota.core.errors import Conflict, Stale
+from rota.core.event import JobChanged
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
 from tests.support.work import Crew, add, claim, fail, last_event, register, status
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def unfenced(store: Store, after: str) -> list[object]:
-    return [fact for event in store.events.after(after) for fact in event.facts if fact[1] == "unfenced"]
+    return [fact for event in store.events.after(after) for fact in event.of(JobChanged, "unfenced")]
 
 
 def test_done_without_a_token_means_the_current_holders_claim_and_is_told_as_unfenced(store: Store) -> None:
@@ -27,7 +28,7 @@ def test_done_without_a_token_means_the_current_holders_claim_and_is_told_as_unf
     before = last_event(store)
     done = store.jobs.done(job, {"n": 1})
     assert (done.status, done.result, done.worker_id) == ("done", {"n": 1}, worker)
-    assert unfenced(store, before) == [["job", "unfenced", str(job), {"token": held.token, "forced": False}]]
+    assert unfenced(store, before) == [JobChanged("unfenced", str(job), {"token": held.token, "forced": False})]
     assert store.claims.is_settled_by(job, worker)
 
 
@@ -84,7 +85,7 @@ def test_a_watched_workers_job_is_refused_unless_by_force_which_is_told(store: S
         store.jobs.done(job)
     before = last_event(store)
     assert store.jobs.done(job, force=True).status == "done"
-    assert unfenced(store, before) == [["job", "unfenced", str(job), {"token": handout.token, "forced": True}]]
+    assert unfenced(store, before) == [JobChanged("unfenced", str(job), {"token": handout.token, "forced": True})]
     assert crew.exchange([(job, handout.token, Done())], room=0).refused in ([], [handout.token])
     store.orchestrators.mark_dead(crew.workers[0], Dead("signaled", "signal 9"))
     assert status(store, job) == "done"

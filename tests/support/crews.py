@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from rota.app import App
+from rota.core.event import Changed
 from rota.core.job import NewJob
 from rota.settings import Settings
 from rota.store.open import open_store
@@ -197,8 +198,8 @@ class Crew:
 
     def facts(self, noun: str, verb: str) -> list[dict[str, Any]]:
         """The details of all events of this kind."""
-        told = [fact for event in self.app.store.events.after("0", 1_000_000) for fact in event.facts]
-        return [fact[3] for fact in told if fact[:2] == [noun, verb]]
+        facts = (fact for event in self.app.store.events.after("0", 1_000_000) for fact in event.of(Changed, verb))
+        return [dict(fact.details) for fact in facts if fact.noun == noun]
 
     def done(self, *ids: int) -> list[Job]:
         """Wait until these are done."""

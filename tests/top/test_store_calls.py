@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rota.core.event import JobMoved
 from rota.settings import Settings
 from rota.store.open import open_store
 from rota.top import store_calls
@@ -45,7 +46,7 @@ class Reports:
     def verbs(self) -> list[str]:
         """The moves of jobs that were told, in order."""
         events = [event for each in self.all if isinstance(each, Update) for event in each.events]
-        return [fact[1] for event in events for fact in event.facts if fact[0] == "job"]
+        return [move.verb for event in events for move in event.of(JobMoved)]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from rota.core.restart import RestartPolicy
 from rota.core.slot import History
 from rota.core.source import Declared
 from rota.core.times import HOUR, MINUTE, SECOND
-from rota.live.throughput import Pace
+from rota.live.throughput import Throughput
 from rota.process.host import host_id
 from rota.store.claims.exchange import Report
 from rota.store.sources import Found
@@ -55,10 +55,10 @@ def queue(store: Store, name: str = "default") -> dict[str, str]:
     """The line of one queue, by its heads, and `about` its state."""
     found = read_snapshot(store)
     heads = [column.head or "about" for column in tables.QUEUES]
-    pace = Pace()
+    throughput = Throughput()
     for event in store.events.after("0"):
-        pace.note(event.at, event.facts)
-    (line,) = [row for row in texts(tables.queue_rows(found, pace, found.now)) if row[0] == name]
+        throughput.note(event)
+    (line,) = [row for row in texts(tables.queue_rows(found, throughput, found.now)) if row[0] == name]
     return dict(zip(heads, line, strict=True))
 
 
@@ -126,7 +126,7 @@ def test_rotas_own_queues_and_slots_are_not_shown(store: Store) -> None:
     store.slots.take("main", host_id(), {"-": 1, "tag": 1})
     found = read_snapshot(store)
     assert [row.key for row in tables.slot_rows(found, found.now)] == ["worker:tag:0"]
-    assert list(tables.queue_rows(found, Pace(), found.now)) == []
+    assert list(tables.queue_rows(found, Throughput(), found.now)) == []
 
 
 def test_a_slot_says_what_it_does_and_for_how_long(store: Store, clock: FakeClock) -> None:
@@ -278,9 +278,9 @@ def test_a_filter_matches_any_cell_in_any_case(store: Store) -> None:
     add(store, queue="Tag")
     add(store, queue="library")
     found = read_snapshot(store)
-    shown = tables.matching(tables.queue_rows(found, Pace(), found.now), "tAG")
+    shown = tables.matching(tables.queue_rows(found, Throughput(), found.now), "tAG")
     assert [row.key for row in shown] == ["Tag"]
-    assert len(tables.matching(tables.queue_rows(found, Pace(), found.now), "")) == 2
+    assert len(tables.matching(tables.queue_rows(found, Throughput(), found.now), "")) == 2
 
 
 def test_a_page_tells_of_a_job_all_that_there_is(store: Store, clock: FakeClock) -> None:

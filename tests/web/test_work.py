@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
+from rota.core.event import to_stored
 from rota.core.job import NewJob
 from rota.core.source import Declared
 from rota.core.times import SECOND
@@ -40,8 +41,8 @@ def who_did(crew: Crew, noun: str, verb: str, which: object) -> list[str]:
     return [
         event.actor
         for event in crew.app.store.events.after("0", 1_000_000)
-        for fact in event.facts
-        if fact[:2] == [noun, verb] and which in (fact[5] if noun == "job" else fact[2:3])
+        for fact in map(to_stored, event.facts)
+        if fact[:2] == (noun, verb) and which in (fact[5] if noun == "job" else fact[2:3])
     ]
 
 

@@ -1,21 +1,63 @@
-"""Topics of the event log: names in segments, where `*` in a pattern spans any number of them."""
+"""Topics of the event log: which a fact belongs to, and patterns of them, where `*` spans any number of segments."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING, assert_never
 
 from rota.core.errors import BadInput
+from rota.core.event import (
+    JobChanged,
+    JobMoved,
+    OrchestratorChanged,
+    OtherChanged,
+    QueueChanged,
+    ScheduleChanged,
+    SlotChanged,
+    SourceChanged,
+    StoreChanged,
+    TokenChanged,
+    UnknownFact,
+    WorkerChanged,
+)
+from rota.core.queue import ALL
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from rota.core.event import Fact
 
 ROOTS = ("queue", "worker", "source", "schedule", "system", "*")
 LONGEST, MOST = 200, 50
 
 
+def topics_of(fact: Fact) -> tuple[str, ...]:
+    """Return the topics that a fact belongs to, the narrowest first."""
+    match fact:
+        case JobMoved():
+            return topics_of_jobs(fact.queue)
+        case JobChanged():
+            return ("queue:jobs",)
+        case QueueChanged(_, queue):
+            return ("queue:status",) if queue == ALL else (f"queue:{queue}:status", "queue:status")
+        case WorkerChanged(_, worker, details):
+            slot = details.get("slot")
+            return (f"{slot}:status" if slot else f"worker:-:{worker}:status",)
+        case SourceChanged() | ScheduleChanged():
+            return (f"{fact.noun}:{fact.subject}:status",)
+        case SlotChanged() | OrchestratorChanged() | TokenChanged() | StoreChanged() | OtherChanged() | UnknownFact():
+            return ("system:health",)
+        case other:
+            assert_never(other)
+
+
+def topics_of_jobs(queue: str) -> tuple[str, ...]:
+    """Return the topics of the jobs of a queue, the narrowest first."""
+    return f"queue:{queue}:jobs", "queue:jobs"
+
+
 def checked(patterns: Sequence[str]) -> tuple[str, ...]:
-    """The same patterns, or what is wrong with one."""
+    """Return the patterns unchanged, or refuse them with what is wrong with one."""
     if len(patterns) > MOST:
         raise BadInput(f"{len(patterns)} topics are too many: at most {MOST}, and * spans segments")
     for pattern in patterns:
@@ -26,7 +68,7 @@ def checked(patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def first_match(patterns: Sequence[str], topics: Sequence[str]) -> str | None:
-    """The first of these topics that a pattern wants; no patterns want everything."""
+    """Return the first of these topics that a pattern matches; without patterns, the first one."""
     for topic in topics:
         if not patterns or any(matches(pattern, topic) for pattern in patterns):
             return topic

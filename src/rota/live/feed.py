@@ -6,25 +6,27 @@ feed has their current value, once, however often it changed since the last read
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, assert_never
+
 from rota.core import job as jobs
 from rota.core.errors import BadInput
+from rota.core.event import JobChanged, JobMoved
 from rota.core.jsontext import sound
 from rota.core.record import Record
 from rota.core.system_health import ERROR
 from rota.core.times import MILLISECOND, SECOND, format_instant
-from rota.core.topic import checked, first_match
+from rota.core.topic import checked, first_match, topics_of_jobs
 from rota.live.topic_states import HEALTH, TopicStates
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
-    from typing import Any
+    from typing import Any, TypeGuard
 
+    from rota.core.event import Event
     from rota.core.job import Job
     from rota.core.times import Instant
-    from rota.documents import Document, Fact
+    from rota.documents import Document
     from rota.live.topic_states import State
-    from rota.store.events import Event
     from rota.store.store import Store
 
 SNAPSHOT, RESYNC = "snapshot", "resync"
@@ -157,7 +159,10 @@ class Feed:
             return []
         now = self._store.now()
         active = self._store.jobs.list(jobs.ACTIVE, limit=_MOST_ACTIVE)
-        return [Change(_topics(job.queue), SNAPSHOT, "job", _body(job, job.status), now, self.cursor) for job in active]
+        return [
+            Change(topics_of_jobs(job.queue), SNAPSHOT, "job", _body(job, job.status), now, self.cursor)
+            for job in active
+        ]
 
     def _wants_jobs(self) -> bool:
         return not self.patterns or any(pattern.endswith(("jobs", "*")) for pattern in self.patterns)
@@ -166,13 +171,14 @@ class Feed:
         """Return an event's moves of jobs. Each has an id of its own, so that a reader may stop between two."""
         if not self._wants_jobs():
             return []
-        facts = [fact for fact in event.facts if fact[0] == "job"]
-        last = sum(_count(fact) for fact in facts)
+        facts = [fact for fact in event.facts if isinstance(fact, JobMoved | JobChanged)]
+        last = sum(len(fact.ids) if isinstance(fact, JobMoved) else 1 for fact in facts)
         place, changes = 0, []
         for fact in facts:
-            if self._most and _count(fact) > self._most:
-                place += _count(fact)
-                changes.append(Change(_topics(fact[2]), RESYNC, "job", {}, event.at, self._id(event, place, last)))
+            if self._is_large(fact):
+                place += len(fact.ids)
+                topics = topics_of_jobs(fact.queue)
+                changes.append(Change(topics, RESYNC, "job", {}, event.at, self._id(event, place, last)))
                 continue
             for topics, body in self._bodies(fact):
                 place += 1
@@ -184,32 +190,38 @@ class Feed:
     def _id(self, event: Event, place: int, last: int) -> str:
         return event.cursor if place == last else f"{event.just_before}/{place}"
 
-    def _bodies(self, fact: Fact) -> Iterator[tuple[tuple[str, ...], Document | None]]:
+    def _is_large(self, fact: JobMoved | JobChanged) -> TypeGuard[JobMoved]:
+        """Return whether a fact moves so many jobs that readers get a resync instead."""
+        return isinstance(fact, JobMoved) and 0 < self._most < len(fact.ids)
+
+    def _bodies(self, fact: JobMoved | JobChanged) -> Iterator[tuple[tuple[str, ...], Document | None]]:
         """Yield topics and body for each job of a fact; the body is None if nobody subscribed to the topics."""
-        _, verb, which, *rest = fact
-        if len(rest) == 1:
-            job = self._jobs.get(int(which))
-            yield (_topics(job.queue), {**_body(job, job.status), "verb": verb, **rest[0]}) if job else ((), None)
-            return
-        was, status, ids, *more = rest
-        facts, topics = more[0] if more else {}, _topics(which)
-        is_wanted = self._wants(which)
-        for id in ids:
-            job = self._jobs.get(id) if is_wanted else None
-            body = _body(job, status) if job else {**_UNKNOWN, "id": id, "status": status, "queue": which}
-            yield topics, {**body, "verb": verb, "was": was, **facts} if is_wanted else None
+        match fact:
+            case JobMoved(verb, queue, old, new, ids, details):
+                topics, is_wanted = topics_of_jobs(queue), self._wants(queue)
+                for id in ids:
+                    job = self._jobs.get(id) if is_wanted else None
+                    body = _body(job, new) if job else {**_UNKNOWN, "id": id, "status": new, "queue": queue}
+                    yield topics, {**body, "verb": verb, "was": old, **details} if is_wanted else None
+            case JobChanged(verb, details=details):
+                if job := self._jobs.get(fact.id):
+                    yield topics_of_jobs(job.queue), {**_body(job, job.status), "verb": verb, **details}
+                else:
+                    yield (), None
+            case other:
+                assert_never(other)
 
     def _wants(self, queue: str) -> bool:
-        return first_match(self.patterns, _topics(queue)) is not None
+        return first_match(self.patterns, topics_of_jobs(queue)) is not None
 
     def _job_ids(self, events: Sequence[Event]) -> list[int]:
         """Return the ids of the jobs that these events may show. Some may have been pruned since."""
         ids: list[int] = []
-        for fact in (fact for event in events for fact in event.facts if fact[0] == "job"):
-            if len(fact) == 4:
-                ids.append(int(fact[2]))
-            elif self._wants(fact[2]) and not (self._most and len(fact[5]) > self._most):
-                ids += fact[5]
+        for fact in (fact for event in events for fact in event.facts):
+            if isinstance(fact, JobChanged):
+                ids.append(fact.id)
+            elif isinstance(fact, JobMoved) and self._wants(fact.queue) and not self._is_large(fact):
+                ids += fact.ids
         return ids
 
 
@@ -230,15 +242,6 @@ def _position(id: str) -> tuple[str, int]:
     if not (place.isascii() and place.isdigit() and len(place) < 10):
         raise BadInput(f"{id!r} is not an event's id: hand back one as it came")
     return cursor, int(place)
-
-
-def _count(fact: Fact) -> int:
-    """Return how many jobs a fact is about."""
-    return len(fact[5]) if len(fact) > 5 else 1
-
-
-def _topics(queue: str) -> tuple[str, ...]:
-    return f"queue:{queue}:jobs", "queue:jobs"
 
 
 def _body(job: Job, status: str | None) -> Document:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from itertools import islice
 
 from rota.core import job as jobs
+from rota.core.event import JobMoved
 from rota.core.times import SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
+    from rota.core.event import Event
     from rota.core.times import Instant
+    from rota.documents import Document
 
 STEP, STEPS = 2 * SECOND, 150
 RATE_OVER = 5  # steps
@@ -32,7 +34,7 @@ class _Step:
         self.runs: list[float] = []
 
 
-class Pace:
+class Throughput:
     """Computes throughput from the events of the log in order. Remembers a bounded number of steps and jobs."""
 
     def __init__(self) -> None:
@@ -40,26 +42,27 @@ class Pace:
         self._ready: dict[int, Instant] = {}
         self._held: dict[int, Instant] = {}
 
-    def note(self, at: Instant, facts: Iterable[Sequence[Any]]) -> None:
+    def note(self, event: Event) -> None:
         """Count the moves of one event."""
-        moves = [fact for fact in facts if fact[0] == "job" and len(fact) > 5]
+        at, moves = event.at, event.of(JobMoved)
         if not moves:
             return
         step = self._step(at)
-        for _, verb, queue, old, new, ids, *_ in moves:
+        for move in moves:
+            verb, ids = move.verb, move.ids
             if verb == jobs.FINISH:
-                step.finished[queue] = step.finished.get(queue, 0) + len(ids)
+                step.finished[move.queue] = step.finished.get(move.queue, 0) + len(ids)
             elif verb in _FAILURES:
                 step.failed += len(ids)
             if verb == jobs.CLAIM:
                 _sample(step.pickups, self._ready, ids, at)
                 _remember(self._held, ids, at)
-            elif old == jobs.ACTIVE:
+            elif move.old == jobs.ACTIVE:
                 _sample(step.runs if verb in (jobs.FINISH, jobs.FAIL) else [], self._held, ids, at)
-            if new == jobs.READY:
+            if move.new == jobs.READY:
                 _remember(self._ready, ids, at)
 
-    def told(self, now: Instant) -> dict[str, Any]:
+    def document(self, now: Instant) -> Document:
         """Return the last steps as series, oldest first, without the current one."""
         last = now // STEP
         steps = [self._steps.get(place) for place in range(last - STEPS, last)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rota import documents
 from rota.core import job as jobs
 from rota.core.errors import NotFound
+from rota.core.event import QueueChanged, ScheduleChanged, SourceChanged, UnknownFact, WorkerChanged
 from rota.core.queue import ALL
 from rota.core.record import Record
 from rota.core.slot import HTTP
@@ -15,11 +16,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rota.core.event import Event
     from rota.core.schedule import Schedule
     from rota.core.source import Source
     from rota.core.worker import Worker
     from rota.documents import Document
-    from rota.store.events import Event
     from rota.store.store import Store
     from rota.store.workers.slots import Slot
 
@@ -42,14 +43,18 @@ class TopicStates:
         self._store = store
         self.patterns = patterns
         self._published: dict[str, State] = {}
-        self._facts: dict[tuple[str, str], Document] = {}
+        self._details: dict[tuple[str, str], Document] = {}
         self._slots: list[Slot] = []
 
     def note(self, event: Event) -> None:
         """Remember the facts of an event that are published along with the state of their subject."""
-        for noun, verb, which, *rest in event.facts:
-            if noun in ("worker", "queue", "source", "schedule"):
-                self._facts[noun, which] = {"verb": verb, **rest[0]}
+        for fact in event.facts:
+            match fact:
+                case WorkerChanged() | QueueChanged() | SourceChanged() | ScheduleChanged():
+                    self._details[fact.noun, fact.subject] = {"verb": fact.verb, **fact.details}
+                case UnknownFact(stored):
+                    # Ignoring it would hide a change from readers; after an error they begin with a snapshot.
+                    raise ValueError(f"event {event.cursor} has a fact of a later version: {stored}")
 
     def forget(self, topic: str) -> None:
         """Publish the state of a topic again, even if it has not changed."""
@@ -63,20 +68,19 @@ class TopicStates:
         return states
 
     def changed(self) -> list[State]:
-        """Return the states that have changed, with the facts noted since, and the final states of removed subjects."""
+        """Return the states that have changed, with the details noted since, and the last ones of removed subjects."""
         now = {state.topic: state for state in self._read()}
         changed = []
         for topic, state in now.items():
-            facts = self._facts.get(_subject(state), {})
-            if facts or state != self._published.get(topic):
-                changed.append(state.replace(body={**state.body, **facts}))
+            details = self._details.get(_subject(state), {})
+            if details or state != self._published.get(topic):
+                changed.append(state.replace(body={**state.body, **details}))
         for topic, state in self._published.items():
             if topic not in now and first_match(self.patterns, [topic]):
-                changed.append(
-                    state.replace(body={**state.body, **self._end(state), **self._facts.get(_subject(state), {})})
-                )
+                details = self._details.get(_subject(state), {})
+                changed.append(state.replace(body={**state.body, **self._end(state), **details}))
         self._published = now
-        self._facts.clear()
+        self._details.clear()
         return changed
 
     def _read(self) -> Iterator[State]:

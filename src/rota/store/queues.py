@@ -74,7 +74,7 @@ class Queues:
             before = dependencies.queue_of(tx, name)
             wanted = {limit: limits.get(limit, getattr(before, limit)) for limit in LIMITS}
             tx.execute("queue.set", queue=name, **wanted)
-            tx.tell("queue", "set", name, **limits)
+            tx.changed("queue", "set", name, **limits)
             tx.draw("directive")
             tx.something_to_claim = True
         if wanted["per_key"] != before.per_key:
@@ -108,7 +108,7 @@ class Queues:
 
     def _directive(self, tx: Transaction, verb: str, name: str, changed: bool, **facts: object) -> None:
         if changed:
-            tx.tell("queue", verb, name, **facts)
+            tx.changed("queue", verb, name, **facts)
             tx.draw("directive")
             tx.something_to_claim = True
 

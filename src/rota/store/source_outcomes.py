@@ -29,7 +29,7 @@ def finish(tx: Transaction, finished: Sequence[Finished]) -> None:
         by_queue.setdefault((queue, source), []).append(id)
     for (queue, source), gone in by_queue.items():
         tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, gone, source=source)
-        tx.forgot(queue, jobs.DONE, gone)
+        tx.pruned(queue, jobs.DONE, gone)
     count(tx, finished)
 
 
@@ -60,7 +60,7 @@ def ended(tx: Transaction, job: Job, decided: End, status: str, failed: bool, er
             top_up(tx, [job.source])
         elif failed:
             tx.execute("source.fill_failed", name=job.source, error=error)
-            tx.tell("source", "fill_failed", job.source, error=error and error[:200])
+            tx.changed("source", "fill_failed", job.source, error=error and error[:200])
     elif failed:
         tx.execute("source.failed", name=job.source, now=tx.now, error=error, worker=job.worker_id)
     elif status == jobs.DONE:
@@ -86,7 +86,7 @@ def _remove(tx: Transaction, job: Job) -> None:
         return
     tx.many("job.forget_runs", [(job.id,)])
     tx.many("job.forget", [(job.id,)])
-    tx.forgot(job.queue, jobs.DONE, [job.id])
+    tx.pruned(job.queue, jobs.DONE, [job.id])
 
 
 def as_pass(tx: Transaction, job: Job, ending: Ending) -> Ending:

@@ -148,7 +148,7 @@ class Sources:
                 repeated_key=repeated[-1] if repeated else None,
             )
             if fresh or repeated:
-                tx.tell("source", "fill", name, added=len(fresh), repeated=repeated[:20])
+                tx.changed("source", "fill", name, added=len(fresh), repeated=repeated[:20])
             _forget_keys(tx, name, pass_job.claimed_at)
         return Filled(len(fresh), repeated)
 
@@ -187,7 +187,7 @@ class Sources:
         if source is None:
             filler = _make_filler(tx, declared)
             tx.execute("source.make", filler=filler, now=tx.now, **values)
-            tx.tell("source", "make", declared.name, queue=declared.queue)
+            tx.changed("source", "make", declared.name, queue=declared.queue)
             return
         known = tx.one("job.lock", id=source.filler)
         filler = source.filler
@@ -197,7 +197,7 @@ class Sources:
             filler = _make_filler(tx, declared)
         if source.declared != declared or filler != source.filler:
             tx.execute("source.set", filler=filler, **values)
-            tx.tell("source", "set", declared.name, queue=declared.queue)
+            tx.changed("source", "set", declared.name, queue=declared.queue)
 
     def _status(self, source: Source, counts: dict[str, int]) -> SourceStatus:
         rows = self._store.database.execute("job.get", {"id": source.filler})
@@ -216,7 +216,7 @@ class Sources:
             for statement in ("source.forget", "source.forget_memory"):
                 tx.execute(statement, name=name)
             if row is not None:
-                tx.tell("source", "forget", name)
+                tx.changed("source", "forget", name)
 
     @again
     def _forget_waiting(self, name: str) -> int:
@@ -226,7 +226,7 @@ class Sources:
             for statement in ("job.forget_runs", "job.forget_dependencies", "job.forget"):
                 tx.many(statement, ids)
             for id, queue, status in rows:
-                tx.forgot(queue, status, [id])
+                tx.pruned(queue, status, [id])
         return len(rows)
 
     def list(self) -> list[SourceStatus]:
@@ -257,14 +257,14 @@ def _make_filler(tx: Transaction, declared: Declared) -> int:
 
 def _make_queue(tx: Transaction, name: str) -> None:
     if tx.execute("queue.make", queue=name, now=tx.now):
-        tx.tell("queue", "make", name)
+        tx.changed("queue", "make", name)
 
 
 def _end_filler(tx: Transaction, filler: Job) -> None:
     """A filler is no longer wanted; one that runs is fenced off."""
     tx.many("job.forget_runs", [(filler.id,)])
     tx.many("job.forget", [(filler.id,)])
-    tx.forgot(filler.queue, filler.status, [filler.id])
+    tx.pruned(filler.queue, filler.status, [filler.id])
 
 
 def _in_hand(tx: Transaction, filler: tuple[int, int]) -> Job:

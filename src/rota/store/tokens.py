@@ -39,7 +39,7 @@ class Tokens:
                 raise Conflict(f"there is a token named {name!r} already: revoke it first, or choose another name")
             known = {"id": id, "name": name, "scopes": " ".join(sorted(wanted)), "hash": _hash(secret)}
             tx.execute("token.insert", created_by=tx.actor, now=tx.now, **known)
-            tx.tell("token", "create", id, name=name, scopes=sorted(wanted), by=tx.actor)
+            tx.changed("token", "create", id, name=name, scopes=sorted(wanted), by=tx.actor)
         return self.get(id), secret
 
     def prove(self, secret: str) -> AccessToken | None:
@@ -74,7 +74,7 @@ class Tokens:
         """It opens nothing from now on; streams that it opened end."""
         with self._store.write() as tx:
             if tx.execute("token.revoke", id=id, now=tx.now):
-                tx.tell("token", "revoke", id, by=tx.actor)
+                tx.changed("token", "revoke", id, by=tx.actor)
         return self.get(id)
 
 

@@ -9,7 +9,7 @@ from textual.containers import Container, Vertical
 from textual.screen import Screen
 
 from rota.top import store_calls, tables
-from rota.top.pages import head_line, pace_lines
+from rota.top.pages import head_line, throughput_lines
 from rota.top.sheets import DeathSheet, JobSheet, OutputSheet
 from rota.top.store_calls import IN_HAND, SELECTIONS
 from rota.top.widgets import Foot, Pane, Prompt, Text
@@ -85,14 +85,16 @@ class Overview(Screen[None]):
         # While the screen is being opened or closed, not all panes are there.
         if len(self.query(Pane)) < len(PANES):
             return
-        width, snapshot, pace = self.size.width, self.app.snapshot, self.app.pace
+        width, snapshot, throughput = self.size.width, self.app.snapshot, self.app.throughput
         filtered = f"filter: {self._filter}" if self._filter else ""
         self.query_one("#head", Text).show(head_line(snapshot, self.app.trouble(), filtered, width))
         if snapshot is None:
             return
-        self.query_one("#pace", Text).show(*pace_lines(pace, now, width, 3 if self.size.height >= HIGH else 1))
+        self.query_one("#pace", Text).show(
+            *throughput_lines(throughput, now, width, 3 if self.size.height >= HIGH else 1)
+        )
         self._show(ATTENTION, tables.attention_rows(snapshot, now))
-        self._show(QUEUES, tables.queue_rows(snapshot, pace, now))
+        self._show(QUEUES, tables.queue_rows(snapshot, throughput, now))
         self._show(SLOTS, tables.slot_rows(snapshot, now))
         self._show_jobs(snapshot, now)
         self._show(DEATHS, tables.death_rows(snapshot, now))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Run
     from rota.core.times import Instant
-    from rota.live.throughput import Pace
+    from rota.live.throughput import Throughput
     from rota.store.workers.registration import Certificate
     from rota.top.store_calls import Page, Snapshot
     from rota.top.tables import Cell
@@ -63,12 +63,12 @@ def head_line(snapshot: Snapshot | None, trouble: str | None, filtered: str, wid
     return *line, (" " * (width - used - len(where) - 1), PLAIN), (where, DIM)
 
 
-def pace_lines(pace: Pace, now: Instant, width: int, height: int) -> list[Line]:
+def throughput_lines(throughput: Throughput, now: Instant, width: int, height: int) -> list[Line]:
     """Return the charts of done and failed jobs side by side, `height` lines high, with the current rates."""
     room = min(STEPS, max(4, (width - 2 * _BESIDE) // 2))
-    done, failed = pace.finished(now, room), pace.failed(now, room)
-    failing = sum(pace.failed(now, RATE_OVER)) / (RATE_OVER * STEP / SECOND)
-    rates = f"{rate(sum(pace.rates(now).values())):<7}", f"{rate(failing):<7}"
+    done, failed = throughput.finished(now, room), throughput.failed(now, room)
+    failing = sum(throughput.failed(now, RATE_OVER)) / (RATE_OVER * STEP / SECOND)
+    rates = f"{rate(sum(throughput.rates(now).values())):<7}", f"{rate(failing):<7}"
     lines: list[Line] = []
     for n, (left, right) in enumerate(zip(bars(done, height), bars(failed, height), strict=True)):
         is_last = n == height - 1

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.claim import Run
+    from rota.core.event import Event
     from rota.core.job import Job
     from rota.core.restart import RestartPolicy
     from rota.core.source import Source
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from rota.core.worker import Worker
     from rota.live.attention import Notice
     from rota.store.engine.database import Listener
-    from rota.store.events import Event
     from rota.store.queues import QueueStatus
     from rota.store.store import Store
     from rota.store.workers.crews import Live

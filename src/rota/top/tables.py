@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.core.slot import History
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
-    from rota.live.throughput import Pace
+    from rota.live.throughput import Throughput
     from rota.store.queues import QueueStatus
     from rota.store.workers.registration import Certificate
     from rota.store.workers.slots import Slot
@@ -209,15 +209,17 @@ def attention_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
             yield Row(key, cells)
 
 
-def queue_rows(snapshot: Snapshot, pace: Pace, now: Instant) -> Iterator[Row]:
+def queue_rows(snapshot: Snapshot, throughput: Throughput, now: Instant) -> Iterator[Row]:
     """Return a row for each queue: its jobs by status, their rate, and how long the waiting ones will take."""
-    rates = pace.rates(now)
+    rates = throughput.rates(now)
     for status in snapshot.queues:
         if not is_internal(status.queue.name):
-            yield _queue_row(status, snapshot, pace, rates, now)
+            yield _queue_row(status, snapshot, throughput, rates, now)
 
 
-def _queue_row(status: QueueStatus, snapshot: Snapshot, pace: Pace, rates: Mapping[str, float], now: Instant) -> Row:
+def _queue_row(
+    status: QueueStatus, snapshot: Snapshot, throughput: Throughput, rates: Mapping[str, float], now: Instant
+) -> Row:
     name, counts = status.queue.name, status.counts
     able = sum(worker.queue in (None, name) for worker in snapshot.workers)
     pending = sum(counts[state] for state in jobs.WAITING)
@@ -233,7 +235,7 @@ def _queue_row(status: QueueStatus, snapshot: Snapshot, pace: Pace, rates: Mappi
         (rate(rates.get(name, 0)), PLAIN),
         (ago(status.oldest_ready_at, now), PLAIN),
         (_left(pending, snapshot.took.get(name), able, rates.get(name, 0)), PLAIN),
-        (bars(pace.finished(now, _SPARK, name))[0], BUSY),
+        (bars(throughput.finished(now, _SPARK, name))[0], BUSY),
         *_state(status),
     )
     return Row(name, cells, queue=name)

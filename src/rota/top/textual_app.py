@@ -14,7 +14,7 @@ from textual.binding import Binding
 from textual.message import Message
 
 from rota.core.times import SECOND
-from rota.live.throughput import Pace
+from rota.live.throughput import Throughput
 from rota.top import store_calls
 from rota.top.overview import Overview
 from rota.top.sheets import Sheet
@@ -63,7 +63,7 @@ class Top(App[None]):
         self.open_store = open_store
         self.reader = Reader(open_store, lambda report: self.post_message(ReaderReport(report)))
         self.snapshot: Snapshot | None = None
-        self.pace = Pace()
+        self.throughput = Throughput()
         self._away: str | None = None
         self._updated_at = time.monotonic()
         self._rests_until = 0.0
@@ -99,9 +99,9 @@ class Top(App[None]):
                 self._away = reason
                 self._tick()
             case Update(snapshot, events, is_first, answer):
-                self.pace = Pace() if is_first else self.pace
+                self.throughput = Throughput() if is_first else self.throughput
                 for event in events:
-                    self.pace.note(event.at, event.facts)
+                    self.throughput.note(event)
                 self.snapshot, self._away, self._updated_at = snapshot, None, time.monotonic()
                 if isinstance(shown := self._shown, Sheet):
                     shown.show_answer(answer, self.now)

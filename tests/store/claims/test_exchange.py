@@ -9,6 +9,7 @@ import pytest
 
 from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.errors import Conflict, NotFound, Stale, StoreError, UnknownWorker
+from rota.core.event import JobMoved
 from rota.core.frames.messages import Kinds
 from rota.core.job import ACTIVE, DONE, FAILED, READY, SCHEDULED
 from rota.core.times import MINUTE, SECOND
@@ -36,7 +37,7 @@ def test_it_settles_and_claims_in_one_transaction(store: Store) -> None:
     before = last_event(store)
     answer = crew.exchange([(first, handout.token, Done('{"n":1}'))])
     (event,) = store.events.after(before)
-    assert [fact[1] for fact in event.facts] == ["finish", "claim"]
+    assert [move.verb for move in event.of(JobMoved)] == ["finish", "claim"]
     assert event.actor == f"orchestrator-{crew.id}"
     assert (answer.refused, answer.number, [each.job_id for each in answer.claims]) == ([], 2, [second])
     assert store.jobs.get(first).result == {"n": 1}

@@ -8,6 +8,7 @@ import pytest
 
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.errors import BadInput, Conflict, NotFound, Stale, UnknownWorker
+from rota.core.event import JobMoved
 from rota.core.job import ACTIVE, DONE, FAILED, READY
 from rota.core.times import HOUR, MINUTE, SECOND
 from tests.support.stores import again, everything
@@ -114,7 +115,7 @@ def test_a_lapsed_claim_is_taken_by_another_in_the_same_transaction(store: Store
     held = claim(store, job, winner)
     assert held.token > lost.token
     (event,) = store.events.after(before)
-    assert [fact[1] for fact in event.facts if fact[0] == "job"] == ["expire", "claim"]
+    assert [move.verb for move in event.of(JobMoved)] == ["expire", "claim"]
     (run,) = store.claims.runs(job)
     assert (run.token, run.worker_id, run.status, run.reason) == (lost.token, loser, "expired", "lapse")
     assert store.jobs.get(job).attempts == 1, "a lapse spends an attempt"

@@ -9,6 +9,7 @@ import pytest
 
 from rota.core.claim import Done
 from rota.core.errors import Conflict, Cycle, NotFound, Refused
+from rota.core.event import JobMoved
 from rota.core.job import BLOCKED, CANCELLED, READY, SCHEDULED
 from rota.core.times import HOUR
 from rota.store.jobs.dependencies import CHUNK
@@ -39,7 +40,7 @@ def test_it_is_let_go_in_the_transaction_that_settles(store: Store) -> None:
     before = last_event(store)
     store.claims.settle(held, Done())
     (event,) = store.events.after(before)
-    assert [fact[1] for fact in event.facts] == ["finish", "unblock"] and event.facts[1][5] == [job]
+    assert [move.verb for move in event.of(JobMoved)] == ["finish", "unblock"] and event.of(JobMoved)[1].ids == [job]
 
 
 def test_a_job_after_one_that_is_done_is_ready_at_once(store: Store) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from rota.core.claim import Done
 from rota.core.errors import BadInput, NotFound, SchemaMismatch, StoreError
+from rota.core.event import JobMoved
 from rota.core.times import MINUTE, SECOND
 from rota.settings import Settings
 from rota.store.engine import listening as lines
@@ -126,7 +127,7 @@ def test_events_that_become_visible_out_of_order_are_all_read_once(store: Store)
     def read_on() -> None:
         nonlocal cursor
         for event in store.events.after(cursor, 2):
-            read.extend(fact[5][0] for fact in event.facts if fact[0] == "job")
+            read.extend(move.ids[0] for move in event.of(JobMoved))
             cursor = event.cursor
 
     with in_flight(store, add) as never, in_flight(store, add) as late:
@@ -161,7 +162,7 @@ def test_a_reader_beside_many_writers_reads_each_event_once(store: Store) -> Non
     deadline = time.monotonic() + 60
     while len(read) < writers * each and time.monotonic() < deadline:
         for event in store.events.after(cursor, 7):
-            read.extend(fact[5][0] for fact in event.facts if fact[0] == "job")
+            read.extend(move.ids[0] for move in event.of(JobMoved))
             cursor = event.cursor
     for thread in threads:
         thread.join()

@@ -9,6 +9,7 @@ import pytest
 
 from rota.core.claim import Done, Failed
 from rota.core.errors import QueueFull
+from rota.core.event import JobMoved
 from rota.core.times import MINUTE, SECOND
 from rota.settings import Settings
 from rota.store.open import open_store
@@ -84,7 +85,7 @@ def test_five_programs_work_on_three_connections(stores: list[Store]) -> None:
     assert first.reconcile() == second.reconcile()
     finish(second, first.jobs.ready("q")[0].id)
     assert status(fifth, later) == "blocked" and fifth.jobs.why(later)
-    told = [fact for event in third.events.after("0") for fact in event.facts if fact[0] == "job"]
+    told = [move for event in third.events.after("0") for move in event.of(JobMoved)]
     assert len(told) > 8
     assert len(first.jobs.list()) == 22
     assert second.history.prune(older=0).jobs > 0

@@ -11,6 +11,7 @@ from rota import documents
 from rota.core.claim import Done, Failed
 from rota.core.death import OPERATOR, STARTUP_TIMEOUT
 from rota.core.errors import Stale
+from rota.core.event import SlotChanged, to_stored
 from rota.core.job import ACTIVE, DONE, FAILED, READY, SCHEDULED
 from rota.core.orchestrator import LEASE
 from rota.core.restart import RestartPolicy
@@ -155,7 +156,7 @@ def test_a_slot_whose_worker_died_before_it_was_written_up_stays_as_its_death_le
     store.orchestrators.mirror([], [("late", crew.slot.name)])
     assert crew.stands() == ("failed", None, None)
     assert store.workers.get(crew.worker).status == "dead"
-    assert not [fact for event in store.events.after(last) for fact in event.facts if fact[1] == "move"]
+    assert not [fact for event in store.events.after(last) for fact in event.of(SlotChanged, "move")]
 
 
 def test_a_worker_that_is_ready_ends_the_row_of_starts_that_were_not(store: Store) -> None:
@@ -187,7 +188,7 @@ def test_readers_see_what_workers_report_and_how_they_are(store: Store) -> None:
     assert crew.stands() == ("up", crew.worker, None)
     last = store.events.last()
     store.orchestrators.note([("worker", "leak", crew.worker, {"pid": 5})])
-    assert [fact[1] for event in store.events.after(last) for fact in event.facts] == ["leak"]
+    assert [to_stored(fact)[1] for event in store.events.after(last) for fact in event.facts] == ["leak"]
 
 
 def test_wishes_are_numbered_and_name_what_they_touch(store: Store) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from rota.core.claim import Done
 from rota.core.errors import BadInput, NotFound, Stale, UnknownWorker
+from rota.core.event import to_stored
 from rota.core.job import ACTIVE, FAILED, READY
 from rota.core.times import HOUR, MINUTE, SECOND
 from tests.support.stores import rows
@@ -116,7 +117,9 @@ def test_a_worker_that_beat_since_it_claimed_dies_of_two_missed_beats_and_loses_
     before = last_event(store)
     store.tick()
     (event,) = store.events.after(before)
-    assert [fact[1] for fact in event.facts] == ["die", "die", "die"], "marked dead and released in one transaction"
+    assert [to_stored(fact)[1] for fact in event.facts] == ["die", "die", "die"], (
+        "marked dead and released in one transaction"
+    )
     assert [status(store, job) for job in jobs] == [READY, READY]
     assert [store.jobs.get(job).attempts for job in jobs] == [1, 1]
     certificate = store.workers.certificate(worker)

@@ -13,9 +13,10 @@ from rota.api.schemas import nouns, requests
 from rota.api.stream.sse import Stream
 from rota.core.access import READ
 from rota.core.errors import BadInput
+from rota.core.event import to_stored
 from rota.core.times import format_instant
 from rota.core.topic import checked
-from rota.live import event_log
+from rota.live import fact_log
 
 if TYPE_CHECKING:
     from rota.api.request import ApiRequest
@@ -47,13 +48,13 @@ def log(store: Store, request: ApiRequest) -> Response:
     patterns = list(checked(query.topics))
     _refuse_both(query.after, query.before)
     if query.after is None:
-        facts, rest = event_log.newest(store, patterns, query.limit, query.before, MOST_SEARCHED)
+        facts, rest = fact_log.newest(store, patterns, query.limit, query.before, MOST_SEARCHED)
         following = {"before": rest}
     else:
-        facts, rest = event_log.after(store, patterns, query.after, query.limit, MOST_SEARCHED)
+        facts, rest = fact_log.after(store, patterns, query.after, query.limit, MOST_SEARCHED)
         following = {"after": rest}
     headers = {} if rest is None else {"Link": next_page(request, **following)}
-    return Response(encode_document(event_log.documents(facts)), 200, headers, JSON)
+    return Response(encode_document(fact_log.documents(facts)), 200, headers, JSON)
 
 
 def raw(store: Store, request: ApiRequest) -> list[Document]:
@@ -63,7 +64,15 @@ def raw(store: Store, request: ApiRequest) -> list[Document]:
         events = store.events.newest(query.before, query.limit)
     else:
         events = store.events.after(query.after, query.limit)
-    return [{"cursor": e.cursor, "at": format_instant(e.at), "actor": e.actor, "facts": e.facts} for e in events]
+    return [
+        {
+            "cursor": event.cursor,
+            "at": format_instant(event.at),
+            "actor": event.actor,
+            "facts": [to_stored(fact) for fact in event.facts],
+        }
+        for event in events
+    ]
 
 
 def _refuse_both(after: str | None, before: str | None) -> None:

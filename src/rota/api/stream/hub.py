@@ -12,20 +12,21 @@ from rota.api.errors import TooMany
 from rota.api.json_body import encode_document
 from rota.api.stream.notifications import Notifications
 from rota.core.errors import RotaError
+from rota.core.event import TokenChanged
 from rota.core.times import format_instant
 from rota.core.topic import matches
 from rota.live import feed
 from rota.live.feed import EVERYTHING, PAGE, Feed
-from rota.live.throughput import Pace
+from rota.live.throughput import Throughput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from rota.api.metrics import ProcessMetrics
     from rota.api.store_pool import StorePool
+    from rota.core.event import Event
     from rota.documents import Document
     from rota.live.feed import Change
-    from rota.store.events import Event
     from rota.store.store import Store
 
 FLUSH_EVERY, READ_EVERY, READ_FOR_MANY_EVERY, KEEP_ALIVE = 0.1, 0.05, 0.08, 15.0
@@ -135,7 +136,7 @@ class Hub:
         self._is_stale = False
         self._is_failing = False
         self._revoked: set[str] = set()
-        self._pace = Pace()
+        self._throughput = Throughput()
         self._turn = asyncio.Lock()
 
     async def join(self, patterns: tuple[str, ...], after: str | None, token_id: str | None) -> tuple[Reader, bytes]:
@@ -267,7 +268,7 @@ class Hub:
         if self._feed is None:
             with store.database.read():  # One snapshot: no event is counted twice.
                 self._feed = Feed(store, most=MOST_JOBS, on_event=self._note)
-                self._pace = _seeded_pace(store)
+                self._throughput = _seeded_throughput(store)
         self._feed.subscribe(sorted(patterns))
         before, changes = self._feed.cursor, self._feed.moves()
         moved = self._feed.cursor != before
@@ -289,16 +290,16 @@ class Hub:
 
     async def throughput(self) -> Document:
         """Return the throughput of the last minutes, step by step."""
-        return await self._stores.ask(self._throughput)
+        return await self._stores.ask(self._throughput_document)
 
-    def _throughput(self, store: Store) -> Document:
+    def _throughput_document(self, store: Store) -> Document:
         """Count while the hub reads; without readers, compute from the last events of the log. Runs in the thread."""
-        now, pace = store.now(), self._pace if self._feed is not None else _seeded_pace(store)
-        return {**pace.told(now), "until": format_instant(now)}
+        now, throughput = store.now(), self._throughput if self._feed is not None else _seeded_throughput(store)
+        return {**throughput.document(now), "until": format_instant(now)}
 
     def _note(self, event: Event) -> None:
-        self._pace.note(event.at, event.facts)
-        self._revoked |= {fact[2] for fact in event.facts if fact[0] == "token" and fact[1] == "revoke"}
+        self._throughput.note(event)
+        self._revoked.update(fact.subject for fact in event.of(TokenChanged, "revoke"))
 
     async def _first(self, patterns: tuple[str, ...], after: str | None, lost: bool = False) -> bytes:
         everyones = self._patterns().union(patterns or EVERYTHING)
@@ -371,12 +372,12 @@ def _topic(change: Change, patterns: tuple[str, ...], matching: Mapping[str, set
     return next((topic for topic in change.topics if not patterns or not matching[topic].isdisjoint(patterns)), None)
 
 
-def _seeded_pace(store: Store) -> Pace:
-    """Return the throughput as far as the last events of the log tell it."""
-    pace = Pace()
+def _seeded_throughput(store: Store) -> Throughput:
+    """Return the throughput as far as the last events of the log show it."""
+    throughput = Throughput()
     for event in store.events.newest(limit=MOST_SEED):
-        pace.note(event.at, event.facts)
-    return pace
+        throughput.note(event)
+    return throughput
 
 
 def _missed(store: Store, own: Feed, published: str) -> list[Change] | None:

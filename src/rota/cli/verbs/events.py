@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from rota.cli.output import columns, moment
 from rota.cli.verb import Option, verb
-from rota.core.queue import ALL
-from rota.live import event_log
+from rota.core import queue as queues
+from rota.core.event import JobMoved, QueueChanged, UnknownFact, WorkerChanged
+from rota.live import fact_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from rota.cli.invocation import Call
-    from rota.documents import Document, Fact
+    from rota.core.event import Fact
+    from rota.documents import Document
     from rota.store.store import Store
 
 _SHOWN_IDS = 5
@@ -33,13 +38,13 @@ def events(call: Call) -> int:
         if call["follow"]:
             return _follow(call, store, patterns)
         if call["after"] is None:
-            entries, _ = event_log.newest(store, patterns, call["limit"] or 50)
+            entries, _ = fact_log.newest(store, patterns, call["limit"] or 50)
         else:
-            entries, _ = event_log.after(store, patterns, call["after"], call["limit"])
+            entries, _ = fact_log.after(store, patterns, call["after"], call["limit"])
     if call.json:
-        call.document(event_log.documents(entries))
+        call.document(fact_log.documents(entries))
     elif entries:
-        rows = [(moment(event.at), event.actor, words(fact)) for event, fact, _ in entries]
+        rows = [(moment(entry.event.at), entry.event.actor, words(entry.fact)) for entry in entries]
         call.lines(columns(call, ("TIME", "ACTOR", "FACT"), rows))
     else:
         call.say("nothing happened on these topics" if patterns else "nothing happened yet")
@@ -78,18 +83,22 @@ def change_words(document: Document) -> str:
 
 def words(fact: Fact) -> str:
     """Describe a fact in words."""
-    noun, verb, which, *rest = fact
-    if noun == "job" and len(rest) > 1:
-        was, status, ids, *more = rest
-        named = ", ".join(map(str, ids[:_SHOWN_IDS]))
-        hidden = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
-        subject = f"job{'s' * (len(ids) != 1)} {named}{hidden} of queue {which}"
-        move = " -> ".join(state for state in (was, status) if state) if status else "forgotten"
-        return f"{verb} {subject}: {move}{_facts(more[0] if more else {})}"
-    subject = "all queues" if noun == "queue" and which == ALL else which if noun == "worker" else f"{noun} {which}"
-    return f"{verb} {subject}{_facts(rest[0])}"
+    match fact:
+        case JobMoved(verb, queue, old, new, ids, details):
+            named = ", ".join(map(str, ids[:_SHOWN_IDS]))
+            hidden = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
+            move = " -> ".join(state for state in (old, new) if state) if new else "forgotten"
+            return f"{verb} job{'s' * (len(ids) != 1)} {named}{hidden} of queue {queue}: {move}{_in_brackets(details)}"
+        case UnknownFact(stored):
+            return f"unknown to this version: {stored}"
+        case QueueChanged(verb, queues.ALL, details):
+            return f"{verb} all queues{_in_brackets(details)}"
+        case WorkerChanged(verb, worker, details):
+            return f"{verb} {worker}{_in_brackets(details)}"
+        case _:
+            return f"{fact.verb} {fact.noun} {fact.subject}{_in_brackets(fact.details)}"
 
 
-def _facts(facts: Document) -> str:
-    text = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
+def _in_brackets(details: Mapping[str, Any]) -> str:
+    text = ", ".join(f"{name} {value}" for name, value in details.items() if value is not None)
     return f" ({text})" if text else ""

@@ -11,14 +11,14 @@ from rota.cli.output import columns
 from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput, RotaError
 from rota.core.times import format_instant
-from rota.live.throughput import Pace
+from rota.live.throughput import Throughput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.cli.invocation import Call
+    from rota.core.event import Event
     from rota.live.attention import Notice
-    from rota.store.events import Event
     from rota.store.store import Store
     from rota.top.store_calls import Snapshot
     from rota.top.tables import Column, Row
@@ -101,12 +101,12 @@ def _notice(notice: Notice) -> documents.Document:
 def _text(call: Call, snapshot: Snapshot, news: Iterable[Event]) -> list[str]:
     from rota.top import tables
 
-    now, pace = snapshot.now, Pace()
+    now, throughput = snapshot.now, Throughput()
     for event in news:
-        pace.note(event.at, event.facts)
+        throughput.note(event)
     sections: tuple[tuple[str, tuple[Column, ...], Iterable[Row]], ...] = (
         ("needs attention", tables.ATTENTION, tables.attention_rows(snapshot, now)),
-        ("queues", tables.QUEUES, tables.queue_rows(snapshot, pace, now)),
+        ("queues", tables.QUEUES, tables.queue_rows(snapshot, throughput, now)),
         ("slots", tables.SLOTS, tables.slot_rows(snapshot, now)),
         ("jobs in hand", tables.HELD, tables.held_rows(snapshot, now)),
         ("deaths", tables.DEATHS, tables.death_rows(snapshot, now)),

@@ -6,6 +6,7 @@ jobs are in `job_checks`.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
 from rota.core.death import OPERATOR, SETUP_FAILED, SIGNALED
+from rota.core.event import JobMoved, SlotChanged, WorkerChanged
 from rota.core.times import SECOND, format_duration
 from rota.lab.chaos import job_checks
 from rota.lab.chaos.plan import FREEZE_CREW, HTTP, KILL_BUSY, KILL_IDLE, LOOPS, PLANNED, REMOTE
@@ -53,13 +55,13 @@ def restarts_within_limits(snapshot: Snapshot, _: Replay) -> Iterator[str]:
                 yield f"{slot.name} was restarted {recent} times within {format_duration(snapshot.policy.window)}"
     given_up: set[str] = set()
     for event in snapshot.events:
-        for fact in event.facts:
+        for fact in event.of(SlotChanged):
             match fact:
-                case ["slot", "move", name, {"status": slots.FAILED}]:
+                case SlotChanged("move", name, {"status": slots.FAILED}):
                     given_up.add(name)
-                case ["slot", slots.RESET | "forget", name, *_]:
+                case SlotChanged(slots.RESET | "forget", name):
                     given_up.discard(name)
-                case ["slot", "move", name, {"status": slots.STARTING}] if name in given_up:
+                case SlotChanged("move", name, {"status": slots.STARTING}) if name in given_up:
                     yield f"{name} was started after it was given up (event {event.cursor})"
 
 
@@ -77,17 +79,13 @@ def restarts_are_counted(snapshot: Snapshot, _: Replay) -> Iterator[str]:
 
 def one_certificate_per_death(snapshot: Snapshot, _: Replay) -> Iterator[str]:
     """Every dead worker died once, has a certificate and holds nothing; no living one has a certificate."""
-    died: dict[str, int] = {}
-    for event in snapshot.events:
-        for fact in event.facts:
-            if fact[:2] == ["worker", workers.DIE]:
-                died[fact[2]] = died.get(fact[2], 0) + 1
+    died = Counter(fact.subject for event in snapshot.events for fact in event.of(WorkerChanged, workers.DIE))
     for id, worker in snapshot.workers.items():
         certified, dead = id in snapshot.certificates, worker.status == workers.DEAD
         if worker.slot is None and not dead:  # a registered worker may be declared dead and come back
             continue
-        if (dead and not certified) or (certified and worker.status in workers.LIVE) or died.get(id, 0) != int(dead):
-            yield f"{id} is {worker.status}, died {died.get(id, 0)} times, certificate: {certified}"
+        if (dead and not certified) or (certified and worker.status in workers.LIVE) or died[id] != int(dead):
+            yield f"{id} is {worker.status}, died {died[id]} times, certificate: {certified}"
     for kind in (KILL_BUSY, KILL_IDLE):
         for life, _fault in snapshot.ledger.lives_hit_by(kind):
             # Whether the store may not know a worker at all is judged by I17.
@@ -283,9 +281,8 @@ def _given_dependents(snapshot: Snapshot) -> dict[int, list[Instant]]:
     """When jobs were added that wait for it, for each job that others wait for."""
     times: dict[int, list[Instant]] = {}
     for event in snapshot.events:
-        for fact in event.facts:
-            if fact[:2] == ["job", jobs.ADD] and len(fact) >= 6:
-                dependents = [snapshot.jobs[id] for id in fact[5] if id in snapshot.jobs]
-                for needed in {needed for job in dependents for needed in job.after}:
-                    times.setdefault(needed, []).append(event.at)
+        for fact in event.of(JobMoved, jobs.ADD):
+            dependents = [snapshot.jobs[id] for id in fact.ids if id in snapshot.jobs]
+            for needed in {needed for job in dependents for needed in job.after}:
+                times.setdefault(needed, []).append(event.at)
     return times

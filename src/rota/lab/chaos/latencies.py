@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.core import job as jobs
 from rota.core import queue as queues
+from rota.core.event import JobMoved, OrchestratorChanged, QueueChanged
 from rota.core.record import Record
 from rota.core.times import MILLISECOND, SECOND
 from rota.lab.chaos.plan import FATAL, FREEZE_CREW, KILL_API, KILL_BUSY, KILL_ORCHESTRATOR, STORE_FAULTS
@@ -86,13 +87,11 @@ def turnaround(snapshot: Snapshot) -> Latency | None:
     ready: dict[int, Instant] = {}
     took: list[Duration] = []
     for event in snapshot.events:
-        for fact in event.facts:
-            if fact[0] != "job" or len(fact) < 6:
-                continue
-            for id in fact[5]:
-                if fact[4] == jobs.READY:
+        for move in event.of(JobMoved):
+            for id in move.ids:
+                if move.new == jobs.READY:
                     ready.setdefault(id, event.at)
-                if fact[1] == jobs.FINISH and id in ready:
+                if move.verb == jobs.FINISH and id in ready:
                     took.append(event.at - ready[id])
     return latency(took)
 
@@ -116,9 +115,9 @@ def _was_paused(snapshot: Snapshot, life: Life, fault: Injected) -> bool:
     for event in snapshot.events:
         if event.at > until or (paused and event.at >= fault.store_at):
             break
-        for fact in event.facts:
-            if fact[0] == "queue" and fact[1] in ("pause", "resume") and fact[2] in (life.queue, queues.ALL):
-                paused = fact[1] == "pause"
+        for fact in event.of(QueueChanged, "pause", "resume"):
+            if fact.subject in (life.queue, queues.ALL):
+                paused = fact.verb == "pause"
     return paused
 
 
@@ -176,7 +175,7 @@ def _first_start(snapshot: Snapshot, kill: Injected) -> Instant:
 def _lapse(snapshot: Snapshot, fault: Injected) -> Instant:
     """When the lease of an orchestrator next expired; 0 if none did."""
     for event in snapshot.events:
-        if event.at > fault.store_at and any(fact[:2] == ["orchestrator", "lapse"] for fact in event.facts):
+        if event.at > fault.store_at and event.of(OrchestratorChanged, "lapse"):
             return event.at
     return 0
 
@@ -187,7 +186,7 @@ def _first_claim(snapshot: Snapshot, fault: Injected) -> Instant:
     behind_api = {queue for crew in options.behind_api for queue in options.crews[crew]}
     for event in snapshot.events:
         if event.at > fault.store_at:
-            claimed = {fact[2] for fact in event.facts if fact[:2] == ["job", jobs.CLAIM]}
+            claimed = {claim.queue for claim in event.of(JobMoved, jobs.CLAIM)}
             if claimed & behind_api if fault.kind == KILL_API else claimed:
                 return event.at
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core import worker as workers
+from rota.core.event import WorkerChanged
 from rota.lab.chaos.plan import PLANNED
 from rota.lab.chaos.replay import Replay, Served
 from rota.lab.chaos.snapshot import Violation
@@ -12,9 +13,9 @@ from rota.lab.chaos.snapshot import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rota.core.event import Event
     from rota.lab.chaos.ledger_reader import Execution, Ledger, Life
     from rota.lab.chaos.snapshot import Sample
-    from rota.store.events import Event
 
 JUDGED = ("I1", "I2", "I3", "I4", "I6", "I9", "I17", "I23")
 
@@ -63,11 +64,10 @@ class OnlineChecks:
                 yield Violation("I23", f"cursor {event.cursor} came after {self._highest}")
             self._numbers.add(event.number)
             self._highest = max(self._highest, event.number)
-            for fact in event.facts:
-                if fact[:2] == ["worker", workers.DIE]:
-                    if fact[2] in self._dead:
-                        yield Violation("I9", f"{fact[2]} died once more (event {event.cursor})")
-                    self._dead.add(fact[2])
+            for fact in event.of(WorkerChanged, workers.DIE):
+                if fact.subject in self._dead:
+                    yield Violation("I9", f"{fact.subject} died once more (event {event.cursor})")
+                self._dead.add(fact.subject)
         for place, replay in enumerate(self._replays):
             replay.play(events, ())
             for text in replay.wrong_moves[self._moves_reported[place] :]:

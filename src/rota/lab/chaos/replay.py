@@ -6,12 +6,13 @@ from bisect import insort
 from itertools import accumulate
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from rota.core import job as jobs
 from rota.core import queue as queues
 from rota.core import slot as slots
 from rota.core import worker as workers
+from rota.core.event import JobMoved, QueueChanged, SlotChanged, WorkerChanged
 from rota.core.record import Record
 from rota.core.state_machine import allowed
 from rota.lab.chaos.ledger_reader import Injected
@@ -20,8 +21,8 @@ from rota.lab.chaos.plan import CRASH, FREEZE_CREW, KILL_API, OPERATOR_FAULTS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from rota.core.event import Event, Fact
     from rota.core.times import Duration, Instant
-    from rota.store.events import Event
 
 PROGRESS = (jobs.CLAIM, jobs.FINISH, jobs.FAIL)
 
@@ -113,21 +114,21 @@ class Replay:
         facts = [fact for fact in event.facts if self._is_mine(fact)]
         for place, fact in enumerate(facts):
             match fact:
-                case ["job", str(verb), str(), old, str(new), list(ids), *rest]:
-                    details = rest[0] if rest else {}
+                case JobMoved(verb, _, old, str(new), ids, details):
                     for id in ids:
                         self._move(verb, old, new, id, details, at)
                     progress, claimed = progress or verb in PROGRESS, claimed or verb == jobs.CLAIM
-                    if verb == jobs.CLAIM and not _claims(facts[place + 1 : place + 2]):
+                    # An exchange may claim for several workers, one fact each: judge its claims together.
+                    if verb == jobs.CLAIM and not any(map(_is_claim, facts[place + 1 : place + 2])):
                         self._check_order(event, facts[: place + 1])
-                case ["slot", "move", str(name), {"status": status, "worker": worker}]:
+                case SlotChanged("move", name, {"status": status, "worker": worker}):
                     self._up.pop(name, None)
                     if status == slots.UP:
                         self._up[name] = worker
-                case ["queue", "pause" | "resume" as verb, str(name), *_] if name in (self._queue, queues.ALL):
+                case QueueChanged("pause" | "resume" as verb, self._queue | queues.ALL):
                     self._is_paused = verb == "pause"
-                case ["worker", workers.DIE | workers.LEAVE, str(id), *_]:
-                    self._forget(id)
+                case WorkerChanged(workers.DIE | workers.LEAVE, worker):
+                    self._forget(worker)
         if claimed:
             self._waiting_since = None
         if progress:
@@ -158,7 +159,7 @@ class Replay:
     def _forget(self, worker: str) -> None:
         self._up = {name: other for name, other in self._up.items() if other != worker}
 
-    def _move(self, verb: str, old: str | None, new: str, id: int, details: dict[str, Any], at: Instant) -> None:
+    def _move(self, verb: str, old: str | None, new: str, id: int, details: Mapping[str, Any], at: Instant) -> None:
         if self.states.get(id) != old:
             self.wrong_moves.append(f"job {id} was {self.states.get(id)}, and {verb} tells of {old}")
         if new not in allowed(jobs.MOVES, old, verb):
@@ -183,15 +184,20 @@ class Replay:
         """The order of claims: higher priorities first, then older jobs."""
         return -self._priorities.get(id, 0), id
 
-    def _is_mine(self, fact: list[Any]) -> bool:
+    def _is_mine(self, fact: Fact) -> bool:
         """Whether a fact is about this queue's jobs, a slot of its pool, or any worker."""
-        if fact[0] == "job":
-            return len(fact) < 6 or bool(fact[2] == self._queue)
-        return fact[0] != "slot" or bool(fact[2].rpartition(":")[0] == f"worker:{self._queue}")
+        match fact:
+            case JobMoved():
+                return fact.queue == self._queue
+            case SlotChanged():
+                return fact.subject.rpartition(":")[0] == f"worker:{self._queue}"
+            case _:
+                return True
 
-    def _check_order(self, event: Event, facts: Sequence[list[Any]]) -> None:
+    def _check_order(self, event: Event, facts: Sequence[Fact]) -> None:
         """Note the ready jobs that should have been claimed before these, unless a concurrent transaction hid them."""
-        claimed = [id for fact in facts if _claims([fact]) and not self._is_chosen(fact) for id in fact[5]]
+        claims = [fact for fact in facts if _is_claim(fact) and fact.details.get("worker") not in self._visitors]
+        claimed = [id for claim in claims for id in claim.ids]
         if not claimed:
             return
         worst = max(map(self._rank, claimed))
@@ -201,9 +207,6 @@ class Replay:
             if not self._may_be_hidden(rank[1], event.at):
                 text = f"job {worst[1]} was claimed before job {rank[1]} (event {event.cursor})"
                 self._passed_over.setdefault(rank[1], (event.at, text))
-
-    def _is_chosen(self, fact: list[Any]) -> bool:
-        return bool(fact[6:]) and fact[6].get("worker") in self._visitors
 
     def _may_be_hidden(self, id: int, at: Instant) -> bool:
         """Whether a concurrent transaction may have hidden this job from a claim of that moment."""
@@ -231,5 +234,5 @@ class Replay:
             self.longest_stall = max(self.longest_stall, at - self._still_since)
 
 
-def _claims(facts: Sequence[list[Any]]) -> bool:
-    return any(fact[:2] == ["job", jobs.CLAIM] and len(fact) >= 6 for fact in facts)
+def _is_claim(fact: Fact) -> TypeGuard[JobMoved]:
+    return isinstance(fact, JobMoved) and fact.verb == jobs.CLAIM

@@ -22,11 +22,11 @@ from rota.lab.chaos.snapshot import Sample, Watch, blocked_for_good, count, ever
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.core.event import Event
     from rota.demo.postgres_server import OwnServer
     from rota.lab.chaos.crew_processes import Vitals
     from rota.lab.chaos.plan import Options, Plan, PlannedJob
     from rota.lab.chaos.snapshot import Snapshot, Violation
-    from rota.store.events import Event
 
 MANY_ATTEMPTS = 1000
 SAMPLE_EVERY, PROGRESS_EVERY = 0.25, 5.0

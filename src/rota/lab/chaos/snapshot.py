@@ -8,7 +8,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rota.core import job as jobs
+from rota.core import worker as workers
 from rota.core.errors import NotFound
+from rota.core.event import WorkerChanged
 from rota.core.record import Record
 from rota.core.restart import RestartPolicy
 from rota.core.times import SECOND
@@ -19,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rota.core.claim import Run
+    from rota.core.event import Event
     from rota.core.job import Job
     from rota.core.times import Duration
     from rota.core.worker import Worker
     from rota.lab.chaos.crew_processes import Remains, Vitals
     from rota.lab.chaos.ledger_reader import Ledger
     from rota.lab.chaos.plan import Plan
-    from rota.store.events import Event
     from rota.store.store import Store
     from rota.store.workers.registration import Certificate
     from rota.store.workers.slots import Slot
@@ -137,8 +139,8 @@ def take(store: Store, plan: Plan, ledger: Ledger, watch: Watch, remains: Remain
     """Read the whole store through its ports, once nothing else uses it."""
     offered = {job.id: job for job in every_job(store)}
     events = tuple(_every_event(store))
-    workers = {id: store.workers.get(id) for id in _registered(events)}
-    certificates = {id: certificate for id in workers if (certificate := store.workers.certificate(id)) is not None}
+    registered = {id: store.workers.get(id) for id in _registered(events)}
+    certificates = {id: certificate for id in registered if (certificate := store.workers.certificate(id)) is not None}
     queues = [status.queue for status in store.queues.list()]
     return Snapshot(
         plan=plan,
@@ -149,7 +151,7 @@ def take(store: Store, plan: Plan, ledger: Ledger, watch: Watch, remains: Remain
         jobs=offered,
         runs=tuple(sorted((run for id in offered for run in store.claims.runs(id)), key=lambda run: run.token)),
         events=events,
-        workers=workers,
+        workers=registered,
         certificates=certificates,
         slots=tuple(store.slots.all()),
         counts=count(store),
@@ -205,7 +207,7 @@ def _every_event(store: Store) -> Iterator[Event]:
 
 
 def _registered(events: tuple[Event, ...]) -> list[str]:
-    return [fact[2] for event in events for fact in event.facts if fact[:2] == ["worker", "register"]]
+    return [fact.subject for event in events for fact in event.of(WorkerChanged, workers.REGISTER)]
 
 
 def _refused_outcomes(folder: str) -> int:

@@ -99,7 +99,7 @@ class Claims:
                     raise Stale(f"the lease on job {job.id} ran out at {ended}: settle it while nobody takes it")
                 raise _lost(tx, claim)
             self._heartbeat(tx, job.worker_id)
-            tx.tell("job", "renew", str(claim.job_id), token=claim.token, until=until)
+            tx.changed("job", "renew", str(claim.job_id), token=claim.token, until=until)
             return to_claim(to_job(row))
 
     @count_stale

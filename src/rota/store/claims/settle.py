@@ -230,4 +230,4 @@ def update_breaker(tx: Transaction, queue: str, failed: int, error: str | None) 
     if in_a_row >= limits.breaker:
         reason = f"{in_a_row} failures in a row; the last: {error}"
         if tx.execute("queue.pause", queue=queue, now=tx.now, by=queues.BREAKER, reason=reason):
-            tx.tell("queue", "pause", queue, by=queues.BREAKER, reason=reason[:200])
+            tx.changed("queue", "pause", queue, by=queues.BREAKER, reason=reason[:200])

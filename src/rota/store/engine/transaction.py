@@ -6,7 +6,7 @@ import sys
 
 from rota.core import job
 from rota.core.errors import Denied
-from rota.core.jsontext import compact
+from rota.core.event import JobMoved, change, encode
 from rota.core.metric import PICKUP, RUN, bucket
 from rota.core.source import is_internal
 from rota.core.state_machine import check
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.core.access import AccessToken
+    from rota.core.event import Fact
     from rota.core.queue import Queue
     from rota.core.times import Duration, Instant
     from rota.store.engine.database import Database
@@ -52,7 +53,7 @@ class Transaction:
         self._hold = database.write(exclusive)
         self._moment: tuple[Instant, Instant] | None = None
         self.clock: dict[str, Instant | None] = {}
-        self._facts: list[Sequence[object]] = []
+        self._facts: list[Fact] = []
         self._tally: dict[tuple[str, str], int] = {}
         self._metrics: dict[tuple[str, str, str, int], tuple[int, Duration]] = {}
 
@@ -129,8 +130,8 @@ class Transaction:
         stretches = self.execute("number.draw_many", name=name, count=count)
         return [number for first, last in stretches for number in range(first, last + 1)]
 
-    def moved(self, verb: str, queue: str, old: str | None, new: str, ids: Sequence[int], **facts: object) -> None:
-        """Jobs of one queue changed state: checked against the table, counted, and told."""
+    def moved(self, verb: str, queue: str, old: str | None, new: str, ids: Sequence[int], **details: object) -> None:
+        """Record that jobs of one queue changed state: check the move against the table, and count it."""
         check(job.MOVES, old, verb, new)
         if old is not None:
             self._tally[queue, old] = self._tally.get((queue, old), 0) - len(ids)
@@ -139,17 +140,17 @@ class Transaction:
             self._brings_jobs = True
         if is_internal(queue):  # a filler that comes and goes is no news
             return
-        self._facts.append(("job", verb, queue, old, new, ids, facts) if facts else ("job", verb, queue, old, new, ids))
+        self._facts.append(JobMoved(verb, queue, old, new, ids, details))
 
-    def forgot(self, queue: str, status: str, ids: Sequence[int]) -> None:
-        """Final jobs were removed from history."""
+    def pruned(self, queue: str, status: str, ids: Sequence[int]) -> None:
+        """Record that final jobs were removed from history."""
         self._tally[queue, status] = self._tally.get((queue, status), 0) - len(ids)
         if not is_internal(queue):
-            self._facts.append(("job", "prune", queue, status, None, ids))
+            self._facts.append(JobMoved("prune", queue, status, None, ids))
 
-    def tell(self, noun: str, verb: str, which: str, /, **facts: object) -> None:
-        """Something else changed: a worker, a queue, an orchestrator."""
-        self._facts.append((noun, verb, which, facts))
+    def changed(self, noun: str, verb: str, subject: str, /, **details: object) -> None:
+        """Record that something else changed: a worker, a queue, an orchestrator."""
+        self._facts.append(change(noun, verb, subject, details))
 
     def ran(self, queue: str, verb: str, took: Duration, waited: Duration | None, n: int = 1) -> None:
         """Count `n` equal claims that ended. `waited`: how long a job had waited for its claim, if it was the first."""
@@ -180,4 +181,4 @@ class Transaction:
         if self._metrics:  # in one order, as above, so that two who count do not wait in a circle
             self.many("metric.add", [(*key, *count) for key, count in sorted(self._metrics.items())])
         if self._facts:
-            self.execute("event.append", at=self.now, actor=self.actor, facts=compact(self._facts))
+            self.execute("event.append", at=self.now, actor=self.actor, facts=encode(self._facts))

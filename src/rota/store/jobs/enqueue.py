@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rota.core import job as jobs
 from rota.core.errors import BadInput, NotFound, QueueFull
+from rota.core.event import JobMoved, decode
 from rota.core.ids import MOST, MOST_ID, queue_name, whole
 from rota.core.job import NewJob as NewJob
 from rota.core.job import is_open, put_off, rest
@@ -240,10 +241,8 @@ class Addition:
 
     def _refuse_to_wait_for_others(self, needed: set[int]) -> None:
         """Whose end others tell must stand still while someone begins to wait for it; not until a caller commits."""
-        import json  # hot verbs come by here, and never need it
-
-        facts = [fact for (text,) in self._tx.execute("log.mine") for fact in json.loads(text)] if needed else []
-        mine = {id for fact in facts if fact[:2] == ["job", jobs.ADD] for id in fact[5]}
+        facts = [fact for (text,) in self._tx.execute("log.mine") for fact in decode(text)] if needed else []
+        mine = {id for fact in facts if isinstance(fact, JobMoved) and fact.verb == jobs.ADD for id in fact.ids}
         if needed - mine:
             raise BadInput(
                 f"job {min(needed - mine)} is not of this transaction: a job that is added in a transaction of yours"
@@ -306,7 +305,7 @@ class Addition:
             queue = self._queue(name)
             if queue is None:
                 if self._tx.execute("queue.make", queue=name, now=self._tx.now):
-                    self._tx.tell("queue", "make", name)
+                    self._tx.changed("queue", "make", name)
             elif (depth := queue.max_depth) is not None:
                 waiting = self._tx.count(name, *jobs.WAITING)
                 if waiting + sum(new.queue == name and self._adds(new) for new in wanted) > depth:

@@ -116,7 +116,7 @@ class Jobs:
             if job.status not in jobs.WAITING:
                 raise Conflict(f"job {id} is {job.status}: only a job that waits can be made to wait for another")
             depend(tx, id, [on])
-            tx.tell("job", "depend", str(id), on=on)
+            tx.changed("job", "depend", str(id), on=on)
             if needed.status != jobs.DONE:
                 dependencies.move_to_rest(tx, jobs.BLOCK if job.status != jobs.BLOCKED else jobs.UNBLOCK, job)
         return self.get(id)
@@ -129,7 +129,7 @@ class Jobs:
             if not tx.execute("dependency.remove", job=id, needs=on):
                 raise NotFound(f"job {id} does not wait for job {on}")
             tx.many("dependency.count_dependents", [(-1, on)])
-            tx.tell("job", "undepend", str(id), on=on)
+            tx.changed("job", "undepend", str(id), on=on)
             if job.status == jobs.BLOCKED:
                 dependencies.move_to_rest(tx, jobs.UNBLOCK, job)
         return self.get(id)
@@ -234,7 +234,7 @@ class Jobs:
                 if not force:
                     _refuse_unfenced(job)
                 settle.end_claim(tx, job, outcome, store.settings.backoff, store.chance())
-                tx.tell("job", "unfenced", str(id), token=job.token, forced=force)
+                tx.changed("job", "unfenced", str(id), token=job.token, forced=force)
                 if job.orchestrator is not None:
                     tx.draw("directive")
                     tx.something_to_claim = True

@@ -144,7 +144,7 @@ class History:
             for id, queue, status in rows:
                 by_place.setdefault((queue, status), []).append(id)
             for (queue, status), gone in by_place.items():
-                tx.forgot(queue, status, gone)
+                tx.pruned(queue, status, gone)
         return rows, runs
 
     def _forget_events(self, before: Instant, most: int) -> int:

@@ -114,5 +114,5 @@ def _stale_workers(tx: Transaction) -> int:
     rows = tx.execute("worker.stale", most=256)
     for (id,) in rows:
         tx.execute("worker.settled", id=id, succeeded=0, failed=0, error=None, now=tx.now)
-        tx.tell("worker", "mend", id)
+        tx.changed("worker", "mend", id)
     return len(rows)

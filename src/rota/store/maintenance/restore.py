@@ -20,5 +20,5 @@ def raise_numbers(store: Store) -> int:
         left_out = max(LEAST, FASTEST * since // SECOND)
         for name in ("job", "token"):
             tx.execute("number.leave_out", name=name, count=left_out)
-        tx.tell("store", "restore", "numbers", left_out=left_out, by=tx.actor)
+        tx.changed("store", "restore", "numbers", left_out=left_out, by=tx.actor)
     return left_out

@@ -97,7 +97,7 @@ class Schedules:
             schedule = self._locked(tx, name)
             next_at = core.following(schedule.cron, schedule.timezone, tx.wall)
             if tx.execute("schedule.resume", name=name, next_at=next_at):
-                tx.tell("schedule", "resume", name)
+                tx.changed("schedule", "resume", name)
                 tx.something_to_claim = True
         return self.get(name)
 
@@ -107,7 +107,7 @@ class Schedules:
         with self._store.write() as tx:
             self._locked(tx, name)
             tx.execute("schedule.remove", name=name)
-            tx.tell("schedule", "remove", name)
+            tx.changed("schedule", "remove", name)
 
     def run(self, name: str) -> Job:
         """Add its job now, besides those that it adds when it is due; paused or not."""
@@ -119,7 +119,7 @@ class Schedules:
             schedule = self._locked(tx, name)
             (id,) = _add(self._store, tx, schedule, 1)
             tx.execute("schedule.fired", name=name, now=tx.now, count=1, job=id, last_at=None)
-            tx.tell("schedule", "run", name, job=id)
+            tx.changed("schedule", "run", name, job=id)
         return id
 
     def _locked(self, tx: Transaction, name: str) -> Schedule:
@@ -153,18 +153,18 @@ def _fire(store: Store, tx: Transaction, schedule: Schedule, was: Instant) -> No
     except QueueFull as problem:
         text = f"nothing was added at {format_instant(tx.wall)[:19]}Z: {problem}"
         tx.execute("schedule.refused", name=name, error=text)
-        tx.tell("schedule", "refuse", name, error=text[:LONGEST_REASON])
+        tx.changed("schedule", "refuse", name, error=text[:LONGEST_REASON])
 
 
 def _add_due(store: Store, tx: Transaction, schedule: Schedule, firing: Firing) -> None:
     if not firing.times:
-        tx.tell("schedule", "skip", schedule.name)
+        tx.changed("schedule", "skip", schedule.name)
         return
     ids = _add(store, tx, schedule, len(firing.times))
     tx.many("schedule.mark", zip(firing.times, ids, strict=True))
     last = {"last_at": firing.times[-1], "job": ids[-1]}
     tx.execute("schedule.fired", name=schedule.name, now=tx.now, count=len(ids), **last)
-    tx.tell("schedule", "fire", schedule.name, jobs=ids, at=format_instant(firing.times[-1]))
+    tx.changed("schedule", "fire", schedule.name, jobs=ids, at=format_instant(firing.times[-1]))
 
 
 def _add(store: Store, tx: Transaction, schedule: Schedule, count: int) -> list[int]:
@@ -199,13 +199,13 @@ def _put(tx: Transaction, new: NewSchedule, declared: bool) -> None:
         next_at = core.following(new.cron, new.timezone, tx.wall)
     if known is None:
         tx.execute("schedule.make", declared=int(declared), next_at=next_at, now=tx.now, **values)
-        tx.tell("schedule", "make", new.name, cron=new.cron)
+        tx.changed("schedule", "make", new.name, cron=new.cron)
     else:
         tx.execute("schedule.set", declared=int(declared), next_at=next_at, **values)
-        tx.tell("schedule", "set", new.name, cron=new.cron)
+        tx.changed("schedule", "set", new.name, cron=new.cron)
     tx.something_to_claim = True  # whoever fires schedules looks when the next is due
 
 
 def _pause(tx: Transaction, name: str, reason: str | None) -> None:
     if tx.execute("schedule.pause", name=name, now=tx.now, reason=reason and reason[:LONGEST_REASON]):
-        tx.tell("schedule", "pause", name, by=tx.actor, reason=reason and reason[:LONGEST_REASON])
+        tx.changed("schedule", "pause", name, by=tx.actor, reason=reason and reason[:LONGEST_REASON])

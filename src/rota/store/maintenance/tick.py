@@ -164,7 +164,7 @@ def _lost_orchestrators(store: Store, tx: Transaction, grace_from: Instant) -> i
         if not locks.lapsed_orchestrator(tx, id, lease_expires_at):
             continue
         tx.execute("orchestrator.end", id=id)
-        tx.tell("orchestrator", "lapse", str(id), hostname=hostname, pid=pid)
+        tx.changed("orchestrator", "lapse", str(id), hostname=hostname, pid=pid)
         for (worker,) in sorted(tx.execute("worker.of_orchestrator", orchestrator=id)):
             mark_dead(
                 store, tx, worker, Dead(workers.LOST, f"orchestrator {pid} on {hostname} stopped renewing its lease")
@@ -224,7 +224,7 @@ def mark_dead(store: Store, tx: Transaction, worker: str, verdict: Dead, death: 
         job=in_hand,
         **certificate,
     )
-    tx.tell("worker", workers.DIE, worker, reason=verdict.reason, text=verdict.text)
+    tx.changed("worker", workers.DIE, worker, reason=verdict.reason, text=verdict.text)
     one_by_one = known is not None and known.slot is not None
     crowded = known is not None and known.concurrency > 1 and len(held) > 1
     for job in held:
@@ -244,5 +244,5 @@ def deregister(store: Store, tx: Transaction, worker: str, reason: str) -> int:
     held = tx.execute("claim.held_by", worker=worker)
     for row in held:
         settle.end_claim(tx, to_job(row), Released(reason=reason), store.settings.backoff, store.chance())
-    tx.tell("worker", workers.LEAVE, worker)
+    tx.changed("worker", workers.LEAVE, worker)
     return len(held)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rota.core.access import AccessToken
 from rota.core.errors import Refused
+from rota.core.event import Event, from_stored
 from rota.core.queue import Queue
 from rota.core.schedule import Schedule, checked
 from rota.core.source import Source
-from rota.store.events import Event, Events
+from rota.store.events import Events
 from rota.store.maintenance.prune import History, Pruned, Stride
 from rota.store.maintenance.schedules import Schedules
 from rota.store.queues import Queues, QueueStatus
@@ -176,8 +177,15 @@ class RemoteEvents(_Events):
         return Events.follow(self, cursor)
 
     def _raw(self, **query: object) -> list[Event]:
-        found = self._link.get("/events/raw", **query)
-        return [Event(told["cursor"], records.at(told["at"]) or 0, told["actor"], told["facts"]) for told in found]
+        return [
+            Event(
+                document["cursor"],
+                records.at(document["at"]) or 0,
+                document["actor"],
+                [from_stored(fact) for fact in document["facts"]],
+            )
+            for document in self._link.get("/events/raw", **query)
+        ]
 
 
 class RemoteHistory(_History):

@@ -61,7 +61,7 @@ class Orchestrators:
             place = {name: getattr(home, name) for name in Home._fields}
             _write_pulse(tx)
             tx.execute("orchestrator.join", id=id, crew=crew, now=tx.now, lease_expires_at=tx.now + LEASE, **place)
-            tx.tell("orchestrator", "start", str(id), crew=crew)
+            tx.changed("orchestrator", "start", str(id), crew=crew)
         return id
 
     def home(self, id: int) -> tuple[Home, str]:
@@ -105,7 +105,7 @@ class Orchestrators:
                         verdict = workers.Dead(workers.LOST, f"orchestrator {other.pid} was gone, and so was it")
                         tick.mark_dead(self._store, tx, worker, verdict)
                 tx.execute("orchestrator.end", id=other.id)
-                tx.tell("orchestrator", "taken over", str(other.id), by=id)
+                tx.changed("orchestrator", "taken over", str(other.id), by=id)
             return [process for process in self.orphans(crew, host) if is_alive(process)]
 
     def orphans(self, crew: str, host: str | None = None) -> list[Process]:
@@ -177,7 +177,7 @@ class Orchestrators:
             status = workers.STARTING if process else workers.IDLE
             untold = {"version": None, "metadata": None}
             tx.execute("worker.insert", id=worker, name=slot, status=status, now=tx.now, **place, **watched, **untold)
-            tx.tell("worker", workers.REGISTER, worker, slot=slot)
+            tx.changed("worker", workers.REGISTER, worker, slot=slot)
             if home.access is not None:
                 tx.execute("token.bind", worker=worker, token=home.access)
             move(tx, slot, slots.STARTING, worker, None)
@@ -209,7 +209,7 @@ class Orchestrators:
                 if not self._may_tell_of(tx, "worker", worker):
                     continue
                 tx.execute("worker.told", id=worker, metadata=metadata)
-                tx.tell("worker", "report", worker)
+                tx.changed("worker", "report", worker)
             for state, slot in health:
                 if not self._may_tell_of(tx, "slot", slot):
                     continue
@@ -217,7 +217,7 @@ class Orchestrators:
                     stop(tx, slot)
                 else:
                     tx.execute("slot.feel", name=slot, health=state)
-                    tx.tell("slot", "health", slot, health=state)
+                    tx.changed("slot", "health", slot, health=state)
 
     @again
     def note(self, facts: Iterable[tuple[str, str, str, dict[str, object]]]) -> None:
@@ -228,10 +228,10 @@ class Orchestrators:
         with self._store.write() as tx:
             for noun, verb, which, details in facts:
                 if self._store.access is None:
-                    tx.tell(noun, verb, which, **details)
+                    tx.changed(noun, verb, which, **details)
                 elif self._may_tell_of(tx, noun, which):
                     named = {name: value for name, value in details.items() if name not in _NOT_ITS_OWN}
-                    tx.tell(noun, verb, which, **{**named, "by": tx.actor})
+                    tx.changed(noun, verb, which, **{**named, "by": tx.actor})
 
     def _may_tell_of(self, tx: Transaction, noun: str, which: str) -> bool:
         """Whether a slot or worker is there, which only a caller over HTTP may be wrong about; refuse another's."""
@@ -392,7 +392,7 @@ class Orchestrators:
         with self._store.write() as tx:
             for each in found:
                 tx.execute("orchestrator.ask", id=each.id, desired=orchestrators.DRAIN)
-                tx.tell("orchestrator", orchestrators.DRAIN, str(each.id), by=tx.actor)
+                tx.changed("orchestrator", orchestrators.DRAIN, str(each.id), by=tx.actor)
                 tx.draw("directive")
                 tx.something_to_claim = True
         return found
@@ -419,7 +419,7 @@ class Orchestrators:
                 tick.deregister(self._store, tx, worker, "stop")
             tx.execute("slot.empty", orchestrator=id, now=tx.now)
             if tx.execute("orchestrator.end", id=id):
-                tx.tell("orchestrator", "end", str(id))
+                tx.changed("orchestrator", "end", str(id))
 
 
 def _take_id(tx: Transaction, id: int, worker: str) -> None:

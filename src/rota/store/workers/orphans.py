@@ -102,7 +102,7 @@ class Orphans:
             elif tick.deregister(self._store, tx, worker, ORPHANED) >= 0:
                 _certify(tx, death, to_worker(row).slot if row else None)
             for (slot,) in tx.execute("orphan.empty_slot", worker=worker, now=tx.now):
-                tx.tell("slot", "move", slot, status=slots.EMPTY, worker=None)
+                tx.changed("slot", "move", slot, status=slots.EMPTY, worker=None)
 
     def _settle(self, tx: Transaction, worker: str, settled: Settled) -> None:
         """Settle a claim of this worker; whoever speaks for one has no say in another's."""
@@ -119,7 +119,7 @@ def move_to_lease(tx: Transaction, worker: str) -> None:
     """Let a worker and its claims hang on no orchestrator any more. Whoever comes second changes nothing."""
     if tx.execute("orphan.take_leave", worker=worker, now=tx.now, interval=LEASE // 2, check_at=tx.now + LEASE):
         tx.execute("orphan.take_leases", worker=worker, lease=LEASE, lease_expires_at=tx.now + LEASE)
-        tx.tell("worker", "orphan", worker)
+        tx.changed("worker", "orphan", worker)
 
 
 def _certify(tx: Transaction, death: Death, slot: str | None) -> None:

@@ -120,7 +120,7 @@ class Workers:
         with self._store.write() as tx:
             if not tx.execute("worker.ask", id=id, desired=workers.STOP):
                 raise NotFound(f"there is no living worker {id}")
-            tx.tell("worker", workers.STOP, id)
+            tx.changed("worker", workers.STOP, id)
             tx.draw("directive")
             tx.something_to_claim = True
         return self.get(id)
@@ -196,7 +196,7 @@ def _revive(tx: Transaction, id: str, old: str) -> None:
     interval = to_worker(row).heartbeat_interval
     check_at = None if interval is None else tx.now + workers.MISSED_HEARTBEATS * interval
     if tx.execute("worker.revive", id=id, old=old, now=tx.now, check_at=check_at):
-        tx.tell("worker", workers.HEARTBEAT, id, status=workers.IDLE)
+        tx.changed("worker", workers.HEARTBEAT, id, status=workers.IDLE)
 
 
 def _insert(
@@ -231,4 +231,4 @@ def _insert(
         heartbeat_interval=interval,
         metadata=None,
     )
-    tx.tell("worker", workers.REGISTER, id, name=name, hostname=hostname)
+    tx.changed("worker", workers.REGISTER, id, name=name, hostname=hostname)

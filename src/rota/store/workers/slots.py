@@ -65,7 +65,7 @@ class Slots:
         """Let a crew have so many slots of a queue; the history of those it gives up stays."""
         with self._store.write(exclusive=True) as tx:
             _resize(tx, crew, host, {queue: count}, _by_queue(tx, crew, host))
-            tx.tell("slot", "scale", queue, count=count, by=tx.actor)
+            tx.changed("slot", "scale", queue, count=count, by=tx.actor)
             tx.draw("directive")
             tx.something_to_claim = True
 
@@ -97,7 +97,7 @@ class Slots:
                 remember(tx, name, History())
                 if (to_slot(row).status, slots.RESET) in slots.MOVES:
                     move(tx, name, slots.EMPTY, None, None)
-            tx.tell("slot", "forget" if forget else slots.RESET, name, by=tx.actor)
+            tx.changed("slot", "forget" if forget else slots.RESET, name, by=tx.actor)
             tx.draw("directive")
             tx.something_to_claim = True
 
@@ -105,20 +105,20 @@ class Slots:
 def move(tx: Transaction, name: str, status: str, worker: str | None, start_at: Instant | None) -> None:
     """Say how a slot stands; one that is not there, or not any more, is no news."""
     if tx.execute("slot.move", name=name, status=status, worker=worker, start_at=start_at, now=tx.now):
-        tx.tell("slot", "move", name, status=status, worker=worker)
+        tx.changed("slot", "move", name, status=status, worker=worker)
 
 
 def come_up(tx: Transaction, name: str, worker: str) -> None:
     """The worker in a slot is ready."""
     if tx.execute("slot.come_up", name=name, worker=worker, now=tx.now):
-        tx.tell("slot", "move", name, status=slots.UP, worker=worker)
+        tx.changed("slot", "move", name, status=slots.UP, worker=worker)
 
 
 def stop(tx: Transaction, name: str) -> None:
     """The worker in a slot was asked to leave: it finishes what it has in hand."""
     for (worker,) in tx.execute("slot.stop", name=name, now=tx.now):
         tx.execute("worker.stopping", id=worker)
-        tx.tell("slot", "move", name, status=slots.STOPPING, worker=worker)
+        tx.changed("slot", "move", name, status=slots.STOPPING, worker=worker)
 
 
 def remember(tx: Transaction, name: str, history: History) -> None:
@@ -169,7 +169,7 @@ def _make(tx: Transaction, crew: str, host: str, queue: str, count: int) -> None
     free = [n for n in range(len(taken) + count) if n not in taken][:count]
     tx.many("slot.make", [(slots.slot_name(queue, n), queue, n, crew, host, tx.now) for n in free])
     for n in free:
-        tx.tell("slot", "make", slots.slot_name(queue, n), crew=crew)
+        tx.changed("slot", "make", slots.slot_name(queue, n), crew=crew)
 
 
 def to_slot(row: Row) -> Slot:
