@@ -26,7 +26,7 @@ from rota.core.schedule import NewSchedule
 from rota.store import open as opening
 from rota.store.postgres import connection as postgres_link
 from rota.store.postgres import event_log as postgres_log
-from rota.store.remote import carried, client, http_connection, records
+from rota.store.remote import client, http_connection, records
 from rota.store.remote.client import Link
 from rota.store.sqlite import event_log as sqlite_log
 from rota.worker import template
@@ -170,8 +170,8 @@ def document_of_the_api(document: Any) -> None:
     """All that is made of what an API answers."""
     for read in (records.job, records.claim, records.run, records.worker):
         refuses(lambda read=read: read(document))  # type: ignore[misc]
-    for kind in carried.KNOWN.values():
-        refuses(lambda kind=kind: carried.heard(kind, document))  # type: ignore[misc]
+    for kind in records.machine_records().values():
+        refuses(lambda kind=kind: records.from_document(kind, document))  # type: ignore[misc]
 
 
 def document_bytes(data: bytes) -> None:

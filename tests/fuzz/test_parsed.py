@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rota.core.claim import Run
 from rota.core.worker import Worker
-from rota.store.remote.carried import KNOWN, fields
+from rota.store.remote.records import fields, machine_records
 from tests.fuzz.targets import BYTES, RIGHT, RIGHT_BYTES, TEXTS, refuses
 
 # Texts of anything, and texts that look nearly right.
@@ -103,7 +103,9 @@ JOB += " error note scheduled_for after children"
 DETAILS = "blocked_on key limit_key timeout generation deaths lapses claimed_at token worker_id orchestrator lease"
 DETAILS += " lease_expires_at renewed_count checkpoint source transcript_path stderr_path trace"
 SAID = sorted(
-    {field.said for kind in KNOWN.values() for field in fields(kind)} | set(Run._fields) | set(Worker._fields)
+    {field.shown for kind in machine_records().values() for field in fields(kind)}
+    | set(Run._fields)
+    | set(Worker._fields)
 )
 TIMES = st.sampled_from(["2026-12-01T09:00:00Z", "2026-12-01T09:00:00.5Z", "9" * 30, "T", ""])
 

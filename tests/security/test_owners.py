@@ -26,7 +26,7 @@ from rota.settings import Settings
 from rota.store.actor import implicit_id
 from rota.store.claims.exchange import Idle, Report
 from rota.store.open import open_store
-from rota.store.remote import processes
+from rota.store.remote.orchestrators import forget_process, recall_process
 from rota.store.remote.store import RemoteStore
 from rota.store.workers.crews import Process
 from rota.store.workers.death import Death
@@ -352,11 +352,11 @@ def test_a_process_that_only_an_api_names_is_nobody_that_is_taken_over_or_ended(
             here.database._connection.execute(rows.format(bystander, start, ada.worker))  # type: ignore[attr-defined]
         assert ada.store.orchestrators.take_over(ada.store.orchestrators.join(), "main", is_there) == []
         assert [(each.pid, each.pid_start) for each in asked] == [(4, 5)], "as this host wrote it down"
-        processes.forget(f"{ada.store.database.beside}.workers", ada.worker)
+        forget_process(f"{ada.store.database.beside}.workers", ada.worker)
         told = Process(ada.worker, bystander, start, ada.slot)
-        assert processes.recall(f"{ada.store.database.beside}.workers", told) is None
+        assert recall_process(f"{ada.store.database.beside}.workers", told) is None
         for worker in ("../../rota.db", "worker-00000000/..", ""):
-            assert processes.recall(f"{ada.store.database.beside}.workers", told.replace(worker_id=worker)) is None
+            assert recall_process(f"{ada.store.database.beside}.workers", told.replace(worker_id=worker)) is None
         assert not is_alive(told), "it says that it is another worker's"
         assert is_alive(told.replace(worker_id="worker-00000000"))
 

@@ -20,7 +20,7 @@ from rota.core.jsontext import encode
 from rota.core.times import SECOND, format_instant
 from rota.store import ownership
 from rota.store.claims.exchange import Idle
-from rota.store.remote.carried import heard, told
+from rota.store.remote.records import from_document, to_document
 
 if TYPE_CHECKING:
     from rota.api.request import ApiRequest
@@ -38,15 +38,15 @@ def renew(store: Store, request: ApiRequest) -> Document:
 
 def exchange(store: Store, request: ApiRequest) -> Document:
     body = request.body
-    idle = [heard(Idle, msgspec.to_builtins(each)) for each in body.idle]
+    idle = [from_document(Idle, msgspec.to_builtins(each)) for each in body.idle]
     report = report_of(body).replace(idle=idle, holdings=body.holdings, served=body.served)
     answer = store.orchestrators.exchange(_id(request), body.number, report)
-    return told(answer, {"Run": documents.run, "Job": _with_details})
+    return to_document(answer, {"Run": documents.run, "Job": _with_details})
 
 
 def poll(store: Store, request: ApiRequest) -> Document:
     body = request.body
-    return told(store.orchestrators.poll(_id(request), body.known_directive, body.reconciles, body.polls))
+    return to_document(store.orchestrators.poll(_id(request), body.known_directive, body.reconciles, body.polls))
 
 
 def show(store: Store, request: ApiRequest) -> Document:

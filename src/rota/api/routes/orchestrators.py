@@ -16,7 +16,7 @@ from rota.core.restart import RestartPolicy
 from rota.core.times import SECOND
 from rota.core.worker import Dead
 from rota.store import ownership
-from rota.store.remote.carried import heard, told
+from rota.store.remote.records import from_document, to_document
 from rota.store.workers.crews import Home, Process
 from rota.store.workers.death import Death
 
@@ -27,27 +27,30 @@ if TYPE_CHECKING:
 
 
 def join(store: Store, request: ApiRequest) -> Document:
-    home = heard(Home, msgspec.to_builtins(request.body.home))
+    home = from_document(Home, msgspec.to_builtins(request.body.home))
     return {"id": store.orchestrators.join(request.body.crew, home)}
 
 
 def standing(store: Store, request: ApiRequest) -> Document:
     id = _id(request)
-    return {"number": store.orchestrators.number(id), "before": [told(each) for each in store.orchestrators.before(id)]}
+    return {
+        "number": store.orchestrators.number(id),
+        "before": [to_document(each) for each in store.orchestrators.before(id)],
+    }
 
 
 def take_over(store: Store, request: ApiRequest) -> list[Document]:
     id, living = _id(request), set(request.body.living)
     _, crew = store.orchestrators.home(id)
     orphans = store.orchestrators.take_over(id, crew, lambda process: process.worker_id in living)
-    return [told(each) for each in orphans]
+    return [to_document(each) for each in orphans]
 
 
 def slots(store: Store, request: ApiRequest) -> list[Document]:
     home, crew = store.orchestrators.home(_id(request))
     if request.body.pools is not None:
         store.slots.take(crew, home.host, request.body.pools)
-    return [told(each) for each in store.slots.of_crew(crew, home.host)]
+    return [to_document(each) for each in store.slots.of_crew(crew, home.host)]
 
 
 def worker_ids(store: Store, request: ApiRequest) -> Document:
@@ -63,9 +66,9 @@ def register_worker(store: Store, request: ApiRequest) -> Document:
 
 def certify(store: Store, request: ApiRequest) -> Document:
     body = request.body
-    death = heard(Death, msgspec.to_builtins(body.death))
+    death = from_document(Death, msgspec.to_builtins(body.death))
     _refuse_supervised_elsewhere(store, _id(request), death.worker_id)
-    policy = heard(RestartPolicy, msgspec.to_builtins(body.policy)) if body.policy else store.settings.restarts
+    policy = from_document(RestartPolicy, msgspec.to_builtins(body.policy)) if body.policy else store.settings.restarts
     delay, reason = store.orchestrators.record_death(death, report_of(body), policy)
     return {"starts_in": None if delay is None else delay / SECOND, "reason": reason}
 

@@ -11,7 +11,7 @@ from rota.api.schemas import machine
 from rota.api.schemas.machine import report_of
 from rota.core.access import WORK
 from rota.core.errors import BadInput
-from rota.store.remote.carried import heard
+from rota.store.remote.records import from_document
 from rota.store.workers.death import Death
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def report(store: Store, request: ApiRequest) -> Document:
 
 
 def end(store: Store, request: ApiRequest) -> Document:
-    worker, death = _own(store, request), heard(Death, msgspec.to_builtins(request.body.death))
+    worker, death = _own(store, request), from_document(Death, msgspec.to_builtins(request.body.death))
     if death.worker_id != worker:
         raise BadInput(f"this is the end of {worker}, and the certificate is of {death.worker_id}")
     store.orphans.end(death, report_of(request.body).outcomes)

@@ -14,7 +14,7 @@ from rota.core.access import ADMIN, ENQUEUE, READ, WORK
 from rota.core.ids import job_id
 from rota.core.schedule import NewSchedule
 from rota.store import ownership
-from rota.store.remote.carried import heard
+from rota.store.remote.records import from_document
 
 if TYPE_CHECKING:
     from rota.api.request import ApiRequest
@@ -31,7 +31,7 @@ def show(store: Store, request: ApiRequest) -> Document:
 
 
 def add(store: Store, request: ApiRequest) -> Document:
-    return documents.schedule(store.schedules.add(heard(NewSchedule, msgspec.to_builtins(request.body))))
+    return documents.schedule(store.schedules.add(from_document(NewSchedule, msgspec.to_builtins(request.body))))
 
 
 def pause(store: Store, request: ApiRequest) -> Document:
@@ -55,7 +55,7 @@ def remove(store: Store, request: ApiRequest) -> Document:
 def declare(store: Store, request: ApiRequest) -> Document:
     id = job_id(request.path["id"])
     ownership.orchestrator(store, id)
-    schedules = [heard(NewSchedule, msgspec.to_builtins(schedule)) for schedule in request.body.schedules]
+    schedules = [from_document(NewSchedule, msgspec.to_builtins(schedule)) for schedule in request.body.schedules]
     store.schedules.declare(schedules)
     return {"id": id}
 

@@ -9,7 +9,7 @@ from rota.api.route import Route
 from rota.api.schemas import machine, nouns, requests, responses
 from rota.core.access import ADMIN, READ
 from rota.core.errors import NotFound
-from rota.store.remote.carried import told
+from rota.store.remote.records import to_document
 
 if TYPE_CHECKING:
     from rota.api.request import ApiRequest
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def list_slots(store: Store, request: ApiRequest) -> list[Document]:
     hosts, now, details = store.orchestrators.hosts(), store.now(), request.query.details
     return [
-        {**documents.slot(slot, now, hosts, store.settings.restarts), **({"details": told(slot)} if details else {})}
+        {
+            **documents.slot(slot, now, hosts, store.settings.restarts),
+            **({"details": to_document(slot)} if details else {}),
+        }
         for slot in store.slots.all()
     ]
 

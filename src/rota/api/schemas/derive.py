@@ -15,7 +15,7 @@ from rota.api.schemas import requests
 from rota.api.schemas.requests import NonNegative, Request, Text
 from rota.core.record import Record
 from rota.core.times import SECOND
-from rota.store.remote.carried import KNOWN, fields
+from rota.store.remote.records import fields, machine_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,12 +87,12 @@ def derived(record: type[Record], base: Any, **narrower: Any) -> Any:
     definitions: list[Any] = []
     for field in fields(record):
         inner = narrower.get(field.name) or _type(field.kind, base)
-        kind: Any = Any if field.is_json else list.__class_getitem__(inner) if field.many else inner
-        if field.many and base is Request:
+        kind: Any = Any if field.is_json else list.__class_getitem__(inner) if field.collection else inner
+        if field.collection and base is Request:
             kind = Annotated[kind, Meta(max_length=1000)]
         kind = kind | None if field.may_be_none else kind
         has_default = field.name not in record._needed and base is Request
-        definitions.append((field.said, kind, _default(record, field.name)) if has_default else (field.said, kind))
+        definitions.append((field.shown, kind, _default(record, field.name)) if has_default else (field.shown, kind))
     struct = msgspec.defstruct(
         _NAMES.get(record.__name__, record.__name__),
         definitions,
@@ -106,8 +106,8 @@ def derived(record: type[Record], base: Any, **narrower: Any) -> Any:
 
 
 def _type(kind: str, base: Any) -> Any:
-    if kind in KNOWN:
-        return derived(KNOWN[kind], base)
+    if kind in machine_records():
+        return derived(machine_records()[kind], base)
     if base is Request and kind in _BOUNDED:
         return _BOUNDED[kind]
     return _PLAIN[kind] if kind in _PLAIN else _documents[kind]

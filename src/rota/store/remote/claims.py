@@ -6,12 +6,10 @@ from rota.core import claim as claims
 from rota.core import job as jobs
 from rota.core.claim import Done
 from rota.core.errors import NothingReady, Stale
-from rota.core.frames import outcomes
 from rota.core.ids import MOST
 from rota.core.jsontext import Raw, decode
 from rota.store.remote import records
-from rota.store.remote.client import quoted
-from rota.store.remote.port import Port
+from rota.store.remote.client import Port, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,11 +95,13 @@ class RemoteClaims(_Port):
 
 def _settle_body(outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as people write it to the API: a value as result, seconds, `final`, and no reason."""
+    if isinstance(outcome, Done):
+        return {"outcome": "done", "result": None if outcome.result is None else Raw(outcome.result)}
+    # The codec imports `json`, which the hot verb `done` must not pay for.
+    from rota.core.frames import outcomes
+
     document = outcomes.encode(outcome)
     match document["outcome"]:
-        case "done":
-            result = document["result"]
-            return {**document, "result": None if result is None else Raw(result)}
         case "failed":
             return {"outcome": "failed", "error": document["error"], "final": not document["again"]}
         case "snoozed":

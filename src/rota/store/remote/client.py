@@ -1,4 +1,4 @@
-"""Requests to an HTTP API as documents, answers as documents or as the errors that they tell."""
+"""Requests to an HTTP API: documents go out, documents come back, and problem documents are raised as errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import time
 
 from rota.core import errors
-from rota.core.errors import BadInput, InDoubt, RotaError, StoreAway, StoreError
+from rota.core.errors import BadInput, InDoubt, Refused, RotaError, StoreAway, StoreError
 from rota.core.jsontext import decode, encode
 from rota.store.remote.http_connection import ANSWER_WITHIN, Connection
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.store.remote.http_connection import Address
+    from rota.store.remote.store import RemoteStore
+    from rota.store.store import Store
 
 PATIENCE, FIRST_PAUSE, LONGEST_PAUSE = 20.0, 0.1, 1.0
 _BY_CODE: dict[int, type[RotaError]] = {
@@ -135,6 +137,30 @@ class Link:
         if status in _GATEWAY:
             return StoreAway(f"{self.address.shown} answers {status}: what is behind it is out of reach")
         return StoreError(f"{self.address.shown} answers {status} and not as rota does: is its address right?")
+
+
+class Port:
+    """A port over the API. What the API does not offer is refused by name."""
+
+    def __init__(self, store: RemoteStore) -> None:
+        self._store: Store = store
+        self._remote = store
+
+    @property
+    def _link(self) -> Link:
+        return self._remote.link
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise not_offered(
+            f"{type(self).__name__.removeprefix('Remote').lower()}.{name}", self._remote.link.address.shown
+        )
+
+
+def not_offered(what: str, where: str) -> Refused:
+    """Return the error for what the API does not offer."""
+    return Refused(f"the HTTP API at {where} does not offer {what}: do it where the database is")
 
 
 def with_query(path: str, query: dict[str, Any]) -> str:

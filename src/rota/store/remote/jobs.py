@@ -10,7 +10,7 @@ from rota.core.job import ACTIVE, DONE, Needed
 from rota.core.jsontext import Raw
 from rota.core.times import SECOND, format_instant
 from rota.store.remote import records
-from rota.store.remote.port import Port
+from rota.store.remote.client import Port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,13 +77,10 @@ class RemoteJobs(_Port):
 
     def results(self, id: int, token: int | None = None) -> list[Needed]:
         if token is None:
-            found = self._link.get(f"/jobs/{id}/results")
+            documents = self._link.get(f"/jobs/{id}/results")
         else:
-            found = self._link.post(f"/jobs/{id}/claim/results", {"token": token})
-        return [
-            Needed(told["id"], told["title"], told["status"], records.text(told["result"]), told["error"])
-            for told in found
-        ]
+            documents = self._link.post(f"/jobs/{id}/claim/results", {"token": token})
+        return [records.needed(document) for document in documents]
 
     def cancel(self, id: int) -> Job:
         return self._change(id, "cancel", {})

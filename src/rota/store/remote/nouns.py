@@ -13,9 +13,8 @@ from rota.store.maintenance.prune import History, Pruned, Stride
 from rota.store.maintenance.schedules import Schedules
 from rota.store.queues import Queues, QueueStatus
 from rota.store.remote import records
-from rota.store.remote.carried import heard, told
-from rota.store.remote.client import quoted
-from rota.store.remote.port import Port
+from rota.store.remote.client import Port, quoted
+from rota.store.remote.records import fitting, from_document, to_document
 from rota.store.sources import Sources, SourceStatus
 from rota.store.tokens import Tokens
 from rota.store.workers.slots import Slot, Slots
@@ -75,7 +74,7 @@ class RemoteQueues(_Queues):
         return {status.queue.name: status.counts for status in self.list()}
 
     def list(self) -> list[QueueStatus]:
-        return [_queue(told) for told in self._link.get("/queues")]
+        return [_queue(document) for document in self._link.get("/queues")]
 
 
 class RemoteSlots(_Slots):
@@ -91,7 +90,7 @@ class RemoteSlots(_Slots):
         return [slot for slot in self.all() if (slot.crew, slot.host) == place]
 
     def all(self) -> list[Slot]:
-        return [heard(Slot, told["details"]) for told in self._link.get("/slots", details=True)]
+        return [from_document(Slot, document["details"]) for document in self._link.get("/slots", details=True)]
 
     def why(self, name: str) -> str:
         return str(self._link.get(f"/slots/{quoted(name)}/why")["why"])
@@ -105,15 +104,15 @@ class RemoteSlots(_Slots):
 
     def _own(self, pools: dict[str, int] | None) -> list[Slot]:
         """The slots of the orchestrator that this program is."""
-        found = self._link.post(f"/orchestrators/{self._remote.orchestrator}/slots", {"pools": pools})
-        return [heard(Slot, told) for told in found]
+        documents = self._link.post(f"/orchestrators/{self._remote.orchestrator}/slots", {"pools": pools})
+        return [from_document(Slot, document) for document in documents]
 
 
 class RemoteSources(_Sources):
     """The port for sources; they are filled by the workers of an orchestrator."""
 
     def declare(self, declared: Sequence[Declared]) -> None:
-        names = ", ".join(sorted(each.name for each in declared))
+        names = ", ".join(sorted(source.name for source in declared))
         raise Refused(
             f"a crew over HTTP cannot look for work in sources ({names}): start one of this app where the database is"
         )
@@ -128,18 +127,18 @@ class RemoteSources(_Sources):
         return [status.source for status in self.list()]
 
     def list(self) -> list[SourceStatus]:
-        return [_source(told) for told in self._link.get("/sources")]
+        return [_source(document) for document in self._link.get("/sources")]
 
 
 class RemoteSchedules(_Schedules):
     """The port for schedules; the API's own crew, or whoever asks for work there, fires them."""
 
     def declare(self, declared: Sequence[NewSchedule]) -> None:
-        body = {"schedules": [told(each) for each in declared]}
+        body = {"schedules": [to_document(schedule) for schedule in declared]}
         self._link.post(f"/orchestrators/{self._remote.orchestrator}/schedules", body)
 
     def add(self, new: NewSchedule) -> Schedule:
-        return _schedule(self._link.post("/schedules", told(checked(new, 0))))
+        return _schedule(self._link.post("/schedules", to_document(checked(new, 0))))
 
     def get(self, name: str) -> Schedule:
         return _schedule(self._link.get(f"/schedules/{quoted(name)}"))
@@ -157,7 +156,7 @@ class RemoteSchedules(_Schedules):
         return records.job(self._link.post(f"/schedules/{quoted(name)}/run", {}, details=True))
 
     def list(self) -> list[Schedule]:
-        return [_schedule(each) for each in self._link.get("/schedules")]
+        return [_schedule(document) for document in self._link.get("/schedules")]
 
 
 class RemoteEvents(_Events):
@@ -218,40 +217,34 @@ class RemoteTokens(_Tokens):
     """The port for access tokens."""
 
     def create(self, name: str, scopes: Iterable[str]) -> tuple[AccessToken, str]:
-        told = self._link.post("/tokens", {"name": name, "scopes": list(scopes)})
-        return _token(told), told["secret"]
+        document = self._link.post("/tokens", {"name": name, "scopes": list(scopes)})
+        return _token(document), document["secret"]
 
     def list(self) -> list[AccessToken]:
-        return [_token(told) for told in self._link.get("/tokens")]
+        return [_token(document) for document in self._link.get("/tokens")]
 
     def revoke(self, id: str) -> AccessToken:
         return _token(self._link.send("DELETE", f"/tokens/{quoted(id)}"))
 
 
-def _queue(told: Document) -> QueueStatus:
-    known = {name: told[name] for name in Queue._fields if name in told}
-    queue = Queue(**{**known, "paused_at": records.at(told["paused_at"])})
-    return QueueStatus(queue, told["counts"], told["paused_by"], records.at(told["oldest_ready_at"]))
+@fitting
+def _queue(document: Document) -> QueueStatus:
+    queue = from_document(Queue, document)
+    return QueueStatus(queue, document["counts"], document["paused_by"], records.at(document["oldest_ready_at"]))
 
 
-def _source(told: Document) -> SourceStatus:
-    known: Document = {
-        name: records.at(told[name]) if name.endswith("_at") else told.get(name) for name in Source._fields
-    }
-    source = Source(**{**known, "every": records.duration(told["every"]), "more": 0})
-    return SourceStatus(source, told["counts"], told["filler_status"], records.at(told["next_fill_at"]))
+@fitting
+def _source(document: Document) -> SourceStatus:
+    # Whether its filler goes on at once stays with the store.
+    source = from_document(Source, document, more=0)
+    next_fill_at = records.at(document["next_fill_at"])
+    return SourceStatus(source, document["counts"], document["filler_status"], next_fill_at)
 
 
-def _schedule(told: Document) -> Schedule:
-    known: Document = {
-        name: records.at(told[name]) if name.endswith("_at") else told.get(name) for name in Schedule._fields
-    }
-    more = {"kind": told["kind"] or "", "payload_json": records.text(told["payload"])}
-    return Schedule(
-        **{**known, **more, "timeout": records.duration(told["timeout"]), "declared": int(told["declared"])}
-    )
+@fitting
+def _schedule(document: Document) -> Schedule:
+    return from_document(Schedule, document, kind=document["kind"] or "", declared=int(document["declared"]))
 
 
-def _token(told: Document) -> AccessToken:
-    times: Document = {name: records.at(told[name]) for name in ("created_at", "last_used_at", "revoked_at")}
-    return AccessToken(told["id"], told["name"], frozenset(told["scopes"]), told["created_by"], **times)
+def _token(document: Document) -> AccessToken:
+    return from_document(AccessToken, document)

@@ -1,48 +1,60 @@
-"""Orchestrators over the API: what people ask of them, and all that one asks of its store from a host elsewhere.
+"""Orchestrators over the API: directives to them, and all that one on another host asks of its store.
 
-Nothing here waits for an API that is away: whoever asks does, by rules of its own, and asks again.
+So do their orphans. Nothing here waits for an API that is away: the caller has rules of its own and asks again.
 """
 
 from __future__ import annotations
 
+import os
+
 from rota.core.access import id_of
 from rota.core.errors import BadInput
+from rota.core.frames import outcomes
 from rota.core.frames.messages import NO_KINDS
-from rota.core.jsontext import Raw
+from rota.core.jsontext import Raw, encode
 from rota.core.times import SECOND
 from rota.process.host import host_id, is_this
 from rota.store.claims.exchange import Exchange, Report
-from rota.store.remote import processes, records
-from rota.store.remote.carried import heard, parcels, told
-from rota.store.remote.port import Port
+from rota.store.remote import records
+from rota.store.remote.client import Port, quoted
+from rota.store.remote.records import from_document, to_document
 from rota.store.workers.crews import Live, PollResult, Process, here
 from rota.store.workers.orchestrators import Orchestrators
+from rota.store.workers.orphans import Orphans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
 
     from rota.core.frames.messages import Kinds
     from rota.core.restart import RestartPolicy
     from rota.core.times import Duration, Instant
     from rota.core.worker import Dead
+    from rota.store.claims.exchange import Checkpoint, Settled
     from rota.store.remote.records import Document
+    from rota.store.store import Store
     from rota.store.workers.death import Death
+    from rota.store.workers.orphans import Kept
 
-    class _Port(Orchestrators, Port): ...
+    class _Orchestrators(Orchestrators, Port): ...
+
+    class _Orphans(Orphans, Port): ...
 else:
-    _Port = Port
+    _Orchestrators = _Orphans = Port
 
 ANSWER_WITHIN = 5.0  # a lease lasts 15 s, and a lost answer must not cost it
+LARGEST_REPORT = 800_000  # bytes of a report in one body
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
-class RemoteOrchestrators(_Port):
-    """The port for orchestrators. A program is one at most: what it asks after `join` it asks as that one."""
+class RemoteOrchestrators(_Orchestrators):
+    """The port for orchestrators. A program is at most one: after `join` it asks as that one."""
 
     def join(self, crew: str = "main", home: object = None) -> int:
         self._link.within = ANSWER_WITHIN
-        self._remote.orchestrator = int(self._link.post("/orchestrators", {"crew": crew, "home": told(here())})["id"])
+        joined = self._link.post("/orchestrators", {"crew": crew, "home": to_document(here())})
+        self._remote.orchestrator = int(joined["id"])
         return self._remote.orchestrator
 
     def take_over(self, id: int, crew: str, is_alive: Callable[[Process], bool]) -> list[Process]:
@@ -69,14 +81,14 @@ class RemoteOrchestrators(_Port):
 
     def register_worker(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
         assert process is not None, "a worker elsewhere has a process"
-        processes.remember(self._folder, process)
-        known = {"worker_id": process.worker_id, "pid": process.pid, "pid_start": process.pid_start}
-        self._ask("workers", {"slot": slot, "queue": queue, **known})
+        remember_process(self._folder, process)
+        identity = {"worker_id": process.worker_id, "pid": process.pid, "pid_start": process.pid_start}
+        self._ask("workers", {"slot": slot, "queue": queue, **identity})
         return process.worker_id
 
     def came_up(self, worker: str, slot: str, concurrency: int = 1, kinds: Kinds = NO_KINDS) -> None:
-        known = {"kinds": sorted(kinds.names), "every": kinds.every}
-        self._ask("show", {"up": [{"worker_id": worker, "slot": slot, "concurrency": concurrency, **known}]})
+        runs = {"kinds": sorted(kinds.names), "every": kinds.every}
+        self._ask("show", {"up": [{"worker_id": worker, "slot": slot, "concurrency": concurrency, **runs}]})
 
     def mirror(self, told: Iterable[tuple[str | None, str]], health: Iterable[tuple[str | None, str]]) -> None:
         said = [{"worker_id": worker, "metadata": Raw(text) if text else None} for text, worker in told]
@@ -88,92 +100,205 @@ class RemoteOrchestrators(_Port):
 
     def mark_dead(self, worker: str, verdict: Dead) -> None:
         self._ask("burials", {"worker_id": worker, "reason": verdict.reason, "text": verdict.text})
-        processes.forget(self._folder, worker)
+        forget_process(self._folder, worker)
 
     def end_orphan(self, worker: str) -> None:
         self._ask("burials", {"worker_id": worker})
 
     def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
-        *first, rest = parcels(last)
-        for parcel in first:
-            self._remote.orphans.report(death.worker_id, parcel)
-        answer = self._ask("certificates", {"death": told(death), "policy": told(policy), **rest})
-        processes.forget(self._folder, death.worker_id)
+        *first, rest = report_bodies(last)
+        for body in first:
+            self._remote.orphans.report(death.worker_id, body)
+        answer = self._ask("certificates", {"death": to_document(death), "policy": to_document(policy), **rest})
+        forget_process(self._folder, death.worker_id)
         delay = answer["starts_in"]
         return None if delay is None else round(delay * SECOND), answer["reason"]
 
     def ends(self, tokens: Sequence[int]) -> dict[int, tuple[str, str | None]]:
-        found = self._ask("ends", {"tokens": list(tokens)}) if tokens else []
-        return {each["token"]: (each["verb"], each["error"]) for each in found}
+        ends = self._ask("ends", {"tokens": list(tokens)}) if tokens else []
+        return {end["token"]: (end["verb"], end["error"]) for end in ends}
 
     def exchange(self, id: int, number: int, report: Report) -> Exchange:
-        """In several steps where it is too much for one; each has a running number of its own."""
-        *first, rest = parcels(report)
+        """Exchange in several requests if one body cannot hold the report; each has a running number of its own."""
+        *first, rest = report_bodies(report)
         refused: list[int] = []
-        for parcel in first:
-            answer = self._ask("exchange", {"number": number, **parcel})
+        for body in first:
+            answer = self._ask("exchange", {"number": number, **body})
             number, refused = answer["number"], refused + answer["refused"]
-        more: Document = {"idle": [told(each) for each in report.idle], "served": report.served}
+        more: Document = {"idle": [to_document(idle) for idle in report.idle], "served": report.served}
         if report.holdings is not None:
             more["holdings"] = list(report.holdings)
-        answer = self._ask("exchange", {"number": number, **rest, **more})
-        found = heard(Exchange, answer)
-        return found.replace(refused=refused + found.refused)
+        exchange = from_document(Exchange, self._ask("exchange", {"number": number, **rest, **more}))
+        return exchange.replace(refused=refused + exchange.refused)
 
     def number(self, id: int) -> int:
         return int(self._link.get(f"/orchestrators/{id}")["number"])
 
     def poll(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> PollResult:
-        asked = {"known_directive": known_directive, "reconciles": reconciles, "polls": polls}
-        found = heard(PollResult, self._ask("look", asked))
-        return found if found.processes is None else found.replace(processes=[])  # none here ever registered there
+        body = {"known_directive": known_directive, "reconciles": reconciles, "polls": polls}
+        result = from_document(PollResult, self._ask("look", body))
+        # No process of this host ever registered with the API as one of its own host.
+        return result if result.processes is None else result.replace(processes=[])
 
     def leave(self, id: int) -> None:
         self._link.send("DELETE", f"/orchestrators/{id}")
 
     def live(self) -> list[Live]:
-        return [_live(told) for told in self._link.get("/info")["orchestrators"]]
+        documents = self._link.get("/info")["orchestrators"]
+        return [
+            from_document(Live, document, host=document["host_id"], acknowledged_directive=0) for document in documents
+        ]
 
     def own_host(self) -> str:
         return f"{id_of(self._link.address.token or '')}/{host_id()}"
 
     def hosts(self) -> dict[str, str]:
-        return {each.host: each.hostname for each in self.live()}
+        return {orchestrator.host: orchestrator.hostname for orchestrator in self.live()}
 
     def last_directive(self) -> int:
-        return 0  # the API replies once the directive is acknowledged, so nothing is left to wait for
+        # The API replies once the directive is acknowledged, so nothing is left to wait for.
+        return 0
 
     def host_named(self, name: str) -> str:
         return name
 
     def drain(self, crew: str, host: str) -> list[Live]:
-        asked = self._link.post("/orchestrator/drain", {"crew": crew, "host": self.named(crew, host)})["draining"]
-        return [each for each in self.live() if each.pid in asked]
+        pids = self._link.post("/orchestrator/drain", {"crew": crew, "host": self.named(crew, host)})["draining"]
+        return [orchestrator for orchestrator in self.live() if orchestrator.pid in pids]
 
     def named(self, crew: str, host: str) -> str | None:
-        """The host that was named, or this one if the crew is here; else none: the API's own is meant."""
+        """Return the host that was named, or this one if the crew runs here; None means the host of the API."""
         if host != host_id():
             return host
-        here = sorted({each.host for each in self.live() if each.crew == crew and is_this(each.host)})
+        ids = sorted({live.host for live in self.live() if live.crew == crew and is_this(live.host)})
         own = self.own_host()
-        if len(here) > 1 and own not in here:
-            raise BadInput(f"several hosts say that they are this one: name one by its id, {' or '.join(here)}")
-        return own if own in here else here[0] if here else None
+        if len(ids) > 1 and own not in ids:
+            raise BadInput(f"several hosts say that they are this one: name one by its id, {' or '.join(ids)}")
+        return own if own in ids else ids[0] if ids else None
 
-    def _own(self, told: list[Document]) -> list[Process]:
-        """Those of these processes that an orchestrator of this host started, as it wrote them down itself."""
-        named = [heard(Process, each) for each in told]
-        return [known for each in named if (known := processes.recall(self._folder, each)) is not None]
+    def _own(self, documents: list[Document]) -> list[Process]:
+        """Return those processes that an orchestrator of this host started, as it wrote them down itself."""
+        named = [from_document(Process, document) for document in documents]
+        return [own for process in named if (own := recall_process(self._folder, process)) is not None]
 
     @property
     def _folder(self) -> str:
-        return f"{self._store.database.beside}.workers"
+        return _folder(self._store)
 
     def _ask(self, what: str, body: dict[str, Any]) -> Any:
         return self._link.post(f"/orchestrators/{self._remote.orchestrator}/{what}", body)
 
 
-def _live(told: Document) -> Live:
-    started, reconciled = records.at(told["started_at"]) or 0, records.at(told["last_reconcile_at"])
-    place = (told["crew"], told["host_id"], told["hostname"], told["pid"])
-    return Live(told["id"], told["status"], *place, started, reconciled, 0, told["version"])
+class RemoteOrphans(_Orphans):
+    """The port for a worker whose orchestrator is gone."""
+
+    def begin(
+        self, worker: str, in_hand: Collection[int], outcomes: Sequence[Settled], checkpoints: Sequence[Kept] = ()
+    ) -> frozenset[int]:
+        self._link.within = ANSWER_WITHIN
+        report = Report(outcomes, checkpoints=[(value, job, token) for job, token, value in checkpoints])
+        *first, rest = report_bodies(report)
+        for body in first:
+            self.report(worker, body)
+        return frozenset(self._ask(worker, "begin", {"in_hand": sorted(in_hand), **rest})["held"])
+
+    def renew(self, worker: str, claims: Sequence[tuple[int, int]]) -> frozenset[int]:
+        body = {"claims": [{"job_id": job, "token": token} for job, token in claims]}
+        return frozenset(self._ask(worker, "renew", body)["held"])
+
+    def keep_checkpoint(self, worker: str, kept: Kept) -> None:
+        job, token, value = kept
+        self._report(worker, Report(checkpoints=[(value, job, token)]))
+
+    def settle(self, worker: str, settled: Settled) -> None:
+        self._report(worker, Report([settled]))
+
+    def end(self, death: Death, last: Sequence[Settled] = ()) -> None:
+        *first, rest = report_bodies(Report(last))
+        for body in first:
+            self.report(death.worker_id, body)
+        self._ask(death.worker_id, "end", {"death": to_document(death), **rest})
+        forget_process(_folder(self._store), death.worker_id)
+
+    def report(self, worker: str, body: Document) -> None:
+        """Send one body of a report."""
+        self._ask(worker, "report", body)
+
+    def _report(self, worker: str, report: Report) -> None:
+        for body in report_bodies(report):
+            self.report(worker, body)
+
+    def _ask(self, worker: str, what: str, body: dict[str, Any]) -> Any:
+        return self._link.post(f"/workers/{quoted(worker)}/orphan/{what}", body)
+
+
+def report_bodies(report: Report) -> list[Document]:
+    """Return the outcomes and checkpoints of a report in as few bodies as hold them; callers add more to the last."""
+    entries = [("outcomes", _outcome(settled)) for settled in report.outcomes]
+    entries += [("checkpoints", _checkpoint(checkpoint)) for checkpoint in report.checkpoints]
+    bodies: list[Document] = [{}]
+    size = 0
+    for name, entry in entries:
+        weight = len(encode(entry).encode())
+        if size and size + weight > LARGEST_REPORT:
+            bodies.append({})
+            size = 0
+        size += weight
+        bodies[-1].setdefault(name, []).append(entry)
+    return bodies
+
+
+def _outcome(settled: Settled) -> Document:
+    job, token, outcome = settled
+    return {"job_id": job, "token": token, **outcomes.encode(outcome)}
+
+
+def _checkpoint(checkpoint: Checkpoint) -> Document:
+    text, job, token = checkpoint
+    return {"job_id": job, "token": token, "value": Raw(text)}
+
+
+# The API names the workers that were left behind, but never their processes: an API, or whoever speaks for it, could
+# otherwise choose a process of this host to be ended. So each host keeps a file for each process that it started.
+
+
+def _folder(store: Store) -> str:
+    return f"{store.database.beside}.workers"
+
+
+def remember_process(folder: str, process: Process) -> None:
+    """Write down which process a worker is. A file that exists already stays as it is."""
+    os.makedirs(folder, 0o700, exist_ok=True)
+    try:
+        descriptor = os.open(
+            _path(folder, process.worker_id), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+    except FileExistsError:
+        return
+    with open(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{process.pid} {process.pid_start}")
+
+
+def recall_process(folder: str, process: Process) -> Process | None:
+    """Return the process that this worker is; None if no orchestrator of this host wrote that down."""
+    try:
+        descriptor = os.open(_path(folder, process.worker_id), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(descriptor, encoding="ascii") as file:
+            pid, pid_start = map(int, file.read(100).split())
+    except (OSError, ValueError):
+        return None
+    return process.replace(pid=pid, pid_start=pid_start)
+
+
+def forget_process(folder: str, worker: str) -> None:
+    """Remove the file of a worker that is gone, once the store knows."""
+    try:
+        os.unlink(_path(folder, worker))
+    except (OSError, ValueError):
+        pass
+
+
+def _path(folder: str, worker: str) -> str:
+    if not _LETTERS.issuperset(worker):
+        raise ValueError(f"{worker!r} is not a worker's id")
+    return os.path.join(folder, worker)

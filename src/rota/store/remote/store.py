@@ -6,9 +6,8 @@ import os
 
 from rota.store.actor import implicit_name
 from rota.store.remote import records
-from rota.store.remote.client import Link
+from rota.store.remote.client import Link, not_offered
 from rota.store.remote.http_connection import address_of
-from rota.store.remote.port import not_offered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from rota.store.maintenance.reconcile import Reconciled
     from rota.store.remote.claims import RemoteClaims
     from rota.store.remote.jobs import RemoteJobs
-    from rota.store.remote.orchestrators import RemoteOrchestrators
-    from rota.store.remote.orphans import RemoteOrphans
+    from rota.store.remote.orchestrators import RemoteOrchestrators, RemoteOrphans
     from rota.store.remote.workers import RemoteWorkers
     from rota.store.store import Store
 
@@ -70,7 +68,7 @@ class RemoteStore(_Store):
 
     @property
     def orphans(self) -> RemoteOrphans:
-        from rota.store.remote.orphans import RemoteOrphans
+        from rota.store.remote.orchestrators import RemoteOrphans
 
         return RemoteOrphans(self)
 
@@ -139,10 +137,10 @@ class RemoteDatabase:
 
     def listen(self, events: bool = False, behind_lock: bool = False) -> Listener:
         if self._store.orchestrator and not events:
-            from rota.store.remote.notifications import OrchestratorListener
+            from rota.store.remote.sse import OrchestratorListener
 
             return OrchestratorListener(self._store.link, lambda: f"/orchestrators/{self._store.orchestrator}/bell")
-        from rota.store.remote.notifications import FeedListener
+        from rota.store.remote.sse import FeedListener
 
         return FeedListener(self._store.link, events)
 

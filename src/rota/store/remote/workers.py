@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 
 from rota.core.errors import NotFound
-from rota.core.jsontext import encode
 from rota.store.actor import implicit_id
 from rota.store.remote import records
-from rota.store.remote.client import quoted
-from rota.store.remote.port import Port
+from rota.store.remote.client import Port, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,10 +83,10 @@ class RemoteWorkers(_Port):
         return records.worker(told)
 
 
-def _certificate(told: Document) -> Certificate:
+@records.fitting
+def _certificate(document: Document) -> Certificate:
     from rota.store.workers.registration import Certificate
 
-    known: Document = {name: told.get(name) for name in Certificate._fields}
-    known["died_at"], known["began_at"] = records.at(told["died_at"]), records.at(told.get("began_at"))
-    known["usage_json"] = None if told.get("usage") is None else encode(told["usage"])
-    return Certificate(**{**known, "job": told["job_id"]})
+    # Without its last frame and output, a certificate is shown without the fields that only /deaths has.
+    left_out = dict.fromkeys(("slot", "usage_json", "last_frame", "stderr_tail")) if "slot" not in document else {}
+    return records.from_document(Certificate, document, job=document["job_id"], **left_out)

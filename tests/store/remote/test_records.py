@@ -21,7 +21,8 @@ from rota.core.schedule import NewSchedule
 from rota.core.slot import History
 from rota.core.times import SECOND
 from rota.store.claims.exchange import Exchange, Idle, Report
-from rota.store.remote.carried import KNOWN, LARGEST, fields, heard, parcels, told
+from rota.store.remote.orchestrators import LARGEST_REPORT, report_bodies
+from rota.store.remote.records import fields, from_document, machine_records, to_document
 from rota.store.workers.crews import Directive, Home, PollResult, Process
 from rota.store.workers.death import Death
 from rota.store.workers.slots import Slot
@@ -55,7 +56,7 @@ SAMPLES: list[Record] = [
 def over_the_wire(record: Record) -> object:
     return json.loads(
         encode(
-            told(
+            to_document(
                 record,
                 {"Run": documents.run, "Job": lambda it: {**documents.job(it), "details": documents.job_details(it)}},
             )
@@ -67,22 +68,22 @@ def over_the_wire(record: Record) -> object:
 def test_a_record_arrives_as_it_was(record: Record) -> None:
     document = over_the_wire(record)
     assert isinstance(document, dict)
-    assert heard(type(record), document) == record
+    assert from_document(type(record), document) == record
     for name in record._fields:
         default = getattr(type(record), name, None)
         assert getattr(record, name) != default or name == "text", f"the sample shows nothing of {name}"
 
 
 def test_every_record_that_is_carried_is_tried_here() -> None:
-    assert {type(record) for record in SAMPLES} == set(KNOWN.values())
+    assert {type(record) for record in SAMPLES} == set(machine_records().values())
 
 
 def test_the_types_of_the_api_have_every_field_of_their_records() -> None:
-    for record in KNOWN.values():
+    for record in machine_records().values():
         for base in (Request, Answer):
             if record in (Assignment, Exchange, PollResult, Directive, Slot, History) and base is Request:
                 continue
-            assert derived(record, base).__struct_fields__ == tuple(field.said for field in fields(record))
+            assert derived(record, base).__struct_fields__ == tuple(field.shown for field in fields(record))
 
 
 OUTCOMES = [
@@ -99,7 +100,7 @@ OUTCOMES = [
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=repr)
 def test_an_outcome_arrives_as_it_was(outcome: Done) -> None:
-    (parcel,) = parcels(Report([(1, 2, outcome)]))
+    (parcel,) = report_bodies(Report([(1, 2, outcome)]))
     (document,) = parcel["outcomes"]
     found = machine.settled_of(msgspec.json.decode(encode(document).encode(), type=machine.Outcome))
     expected = Failed("failed, and did not say why") if outcome == Failed("") else outcome
@@ -115,7 +116,7 @@ def test_a_result_that_may_not_be_kept_fails_its_own_job_and_not_the_exchange(re
 
 def test_what_is_too_much_for_one_body_goes_in_several() -> None:
     large = json.dumps("x" * 250_000)
-    found = parcels(Report([(n, n, Done(large)) for n in range(9)], checkpoints=[(large, 10, 10)]))
-    assert len(found) == 4 and all(len(encode(each)) < LARGEST + 300_000 for each in found)
+    found = report_bodies(Report([(n, n, Done(large)) for n in range(9)], checkpoints=[(large, 10, 10)]))
+    assert len(found) == 4 and all(len(encode(each)) < LARGEST_REPORT + 300_000 for each in found)
     assert [each["token"] for parcel in found for each in parcel.get("outcomes", [])] == list(range(9))
-    assert parcels(Report()) == [{}]
+    assert report_bodies(Report()) == [{}]
