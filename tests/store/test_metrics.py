@@ -104,9 +104,9 @@ def test_deaths_that_somebody_else_counts_meanwhile_are_counted_once(store: Stor
         metrics = store.metrics
         write = metrics._write
 
-        def late(old: int, new: int, found: list[tuple[Any, ...]]) -> None:
+        def late(old: int, new: int, counts: list[tuple[Any, ...]]) -> None:
             other.metrics.counted()
-            write(old, new, found)
+            write(old, new, counts)
 
         metrics._write = late  # type: ignore[method-assign]
         metrics.counted()

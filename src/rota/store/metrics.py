@@ -11,6 +11,7 @@ from rota.core.errors import RotaError, Stale
 from rota.core.record import Record
 from rota.core.times import SECOND
 from rota.store.engine.conflict_retry import again
+from rota.store.engine.rows import scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ class Metrics:
 
     def claims(self) -> int:
         """How many claims were ever made: each drew a token."""
-        ((drawn,),) = self._store.database.execute("number.last", {"name": "token"})
-        return int(drawn)
+        return int(scalar(self._store.database.execute("number.last", {"name": "token"})))
 
     def took(self) -> dict[str, tuple[int, Duration]]:
         """By queue, how many of the last runs that ended well there were, and how long they took together."""
@@ -70,19 +70,19 @@ class Metrics:
     def _count_deaths(self) -> None:
         database = self._store.database
         with database.read():
-            ((counted_until,),) = database.execute("metric.mark", {})
+            counted_until = scalar(database.execute("metric.mark", {}))
             until = self._store.now() - _SETTLED
             deaths = database.execute("metric.deaths", {"after": counted_until, "until": until})
         if deaths:
-            found: list[Row] = [(DEATH, "", reason, 0, n, 0) for reason, n, _ in deaths]
-            self._write(counted_until, max(at for *_, at in deaths), found)
+            counts: list[Row] = [(DEATH, "", reason, 0, n, 0) for reason, n, _last_at in deaths]
+            self._write(counted_until, max(last_at for _reason, _n, last_at in deaths), counts)
 
     @again
-    def _write(self, old: Instant, new: Instant, found: list[Row]) -> None:
+    def _write(self, old: Instant, new: Instant, counts: list[Row]) -> None:
         """Keep what was counted, unless somebody else has counted it meanwhile."""
         with self._store.write() as tx:
             if tx.execute("metric.advance", died_until=new, old_died=old):
-                tx.many("metric.add", found)
+                tx.many("metric.add", counts)
 
 
 def count_stale(change: Callable[Concatenate[Self, P], R]) -> Callable[Concatenate[Self, P], R]:

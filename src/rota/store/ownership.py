@@ -34,10 +34,10 @@ def worker(store: Store, id: str, must_be_known: bool = False) -> None:
     caller = restricted(store)
     if caller is None:
         return
-    rows = store.database.execute("token.of_worker", {"worker": id})
-    if rows and rows[0][0] != caller.id:
+    owners = [access for (access,) in store.database.execute("token.of_worker", {"worker": id})]
+    if owners and owners != [caller.id]:
         raise Denied(f"token {caller.name!r} may not act for {id}: another registered it")
-    if must_be_known and not rows:
+    if must_be_known and not owners:
         raise UnknownWorker(f"worker {id} is not registered (any more): register again")
 
 
@@ -86,8 +86,8 @@ def reported(
         return list(outcomes), list(checkpoints)
     mine = claims(store, {(job, token) for job, token, _ in outcomes} | {(job, token) for _, job, token in checkpoints})
     return (
-        [each for each in outcomes if each[:2] in mine],
-        [each for each in checkpoints if each[1:] in mine],
+        [(job, token, outcome) for job, token, outcome in outcomes if (job, token) in mine],
+        [(text, job, token) for text, job, token in checkpoints if (job, token) in mine],
     )
 
 
@@ -95,9 +95,8 @@ def slots(store: Store, names: Iterable[str]) -> None:
     """Refuse to say anything of a slot that is on no host of the caller's."""
     caller = restricted(store)
     for name in set(names) if caller is not None else ():
-        rows = store.database.execute("slot.get", {"name": name})
-        if rows:
-            host(store, rows[0][4], f"slot {name}")
+        for (own_host,) in store.database.execute("slot.host", {"name": name}):
+            host(store, own_host, f"slot {name}")
 
 
 def host(store: Store, host: str, what: str = "this host") -> None:

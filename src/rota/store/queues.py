@@ -9,7 +9,7 @@ from rota.core.ids import MOST, queue_name, whole
 from rota.core.queue import parse_rate
 from rota.core.record import Record
 from rota.store.engine.conflict_retry import again
-from rota.store.engine.rows import to_job, to_queue
+from rota.store.engine.rows import queues_by_name, scalar, to_queue
 from rota.store.jobs import dependencies
 
 TYPE_CHECKING = False
@@ -44,19 +44,18 @@ class Queues:
 
         `rows` are all queues, where the caller has just read them.
         """
-        known = self._store.database.execute("queue.all", {}) if rows is None else rows
-        found = {row[0]: to_queue(row) for row in known}
-        everything = found.pop(queues.ALL)
+        by_name = queues_by_name(self._store.database.execute("queue.all", {}) if rows is None else rows)
+        everything = by_name.pop(queues.ALL)
         if everything.paused_at is not None:
             return []
         if name is not None:
-            found = {name: found.get(name, queues.Queue(name))}
-        return [queue for queue in found.values() if queue.paused_at is None]
+            by_name = {name: by_name.get(name, queues.Queue(name))}
+        return [queue for queue in by_name.values() if queue.paused_at is None]
 
     def is_open(self, name: str | None = None) -> bool:
         """Whether a worker of this queue, or of any, may claim; a store without queues is open, it only has no work."""
-        known = self._store.database.execute("queue.all", {})
-        return bool(self.open_ones(name)) or (len(known) == 1 and to_queue(known[0]).paused_at is None)
+        all_queues = [to_queue(row) for row in self._store.database.execute("queue.all", {})]
+        return bool(self.open_ones(name)) or [queue.paused_at for queue in all_queues] == [None]
 
     def get(self, name: str) -> Queue:
         rows = self._store.database.execute("queue.get", {"queue": name})
@@ -88,17 +87,17 @@ class Queues:
             target = self._known(tx, name)
             paused = tx.execute("queue.pause", queue=target, now=tx.now, by=tx.actor, reason=reason)
             self._directive(tx, "pause", target, bool(paused), by=tx.actor)
-        return [row[0] for row in paused]
+        return [paused_name for (paused_name,) in paused]
 
     @again
     def resume(self, name: str | None = None) -> list[str]:
         """The opposite of pause; what was resumed. Resuming all resumes each queue too."""
         with self._store.write(exclusive=True) as tx:
             target = self._known(tx, name)
-            names = [target] if name is not None else [row[0] for row in tx.execute("queue.all")]
-            resumed = [each for each in names if tx.execute("queue.resume", queue=each)]
-            for each in resumed:
-                self._directive(tx, "resume", each, True, by=tx.actor)
+            targets = [target] if name is not None else list(queues_by_name(tx.execute("queue.all")))
+            resumed = [queue for queue in targets if tx.execute("queue.resume", queue=queue)]
+            for queue in resumed:
+                self._directive(tx, "resume", queue, True, by=tx.actor)
         return resumed
 
     def _known(self, tx: Transaction, name: str | None) -> str:
@@ -127,18 +126,18 @@ class Queues:
             per_key = dependencies.queue_of(tx, name).per_key
             keys = [] if per_key is None else tx.execute("job.admitted_keys", queue=name, per_key=per_key, most=_BATCH)
             for (key,) in keys:
-                ((last,),) = tx.execute("job.last_ready_of_key", queue=name, limit_key=key)
-                dependencies.move_to_rest(tx, jobs.BLOCK, to_job(tx.execute("job.get", id=last)[0]))
+                last = scalar(tx.execute("job.last_ready_of_key", queue=name, limit_key=key))
+                dependencies.move_to_rest(tx, jobs.BLOCK, dependencies.job_of(tx, last))
         return bool(keys)
 
     @again
     def _let_in(self, name: str, after: str) -> str | None:
         """Waiting jobs that their key's limit has room for; the last key looked at, None at the end."""
         with self._store.write(exclusive=True) as tx:
-            keys = tx.execute("job.crowded_keys", queue=name, after=after, most=_BATCH)
-            for (key,) in keys:
+            keys = [key for (key,) in tx.execute("job.crowded_keys", queue=name, after=after, most=_BATCH)]
+            for key in keys:
                 dependencies.admit_next(tx, name, key)
-        return str(keys[-1][0]) if len(keys) == _BATCH else None
+        return keys[-1] if len(keys) == _BATCH else None
 
     def counts(self) -> dict[str, dict[str, int]]:
         """How many jobs of each queue are in each state; a queue that never had one is left out."""
@@ -151,13 +150,13 @@ class Queues:
         database = self._store.database
         counts = self.counts()
         none: dict[str, int] = dict.fromkeys(jobs.STATES, 0)
-        found = {row[0]: to_queue(row) for row in database.execute("queue.all", {})}
-        everything = found.pop(queues.ALL)
-        answer = []
-        for name, queue in found.items():
-            ((oldest,),) = database.execute("queue.oldest_ready", {"queue": name})
-            answer.append(QueueStatus(queue, counts.get(name, none), queue.paused_by or everything.paused_by, oldest))
-        return answer
+        by_name = queues_by_name(database.execute("queue.all", {}))
+        everything = by_name.pop(queues.ALL)
+        statuses = []
+        for name, queue in by_name.items():
+            oldest = scalar(database.execute("queue.oldest_ready", {"queue": name}))
+            statuses.append(QueueStatus(queue, counts.get(name, none), queue.paused_by or everything.paused_by, oldest))
+        return statuses
 
 
 def _check(limit: str, value: object) -> None:

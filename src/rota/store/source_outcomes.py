@@ -5,49 +5,46 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core import source as sources
 from rota.core.claim import Done, Failed, Released, Snoozed
-from rota.store.engine.rows import to_source
+from rota.store.engine.rows import scalar, to_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from rota.core.claim import End, Ending
     from rota.core.job import Job
+    from rota.store.claims.settle import HeldJob
     from rota.store.engine.rows import Row
     from rota.store.engine.transaction import Transaction
 
-    Finished = tuple[int, str, str, str, int, str]  # id, source, key, worker, token, queue
 
-
-def finish(tx: Transaction, finished: Sequence[Finished]) -> None:
+def finish(tx: Transaction, finished: Sequence[HeldJob]) -> None:
     """Jobs of sources succeeded: they are gone with their runs, and only the counters and an event remain."""
-    ids: list[Row] = [(id,) for id, *_ in finished]
+    ids: list[Row] = [(job.id,) for job in finished]
     tx.many("job.forget_runs", ids)
     tx.many("job.forget", ids)
     by_queue: dict[tuple[str, str], list[int]] = {}
-    for id, source, _, _, _, queue in finished:
-        by_queue.setdefault((queue, source), []).append(id)
+    for job in finished:
+        by_queue.setdefault((job.queue, job.source), []).append(job.id)
     for (queue, source), gone in by_queue.items():
         tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, gone, source=source)
         tx.pruned(queue, jobs.DONE, gone)
     count(tx, finished)
 
 
-def keep(tx: Transaction, finished: Sequence[Finished]) -> None:
+def keep(tx: Transaction, finished: Sequence[HeldJob]) -> None:
     """Jobs of sources succeeded for which others wait: each is kept as an ordinary one, and its key may come again."""
-    tx.many("source.let_go", [(id,) for id, *_ in finished])
+    tx.many("source.let_go", [(job.id,) for job in finished])
     count(tx, finished)
 
 
-def count(tx: Transaction, finished: Sequence[Finished]) -> None:
+def count(tx: Transaction, finished: Sequence[Any]) -> None:
     """Count successes per source, and remember the keys."""
-    tx.many(
-        "source.remember",
-        [(source, sources.key_hash(key), tx.now, token) for _, source, key, _, token, _ in finished],
-    )
+    tx.many("source.remember", [(job.source, sources.key_hash(job.key), tx.now, job.token) for job in finished])
     workers: dict[str, list[str]] = {}
-    for _, source, _, worker, _, _ in finished:
-        workers.setdefault(source, []).append(worker)
+    for job in finished:
+        workers.setdefault(job.source, []).append(job.worker_id)
     for source, succeeded in sorted(workers.items()):  # in one order, so that two who count do not wait in a circle
         tx.execute("source.succeeded", name=source, count=len(succeeded), now=tx.now, worker=succeeded[-1])
 
@@ -64,19 +61,14 @@ def ended(tx: Transaction, job: Job, decided: End, status: str, failed: bool, er
     elif failed:
         tx.execute("source.failed", name=job.source, now=tx.now, error=error, worker=job.worker_id)
     elif status == jobs.DONE:
-        _forget_done(tx, job)
+        _remove(tx, job)
+        count(tx, [job])
 
 
 def forced(tx: Transaction, job: Job) -> None:
     """A person settled as done what nobody held; a key without a token is not remembered."""
     if job.source is not None and not sources.is_internal(job.queue):
         _remove(tx, job)
-
-
-def _forget_done(tx: Transaction, job: Job) -> None:
-    assert job.source is not None and job.key is not None and job.worker_id is not None and job.token is not None
-    _remove(tx, job)
-    count(tx, [(job.id, job.source, job.key, job.worker_id, job.token, job.queue)])
 
 
 def _remove(tx: Transaction, job: Job) -> None:
@@ -106,7 +98,7 @@ def top_up(tx: Transaction, names: Iterable[str]) -> None:
         if row is None:
             continue
         source = to_source(row)
-        if not source.more or tx.execute("source.count_ready", source=name, most=source.low)[0][0] >= source.low:
+        if not source.more or scalar(tx.execute("source.count_ready", source=name, most=source.low)) >= source.low:
             continue
         if tx.execute("source.wake_filler", id=source.filler):
             queue = sources.internal_queue(source.queue)

@@ -8,7 +8,7 @@ from rota.core.errors import NotFound, Stale
 from rota.core.record import Record
 from rota.store.engine import locks
 from rota.store.engine.conflict_retry import again
-from rota.store.engine.rows import to_job, to_source
+from rota.store.engine.rows import scalar, to_job, to_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ class Sources:
     def has_enough(self, name: str) -> bool:
         """Whether `low` or more of its jobs are ready, so that a pass would add nothing and need not read."""
         low = self.get(name).low
-        ((ready,),) = self._store.database.execute("source.count_ready", {"source": name, "most": low})
-        return bool(ready >= low)
+        return bool(scalar(self._store.database.execute("source.count_ready", {"source": name, "most": low})) >= low)
 
     def sift(self, name: str, found: Sequence[Found], began: Instant) -> Sifted:
         """Which of these would become jobs if they were added now, by a pass that began then; writes nothing."""
@@ -131,7 +130,7 @@ class Sources:
                 raise Stale(f"source {name} was forgotten meanwhile")
             source = to_source(row)
             sifted = _sift(tx.many, source, found, pass_job.claimed_at, tx.now)
-            has_enough = tx.execute("source.count_ready", source=name, most=source.low)[0][0] >= source.low
+            has_enough = scalar(tx.execute("source.count_ready", source=name, most=source.low)) >= source.low
             fresh = [] if has_enough else sifted.fresh[: min(source.batch, room)]
             if fresh:
                 self._add(tx, source, fresh, like)
@@ -283,7 +282,8 @@ def _sift(many: Many, source: Source, found: Sequence[Found], began: Instant, no
     wanted = {each.key: each for each in found}
     known = {key for (key,) in many("source.known", [(source.name, key) for key in wanted])}
     hashes = {core.key_hash(key): key for key in wanted if key not in known}
-    remembered = {row[0]: row[1:] for row in many("source.recall", [(source.name, number) for number in hashes])}
+    rows = many("source.recall", [(source.name, number) for number in hashes])
+    remembered = {number: (successes, at, told) for number, successes, at, told in rows}
     fresh, repeated = [], []
     for number, key in hashes.items():
         successes, at, told = remembered.get(number, (0, began - 1, 1))
@@ -306,6 +306,6 @@ def _report_repeated(tx: Transaction, name: str, repeated: Sequence[Found]) -> l
 def _forget_keys(tx: Transaction, name: str, began: Instant) -> None:
     """Keep the memory within its bounds, without forgetting what this pass was measured against."""
     tx.execute("source.forget_keys", source=name, before=min(began, tx.now - core.MEMORY_TIME), most=core.MEMORY)
-    surplus = tx.execute("source.count_memory", source=name)[0][0] - core.MEMORY
+    surplus = scalar(tx.execute("source.count_memory", source=name)) - core.MEMORY
     if surplus > 0:
         tx.execute("source.forget_keys", source=name, before=began, most=surplus)

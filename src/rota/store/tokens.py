@@ -7,6 +7,7 @@ import hmac
 
 from rota.core.access import AccessToken, checked_name, checked_scopes, id_of, secret_text, token_id
 from rota.core.errors import Conflict, NotFound
+from rota.core.record import Record
 from rota.core.times import MINUTE
 from rota.store.engine.conflict_retry import again
 
@@ -14,11 +15,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.store.engine.rows import Row
+    from rota.core.times import Instant
     from rota.store.store import Store
 
 _USE_SHOWN_EVERY = MINUTE
 _NOBODY = hashlib.sha256(b"").hexdigest()
+
+
+class _StoredToken(Record):
+    """A token as its row holds it; only `token.get` answers the hash of its secret."""
+
+    id: str
+    name: str
+    scopes: str
+    created_by: str
+    created_at: Instant
+    last_used_at: Instant | None
+    revoked_at: Instant | None
+    hash: str = ""
+
+    @property
+    def token(self) -> AccessToken:
+        scopes = frozenset(self.scopes.split())
+        return AccessToken(
+            self.id, self.name, scopes, self.created_by, self.created_at, self.last_used_at, self.revoked_at
+        )
 
 
 class Tokens:
@@ -45,12 +66,10 @@ class Tokens:
     def prove(self, secret: str) -> AccessToken | None:
         """The living token that this secret belongs to; compared in constant time."""
         id = id_of(secret)
-        rows = self._store.database.execute("token.get", {"id": id}) if id else []
-        kept = rows[0][-1] if rows else _NOBODY
-        if not hmac.compare_digest(_hash(secret), kept) or not rows:
-            return None
-        token = to_token(rows[0][:-1])
-        return token if token.revoked_at is None else None
+        stored = self._stored(id) if id else None
+        # The hash is compared even for an unknown id, so that the time taken does not tell which ids exist.
+        is_right = hmac.compare_digest(_hash(secret), stored.hash if stored else _NOBODY)
+        return stored.token if stored and is_right and stored.revoked_at is None else None
 
     @again
     def used(self, token: AccessToken) -> None:
@@ -61,13 +80,16 @@ class Tokens:
                 tx.execute("token.used", id=token.id, now=now)
 
     def get(self, id: str) -> AccessToken:
-        rows = self._store.database.execute("token.get", {"id": id})
-        if not rows:
+        stored = self._stored(id)
+        if stored is None:
             raise NotFound(f"there is no token {id}: `rota token list` shows those that are")
-        return to_token(rows[0][:-1])
+        return stored.token
+
+    def _stored(self, id: str) -> _StoredToken | None:
+        return next((_StoredToken(*row) for row in self._store.database.execute("token.get", {"id": id})), None)
 
     def list(self) -> list[AccessToken]:
-        return [to_token(row) for row in self._store.database.execute("token.all", {})]
+        return [_StoredToken(*row).token for row in self._store.database.execute("token.all", {})]
 
     @again
     def revoke(self, id: str) -> AccessToken:
@@ -76,11 +98,6 @@ class Tokens:
             if tx.execute("token.revoke", id=id, now=tx.now):
                 tx.changed("token", "revoke", id, by=tx.actor)
         return self.get(id)
-
-
-def to_token(row: Row) -> AccessToken:
-    id, name, scopes, *rest = row
-    return AccessToken(id, name, frozenset(scopes.split()), *rest)
 
 
 def _hash(secret: str) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rota.core.frames.messages import Kinds
     from rota.core.queue import Queue
     from rota.core.times import Duration
+    from rota.store.claims.ready_scan import PickedJob
     from rota.store.engine.rows import Row
     from rota.store.engine.transaction import Transaction
     from rota.store.store import Store
@@ -306,7 +307,7 @@ def _hand_out(
     fillers = store.ready_scans.pick(tx, internal_queue(queue.name), len(idle)) if fills else []
     if fillers:
         tx.something_to_claim = True  # jobs may have been picked for which there is no room now: others look again
-        dealt = _deal([each.replace(room=1) for each in idle], fillers)
+        dealt = _deal([worker.replace(room=1) for worker in idle], fillers)
         claims = _deal_out(tx, id, queue, dealt, idle, internal=True) if dealt else []
         idle = _after(list(idle), claims)
         return claims + (_hand_out_jobs(store, tx, id, queue, idle, most) if idle else [])
@@ -340,11 +341,11 @@ def _hand_out_jobs(
     return _deal_out(tx, id, queue, dealt, idle)
 
 
-def _pick(store: Store, tx: Transaction, queue: Queue, idle: Sequence[Idle], want: int) -> list[tuple[str, Row]]:
+def _pick(store: Store, tx: Transaction, queue: Queue, idle: Sequence[Idle], want: int) -> list[tuple[str, PickedJob]]:
     """Lock the best ready jobs of a queue, each with the worker that gets it."""
     picked = store.ready_scans.pick(tx, queue.name, want)
     dealt = _deal(idle, picked) if picked else []
-    store.ready_scans.took(queue.name, [row for _, row in dealt])
+    store.ready_scans.took(queue.name, [job for _, job in dealt])
     return dealt
 
 
@@ -352,26 +353,48 @@ def _deal_out(
     tx: Transaction,
     id: int,
     queue: Queue,
-    dealt: Sequence[tuple[str, Row]],
+    dealt: Sequence[tuple[str, PickedJob]],
     idle: Sequence[Idle],
     internal: bool = False,
 ) -> list[Assignment]:
     """Make each of these its worker's own, in token order."""
-    picked = [row for _, row in dealt]
-    drawn = [row[-1] for row in picked] if picked[0][-1] else tx.draw_many("token", len(picked))
+    picked = [job for _, job in dealt]
+    if picked[0].drawn_token:  # PostgreSQL drew them with the pick, which saves a message (decision 25)
+        drawn = [job.drawn_token for job in picked]
+    else:
+        drawn = tx.draw_many("token", len(picked))
     claims: list[Assignment] = []
     tokens: dict[str, dict[int, int]] = {}
     sources: set[str] = set()
     fenced = queue.fence == "end"
-    for (worker, row), token in zip(dealt, drawn, strict=True):
-        job, kind, title, payload, priority, attempts, most, timeout, checkpoint, last_token, *seldom = row
-        source, key, trace, scheduled_for, _, isolated, _ = seldom
-        tokens.setdefault(worker, {})[job] = token
-        runs = _runs(tx, job) if last_token is not None else ()
-        held = (job, token, worker, queue.name, kind, title, payload, priority, attempts + 1, most, timeout, checkpoint)
-        claims.append(Assignment(*held, fenced, key, runs, isolated > 0, None, source, trace, scheduled_for))
-        if source is not None:
-            sources.add(source)
+    for (worker, job), token in zip(dealt, drawn, strict=True):
+        tokens.setdefault(worker, {})[job.id] = token
+        claims.append(
+            Assignment(
+                job.id,
+                token,
+                worker,
+                queue.name,
+                job.kind,
+                job.title,
+                job.payload,
+                job.priority,
+                job.attempts + 1,
+                job.max_attempts,
+                job.timeout,
+                job.checkpoint,
+                fenced,
+                job.key,
+                _runs(tx, job.id) if job.last_token is not None else (),
+                job.isolated > 0,
+                None,
+                job.source,
+                job.trace,
+                job.scheduled_for,
+            )
+        )
+        if job.source is not None:
+            sources.add(job.source)
     name = internal_queue(queue.name) if internal else queue.name
     takes = [
         {"tokens": by_id(taken), "worker": worker, "orchestrator": id, "now": tx.now}
@@ -414,7 +437,7 @@ def _mirror(tx: Transaction, finished: dict[str, int], claims: Sequence[Assignme
             tx.execute("worker.settled", id=worker, succeeded=count, failed=0, error=None, now=tx.now)
 
 
-def _deal(idle: Sequence[Idle], picked: Sequence[Row]) -> list[tuple[str, Row]]:
+def _deal(idle: Sequence[Idle], picked: Sequence[PickedJob]) -> list[tuple[str, PickedJob]]:
     """Who gets which job: one each, round by round, until all room is used."""
     if any(each.crowd for each in idle):
         return _deal_to_crowds(idle, picked)
@@ -424,21 +447,21 @@ def _deal(idle: Sequence[Idle], picked: Sequence[Row]) -> list[tuple[str, Row]]:
     return list(zip(turns, picked, strict=False))
 
 
-def _deal_to_crowds(idle: Sequence[Idle], picked: Sequence[Row]) -> list[tuple[str, Row]]:
+def _deal_to_crowds(idle: Sequence[Idle], picked: Sequence[PickedJob]) -> list[tuple[str, PickedJob]]:
     """The same in strict order: one that must be alone waits for a worker with empty hands, and all behind it wait too.
 
     Otherwise a crowd that is always given more would never have empty hands.
     """
     room, held = {each.worker_id: each.room for each in idle}, {each.worker_id: each.held for each in idle}
     crowds = {each.worker_id for each in idle if each.crowd}
-    dealt: list[tuple[str, Row]] = []
-    for row in picked:
-        is_isolated = bool(row[-2])
+    dealt: list[tuple[str, PickedJob]] = []
+    for job in picked:
+        is_isolated = bool(job.isolated)
         free = [name for name, left in room.items() if left and not (is_isolated and name in crowds and held[name])]
         if not free:
             break
         worker = max(free, key=lambda name: room[name])
-        dealt.append((worker, row))
+        dealt.append((worker, job))
         held[worker] += 1
         room[worker] = 0 if is_isolated and worker in crowds else room[worker] - 1
     return dealt

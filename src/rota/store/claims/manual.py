@@ -12,6 +12,7 @@ from rota.core.source import is_internal
 from rota.core.times import LONGEST, format_instant
 from rota.store import ownership, source_outcomes
 from rota.store.claims import settle
+from rota.store.claims.ready_scan import PickedJob
 from rota.store.engine import locks
 from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_claim, to_job, to_run
@@ -78,8 +79,8 @@ class Claims:
                 if _allowance(tx, each).granted:
                     best += [to_job(row) for row in tx.execute("job.ready", queue=each.name, most=1)]
             for peeked in sorted(best, key=lambda job: (-job.priority, job.id)):
-                for row in tx.execute("claim.pick", queue=peeked.queue, most=1):
-                    return self._take(tx, dependencies.job_of(tx, row[0]), worker, lease, row[-1])
+                for job in map(PickedJob._make, tx.execute("claim.pick", queue=peeked.queue, most=1)):
+                    return self._take(tx, dependencies.job_of(tx, job.id), worker, lease, job.drawn_token)
         raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
 
     @count_stale
@@ -90,7 +91,7 @@ class Claims:
             ownership.claim(self._store, claim.job_id, claim.token)
             job = dependencies.job_of(tx, claim.job_id)
             until = claims.renewed(job, self._lease(job.lease if lease is None else lease), tx.now)
-            row = tx.one("claim.renew", id=claim.job_id, token=claim.token, until=until, now=tx.now)
+            row = tx.one("claim.renew", until=until, now=tx.now, **_key(claim))
             if row is None:
                 if job.status == jobs.ACTIVE and job.token == claim.token and job.orchestrator is not None:
                     return to_claim(job)
@@ -111,10 +112,7 @@ class Claims:
         text = payload.encode(value, "checkpoint")
         with self._store.write() as tx:
             ownership.claim(self._store, claim.job_id, claim.token)
-            row = tx.one("claim.checkpoint", checkpoint=text, id=claim.job_id, token=claim.token)
-            if row is None:
-                raise _lost(tx, claim)
-            self._heartbeat(tx, row[0])
+            self._heartbeat_of_holder(tx, claim, tx.one("claim.checkpoint", checkpoint=text, **_key(claim)))
 
     @count_stale
     @again
@@ -127,10 +125,7 @@ class Claims:
         named = {"transcript_path": transcript_path, "stderr_path": stderr_path, "by": access and access.id}
         with self._store.write() as tx:
             ownership.claim(self._store, claim.job_id, claim.token)
-            row = tx.one("claim.capture", id=claim.job_id, token=claim.token, **named)
-            if row is None:
-                raise _lost(tx, claim)
-            self._heartbeat(tx, row[0])
+            self._heartbeat_of_holder(tx, claim, tx.one("claim.capture", **_key(claim), **named))
 
     def release(self, claim: Claim, note: str | None = None) -> None:
         """Give the job back unfinished; no attempt is spent."""
@@ -155,7 +150,8 @@ class Claims:
                 self._heartbeat(tx, job.worker_id)
                 return True
             row = tx.one("claim.run", token=claim.token)
-            if row is None or to_run(row).job_id != job.id or to_run(row).verb != claims.verb_of(outcome):
+            run = to_run(row) if row else None
+            if run is None or run.job_id != job.id or run.verb != claims.verb_of(outcome):
                 raise _lost(tx, claim)
             return False
 
@@ -193,7 +189,7 @@ class Claims:
         worker = worker_id or self._store.workers.implicit_id()
         rows = self._store.database.execute("claim.last_run_of", {"job": job_id, "worker": worker})
         own = (claims.COMPLETED, claims.FAILED, claims.RELEASED)
-        return bool(rows) and to_run(rows[0]).status in own and to_run(rows[0]).token == job.token
+        return any(run.status in own and run.token == job.token for run in map(to_run, rows))
 
     def runs(self, job_id: int, most: int = MOST) -> list[Run]:
         """What each ended claim on a job did, or the last of them, oldest first."""
@@ -285,6 +281,13 @@ class Claims:
             return self._store.settings.lease
         return whole("a lease in microseconds", lease, 1, LONGEST)
 
+    def _heartbeat_of_holder(self, tx: Transaction, claim: Claim, row: Row | None) -> None:
+        """Count the write as a heartbeat of the worker that it answered with; refuse a claim that it did not find."""
+        if row is None:
+            raise _lost(tx, claim)
+        (worker,) = row
+        self._heartbeat(tx, worker)
+
     def _heartbeat(self, tx: Transaction, worker: str | None) -> None:
         tx.execute("worker.heartbeat", id=worker, now=tx.now, counted=0, metadata=None)
 
@@ -300,6 +303,11 @@ def _captured(row: Row) -> Captured:
     if by is not None and (transcript, stderr) != (None, None):
         return Captured(run_id(token), None, None, bool(is_live), is_remote=True)
     return Captured(run_id(token), transcript, stderr, bool(is_live))
+
+
+def _key(claim: Claim) -> dict[str, int]:
+    """Return the parameters by which every write names a claim (decision 4)."""
+    return {"id": claim.job_id, "token": claim.token}
 
 
 def _lost(tx: Transaction, claim: Claim) -> Stale:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, namedtuple
 
 from rota.core import job as jobs
 from rota.core import queue as queues
@@ -12,7 +12,7 @@ from rota.core.retry import Backoff
 from rota.core.source import is_internal
 from rota.store import source_outcomes
 from rota.store.engine import locks
-from rota.store.engine.rows import by_id
+from rota.store.engine.rows import by_id, scalar
 from rota.store.jobs import dependencies
 
 TYPE_CHECKING = False
@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from rota.core.claim import Ending
     from rota.core.job import Job
     from rota.core.times import Duration, Instant
-    from rota.store.engine.rows import Row
     from rota.store.engine.transaction import Transaction
 
 LONGEST_ERROR = 16_384
+# A row of `claim.holding`: a job whose claim is about to be settled as done.
+HeldJob = namedtuple(
+    "HeldJob",
+    "id token queue worker_id dependents limit_key source key claimed_at created_at attempts generation due_at",
+)
 
 
 def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chance: float) -> bool:
@@ -98,28 +102,27 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
     if not done:
         return set(), {}
     results = {(id, token): result for result, id, token in done}
-    held: set[int] = set()
-    rows: list[Row] = []
+    held: list[HeldJob] = []
+    tokens: set[int] = set()
     is_sourced = False
-    for row in tx.execute("claim.holding", ids=compact([id for id, _ in results])):
-        id, token, _, _, _, _, source, *_ = row
-        if (id, token) in results:
-            held.add(token)
-            rows.append(row)
-            is_sourced = is_sourced or source is not None
+    for job in map(HeldJob._make, tx.execute("claim.holding", ids=compact([id for id, _ in results]))):
+        if (job.id, job.token) in results:
+            held.append(job)
+            tokens.add(job.token)
+            is_sourced = is_sourced or job.source is not None
     workers: dict[str, int] = {}
     if is_sourced:
-        rows = _finish_sourced(tx, rows, workers)
-    _count_done(tx, rows)
+        held = _finish_sourced(tx, held, workers)
+    _count_done(tx, held)
     ids: dict[str, list[int]] = {}
     ended: dict[int, str | None] = {}
-    awaited: list[tuple[int, str, int, str | None]] = []
-    for id, token, queue, worker, dependents, limit_key, *_ in rows:
-        ended[id] = results[id, token]
-        ids.setdefault(queue, []).append(id)
-        workers[worker] = workers.get(worker, 0) + 1
-        if dependents or limit_key is not None:
-            awaited.append((id, queue, dependents, limit_key))
+    awaited: list[HeldJob] = []
+    for job in held:
+        ended[job.id] = results[job.id, job.token]
+        ids.setdefault(job.queue, []).append(job.id)
+        workers[job.worker_id] = workers.get(job.worker_id, 0) + 1
+        if job.dependents or job.limit_key is not None:
+            awaited.append(job)
     if ended:
         params = {"now": tx.now, "ids": compact(list(ended))}, {"now": tx.now, "results": by_id(ended)}
         both = tuple(zip(("claim.record_done", "claim.finish"), params, strict=True))
@@ -130,11 +133,11 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
     for queue, finished in ids.items():
         tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, finished)
         update_breaker(tx, queue, 0, None)
-    for id, queue, dependents, limit_key in awaited:
-        dependencies.left(tx, queue, limit_key, jobs.ACTIVE, jobs.DONE)
-        if dependents:
-            dependencies.ripple(tx, id)
-    return held, workers
+    for job in awaited:
+        dependencies.left(tx, job.queue, job.limit_key, jobs.ACTIVE, jobs.DONE)
+        if job.dependents:
+            dependencies.ripple(tx, job.id)
+    return tokens, workers
 
 
 def first_wait(
@@ -145,11 +148,15 @@ def first_wait(
     return claimed_at - created_at if is_first else None
 
 
-def _count_done(tx: Transaction, rows: Sequence[Row]) -> None:
-    """Count the runs of these claims, rows of `claim.holding`, which end now as done. Many were made at one instant."""
+def _count_done(tx: Transaction, held: Sequence[HeldJob]) -> None:
+    """Count the runs of these claims, which end now as done. Many were made at one instant."""
     runs = Counter(
-        (queue, claimed_at, None if attempts else first_wait(1, generation, created_at, due_at, claimed_at))
-        for _, _, queue, *_, claimed_at, created_at, attempts, generation, due_at in rows
+        (
+            job.queue,
+            job.claimed_at,
+            None if job.attempts else first_wait(1, job.generation, job.created_at, job.due_at, job.claimed_at),
+        )
+        for job in held
     )
     for (queue, claimed_at, waited), n in runs.items():
         tx.ran(queue, jobs.FINISH, tx.now - claimed_at, waited, n)
@@ -194,26 +201,25 @@ def set_aside(tx: Transaction, claims: Sequence[tuple[str | None, int, int]], ba
     return {token for _, token, _, _ in ended}
 
 
-def _finish_sourced(tx: Transaction, rows: Sequence[Row], workers: dict[str, int]) -> list[Row]:
-    """Settle those that came from a source, which leave no row unless others wait for it; what is left to settle."""
-    gone: list[source_outcomes.Finished] = []
-    gone_rows: list[Row] = []
-    kept: list[source_outcomes.Finished] = []
-    others: list[Row] = []
-    for row in rows:
-        id, token, queue, worker, dependents, _, source, key, *_ = row
-        if source is not None and is_internal(queue):
-            end_claim(tx, dependencies.job_of(tx, id), Done(), Backoff(), 0.0)
-        elif source is None or dependents:
-            others.append(row)
-            kept += [] if source is None else [(id, source, key, worker, token, queue)]
+def _finish_sourced(tx: Transaction, held: Sequence[HeldJob], workers: dict[str, int]) -> list[HeldJob]:
+    """Settle the jobs of sources, which leave no row unless others wait for it; return those left to settle."""
+    gone: list[HeldJob] = []
+    kept: list[HeldJob] = []
+    others: list[HeldJob] = []
+    for job in held:
+        if job.source is None:
+            others.append(job)
+        elif is_internal(job.queue):
+            end_claim(tx, dependencies.job_of(tx, job.id), Done(), Backoff(), 0.0)
+        elif job.dependents:
+            others.append(job)
+            kept.append(job)
         else:
-            gone.append((id, source, key, worker, token, queue))
-            gone_rows.append(row)
-            workers[worker] = workers.get(worker, 0) + 1
-    for queue in sorted({each[5] for each in gone}):
+            gone.append(job)
+            workers[job.worker_id] = workers.get(job.worker_id, 0) + 1
+    for queue in sorted({job.queue for job in gone}):
         update_breaker(tx, queue, 0, None)
-    _count_done(tx, gone_rows)
+    _count_done(tx, gone)
     if gone:
         source_outcomes.finish(tx, gone)
     if kept:
@@ -226,7 +232,7 @@ def update_breaker(tx: Transaction, queue: str, failed: int, error: str | None) 
     limits = dependencies.queue_of(tx, queue)
     if limits.breaker is None or (not failed and not limits.failures):
         return
-    in_a_row = tx.execute("queue.count_failures", queue=queue, failed=failed)[0][0]
+    in_a_row = scalar(tx.execute("queue.count_failures", queue=queue, failed=failed))
     if in_a_row >= limits.breaker:
         reason = f"{in_a_row} failures in a row; the last: {error}"
         if tx.execute("queue.pause", queue=queue, now=tx.now, by=queues.BREAKER, reason=reason):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rota.core.times import Instant
     from rota.store.engine.rows import Row
     from rota.store.engine.transaction import Transaction
+    from rota.store.jobs.dependencies import WaitingJob
 
 
 def orchestrator(tx: Transaction, id: int) -> None:
@@ -121,13 +122,13 @@ def free_queues(tx: Transaction, names: Iterable[str]) -> set[str]:
     return {name for name in sorted(set(names)) if tx.exclusive or _is_free(tx, name)}
 
 
-def free_scheduled(tx: Transaction, rows: Sequence[Row]) -> list[Row]:
-    """Those of these scheduled jobs, each its id, queue and more, that nobody else is busy with."""
-    if tx.exclusive or not rows:
-        return list(rows)
-    names = free_queues(tx, (queue for _, queue, *_ in rows))
-    free = {id for (id,) in tx.many("locks.free_scheduled", [(id,) for id, queue, *_ in rows if queue in names])}
-    return [row for row in rows if row[0] in free]
+def free_scheduled(tx: Transaction, due: Sequence[WaitingJob]) -> list[WaitingJob]:
+    """Lock those of these scheduled jobs that no other transaction has locked, without waiting, and return them."""
+    if tx.exclusive or not due:
+        return list(due)
+    names = free_queues(tx, (job.queue for job in due))
+    free = {id for (id,) in tx.many("locks.free_scheduled", [(job.id,) for job in due if job.queue in names])}
+    return [job for job in due if job.id in free]
 
 
 def free_claims(tx: Transaction, claimed: Sequence[Job]) -> list[Job]:

@@ -10,6 +10,7 @@ from rota.core.event import JobMoved, change, encode
 from rota.core.metric import PICKUP, RUN, bucket
 from rota.core.source import is_internal
 from rota.core.state_machine import check
+from rota.store.engine.rows import scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Transaction:
 
     def draw(self, name: str) -> int:
         """Draw a number that nobody else gets."""
-        number: int = self.execute("number.draw", name=name)[0][0]
+        number: int = scalar(self.execute("number.draw", name=name))
         return number
 
     def draw_many(self, name: str, count: int) -> list[int]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 from rota.core import job as jobs
 from rota.core.errors import NotFound
 from rota.core.job import rest
 from rota.store.engine import locks
+from rota.store.engine.rows import scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 CHUNK = 1000
+# A row of `dependency.dependents`, `job.due`, `job.blocked_from` or `job.unknown`. `waits`: the job must wait for other
+# jobs, or may have to.
+WaitingJob = namedtuple("WaitingJob", "id queue limit_key due_at due_wall waits")
 MOST_NODES, MOST_STEPS = 60, 4  # of the graph around a job
 
 
@@ -48,8 +54,8 @@ def is_crowded(tx: Transaction, queue: str, limit_key: str | None, job_id: int) 
     per_key = queue_of(tx, queue).per_key
     if per_key is None:
         return False
-    admitted = tx.one("job.count_admitted", queue=queue, limit_key=limit_key, id=job_id, most=per_key)
-    return admitted is not None and admitted[0] >= per_key
+    admitted = tx.execute("job.count_admitted", queue=queue, limit_key=limit_key, id=job_id, most=per_key)
+    return bool(scalar(admitted) >= per_key)
 
 
 def resting(tx: Transaction, job: Job, due_at: Instant | None, due_wall: int = 0) -> tuple[str, str | None]:
@@ -83,10 +89,11 @@ def admit_next(tx: Transaction, queue: str, limit_key: str) -> None:
         row = tx.one("job.next_crowded", queue=queue, limit_key=limit_key)
         if row is None:
             return
-        if waits_again(tx, jobs.UNBLOCK, row[0], queue, jobs.BLOCKED):
+        (id,) = row
+        if waits_again(tx, jobs.UNBLOCK, id, queue, jobs.BLOCKED):
             continue
-        tx.many("job.make_ready", [row])
-        tx.moved(jobs.UNBLOCK, queue, jobs.BLOCKED, jobs.READY, [row[0]])
+        tx.many("job.make_ready", [(id,)])
+        tx.moved(jobs.UNBLOCK, queue, jobs.BLOCKED, jobs.READY, [id])
 
 
 def waits_again(tx: Transaction, verb: str, id: int, queue: str, old: str) -> bool:
@@ -106,33 +113,29 @@ def ripple(tx: Transaction, job_id: int, after: int = 0) -> int:
     A chunk at a time: what is left of a very long list is remembered and goes on with the next tending.
     """
     locks.dependents(tx, job_id, after, CHUNK)
-    waiting = tx.execute("dependency.dependents", needs=job_id, after=after, most=CHUNK)
-    free = [row for row in waiting if row[5] == jobs.BLOCKED and row[6] == jobs.DEPENDENCY and not row[7]]
-    unblock(
-        tx,
-        jobs.UNBLOCK,
-        ((id, queue, due_at, due_wall, limit_key) for id, queue, due_at, due_wall, limit_key, *_ in free),
-    )
+    rows = tx.execute("dependency.dependents", needs=job_id, after=after, most=CHUNK)
+    waiting = list(map(WaitingJob._make, rows))
+    unblock(tx, jobs.UNBLOCK, (job for job in waiting if not job.waits))
     if len(waiting) == CHUNK:
-        tx.execute("dependency.keep_ripple", job=job_id, last=waiting[-1][0])
+        tx.execute("dependency.keep_ripple", job=job_id, last=waiting[-1].id)
     elif after:
         tx.execute("dependency.end_ripple", job=job_id)
     return len(waiting)
 
 
-def unblock(tx: Transaction, verb: str, free: Iterable[tuple[int, str, Instant | None, int, str | None]]) -> None:
+def unblock(tx: Transaction, verb: str, free: Iterable[WaitingJob]) -> None:
     """Jobs that wait for nobody any more become ready, or wait for their time or their limit; many at once."""
     old = jobs.SCHEDULED if verb == jobs.DUE else jobs.BLOCKED
     ready: dict[str, list[int]] = {}
-    for id, queue, due_at, due_wall, limit_key in free:
-        due = is_due(tx, due_at, due_wall)
-        if due and limit_key is None:
-            ready.setdefault(queue, []).append(id)
+    for job in free:
+        due = is_due(tx, job.due_at, job.due_wall)
+        if due and job.limit_key is None:
+            ready.setdefault(job.queue, []).append(job.id)
             continue
-        status, blocked_on = rest(False, due, due and is_crowded(tx, queue, limit_key, id))
-        tx.execute("job.rest", id=id, old=old, status=status, blocked_on=blocked_on)
+        status, blocked_on = rest(False, due, due and is_crowded(tx, job.queue, job.limit_key, job.id))
+        tx.execute("job.rest", id=job.id, old=old, status=status, blocked_on=blocked_on)
         if status != old:
-            tx.moved(verb, queue, old, status, [id])
+            tx.moved(verb, job.queue, old, status, [job.id])
     for queue, ids in ready.items():
         tx.many("job.make_ready", [(id,) for id in ids])
         tx.moved(verb, queue, old, jobs.READY, ids)

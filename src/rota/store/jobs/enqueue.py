@@ -11,7 +11,7 @@ from rota.core.job import is_open, put_off, rest
 from rota.core.source import KIND
 from rota.core.times import FIRST, LAST, LONGEST, parse_duration
 from rota.store.engine import locks
-from rota.store.engine.rows import to_job, to_queue
+from rota.store.engine.rows import scalar, to_job, to_queue
 from rota.store.jobs import dependencies
 
 TYPE_CHECKING = False
@@ -266,8 +266,10 @@ class Addition:
             return True
         place = (new.queue, new.limit_key)
         if place not in self._admitted:
-            counted = self._tx.execute("job.count_admitted", queue=place[0], limit_key=place[1], id=0, most=per_key)
-            self._admitted[place] = counted[0][0]
+            counted = self._tx.execute(
+                "job.count_admitted", queue=new.queue, limit_key=new.limit_key, id=0, most=per_key
+            )
+            self._admitted[place] = scalar(counted)
         self._admitted[place] += 1
         return self._admitted[place] <= per_key
 

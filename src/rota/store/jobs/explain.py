@@ -9,7 +9,7 @@ from rota.core.claim import is_overlong
 from rota.core.queue import allow
 from rota.core.source import is_internal
 from rota.core.times import format_duration, format_instant
-from rota.store.engine.rows import to_queue
+from rota.store.engine.rows import queues_by_name, scalar
 from rota.store.jobs import unknown_kinds
 
 TYPE_CHECKING = False
@@ -119,11 +119,11 @@ def _blocked(store: Store, job: Job) -> str:
 
 def _ready(store: Store, job: Job) -> str:
     now = store.now()
-    found = {row[0]: to_queue(row) for row in store.database.execute("queue.all", {})}
-    for queue, name in ((found[queues.ALL], "everything"), (found[job.queue], f"queue {job.queue}")):
+    by_name = queues_by_name(store.database.execute("queue.all", {}))
+    for queue, name in ((by_name[queues.ALL], "everything"), (by_name[job.queue], f"queue {job.queue}")):
         if queue.paused_at is not None:
             return _paused(job, queue, name)
-    queue = found[job.queue]
+    queue = by_name[job.queue]
     counts: dict[str, int] = dict(store.database.execute("tally.of_queue", {"queue": job.queue}))
     start = f"Job {job.id} is ready, but"
     match allow(queue, counts.get(jobs.ACTIVE, 0), 1, now).limit:
@@ -133,7 +133,7 @@ def _ready(store: Store, job: Job) -> str:
         case "rate":
             free_in = format_duration(max(0, queue.rate_next_at - now))
             return f"{start} queue {job.queue} starts {queue.rate}: the next in {free_in}."
-    ((able,),) = store.database.execute("worker.count_live_for", {"queue": job.queue})
+    able = scalar(store.database.execute("worker.count_live_for", {"queue": job.queue}))
     if not able:
         return f"{start} there is no worker: `rota claim {job.id}` takes it by hand."
     return f"Job {job.id} is ready: the next worker to claim from queue {job.queue} may take it ({able} live)."

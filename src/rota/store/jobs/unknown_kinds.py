@@ -19,6 +19,7 @@ from rota.store.engine import locks
 from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_job
 from rota.store.jobs import dependencies
+from rota.store.jobs.dependencies import WaitingJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def give_up(store: Store, tx: Transaction, overdue: list[Job]) -> None:
         if declared is None:
             tx.execute("job.wait_on", id=job.id, until=tx.now + MINUTE)
         elif job.kind in declared:
-            _let_go(tx, job.queue, [(job.id, job.limit_key, True)])
+            _let_go(tx, [WaitingJob(job.id, job.queue, job.limit_key, None, 0, True)])
         else:
             waited = format_duration(store.settings.unknown_kind_timeout)
             error = f"no worker knew its kind, {job.kind!r}, within {waited}"
@@ -118,18 +119,18 @@ def why(store: Store, job: Job) -> str:
 def _free_some(store: Store, queue: str, kind: str) -> int:
     with store.write() as tx:
         locks.queue(tx, queue)
-        rows = tx.execute("job.unknown", queue=queue, kind=kind, most=FREED_AT_ONCE)
-        still = {job.id for job in _still(tx, [id for id, _, _ in rows])}
-        _let_go(tx, queue, [row for row in rows if row[0] in still])
-        return len(rows)
+        waiting = list(map(WaitingJob._make, tx.execute("job.unknown", queue=queue, kind=kind, most=FREED_AT_ONCE)))
+        still = {job.id for job in _still(tx, [job.id for job in waiting])}
+        _let_go(tx, [job for job in waiting if job.id in still])
+        return len(waiting)
 
 
-def _let_go(tx: Transaction, queue: str, rows: list[Row]) -> None:
-    """Jobs of one queue become ready, or wait for what else they have to wait for."""
+def _let_go(tx: Transaction, waiting: list[WaitingJob]) -> None:
+    """Make jobs ready, or let them wait for whatever else they must wait for."""
     free = [
-        (id, queue, None, 0, limit_key)
-        for id, limit_key, needs in rows
-        if not (needs and dependencies.waits_again(tx, jobs.UNBLOCK, id, queue, jobs.BLOCKED))
+        job
+        for job in waiting
+        if not (job.waits and dependencies.waits_again(tx, jobs.UNBLOCK, job.id, job.queue, jobs.BLOCKED))
     ]
     dependencies.unblock(tx, jobs.UNBLOCK, free)
 

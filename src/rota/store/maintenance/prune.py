@@ -7,6 +7,7 @@ from rota.core.errors import StoreFull
 from rota.core.ids import run_id
 from rota.core.record import Record
 from rota.store.engine.conflict_retry import again
+from rota.store.engine.rows import scalar
 from rota.store.jobs import output
 
 TYPE_CHECKING = False
@@ -86,8 +87,8 @@ class History:
             for rows in self._walk("job.surplus", {"queue": queue}, surplus, stride, plan):
                 yield (gone := gone.replace(jobs=gone.jobs + len(rows)))
         if plan:
-            ((events,),) = self._store.database.execute("event.count_before", {"before": before})
-            ((workers,),) = self._store.database.execute("worker.count_gone", {"before": before})
+            events = scalar(self._store.database.execute("event.count_before", {"before": before}))
+            workers = scalar(self._store.database.execute("worker.count_gone", {"before": before}))
             yield gone.replace(events=events, workers=workers)
             return
         while count := self._forget_events(before, stride.size):
@@ -113,7 +114,7 @@ class History:
         after = 0
         while most is None or most > 0:
             size = stride.size
-            ((upto,),) = database.execute("job.next_stretch", {"after": after, "most": size})
+            upto = scalar(database.execute("job.next_stretch", {"after": after, "most": size}))
             if upto is None:
                 return
             words = {**params, "after": after, "upto": upto, "most": size if most is None else min(size, most)}
@@ -135,7 +136,7 @@ class History:
             if not tx.exclusive:
                 # The statement looked before it locked: a job may have been added since that waits for one of these.
                 awaited = {id for (id,) in tx.many("job.awaited", [(id,) for id, _, _ in rows])}
-                rows = [row for row in rows if row[0] not in awaited]
+                rows = [(id, queue, status) for id, queue, status in rows if id not in awaited]
             ids: list[Row] = [(id,) for id, _, _ in rows]
             runs = tx.many("job.forget_runs", ids)
             for forget in ("job.forget_dependencies", "job.forget"):

@@ -9,9 +9,10 @@ from rota.core import job as jobs
 from rota.core.claim import ORPHANED, Released
 from rota.core.record import Record
 from rota.store.claims import settle
-from rota.store.engine.rows import to_job
+from rota.store.engine.rows import scalar, to_job
 from rota.store.engine.transaction import SHARDS
 from rota.store.jobs import dependencies
+from rota.store.jobs.dependencies import WaitingJob
 from rota.store.maintenance.tick import TickResult, run
 
 TYPE_CHECKING = False
@@ -96,15 +97,11 @@ def _orphaned_claims(store: Store, tx: Transaction) -> int:
 
 def _stuck_jobs(tx: Transaction) -> tuple[int, bool]:
     """Jobs that say they wait for others though none of those is open; a stretch of them per pass."""
-    after = tx.execute("number.get", name="blocked_cursor")[0][0]
-    rows = tx.execute("job.blocked_from", after=after, most=BLOCKED_PER_PASS)
-    more = len(rows) == BLOCKED_PER_PASS
-    tx.execute("number.set", name="blocked_cursor", value=rows[-1][0] if more else 0)
-    free = [
-        (id, queue, due_at, due_wall, limit_key)
-        for id, queue, due_at, due_wall, limit_key, is_open in rows
-        if not is_open
-    ]
+    after = scalar(tx.execute("number.get", name="blocked_cursor"))
+    blocked = list(map(WaitingJob._make, tx.execute("job.blocked_from", after=after, most=BLOCKED_PER_PASS)))
+    more = len(blocked) == BLOCKED_PER_PASS
+    tx.execute("number.set", name="blocked_cursor", value=blocked[-1].id if more else 0)
+    free = [job for job in blocked if not job.waits]
     dependencies.unblock(tx, jobs.UNBLOCK, free)
     return len(free), more
 

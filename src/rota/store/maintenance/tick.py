@@ -12,8 +12,9 @@ from rota.core.record import Record
 from rota.core.worker import Dead, Holding, judge
 from rota.store.claims import settle
 from rota.store.engine import locks
-from rota.store.engine.rows import to_job, to_worker
+from rota.store.engine.rows import scalar, to_job, to_worker
 from rota.store.jobs import dependencies
+from rota.store.jobs.dependencies import WaitingJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,13 +40,13 @@ class TickResult(Record):
     full: bool = False
 
     def __add__(self, other: TickResult) -> TickResult:
-        mine, theirs = self._values(), other._values()
-        return TickResult(*(a + b for a, b in zip(mine[:-1], theirs[:-1], strict=True)), full=other.full)  # type: ignore[operator, misc]
+        counts = {name: getattr(self, name) + getattr(other, name) for name in self._fields if name != "full"}
+        return TickResult(**counts, full=other.full)
 
 
 def anything_due(store: Store) -> bool:
     """A look at the indexes that writes nothing."""
-    return bool(store.database.execute("tick.due", store.database.clock())[0][0])
+    return bool(scalar(store.database.execute("tick.due", store.database.clock())))
 
 
 def next_due(store: Store) -> Duration | None:
@@ -53,10 +54,13 @@ def next_due(store: Store) -> Duration | None:
 
     Within a transaction, so that it is the same moment for all.
     """
-    *instants, by_wall, by_schedule = store.database.execute("tick.next", store.database.clock())[0]
+    ((due, lapse, check, orchestrator_lapse, unknown_kind, due_by_wall, schedule),) = store.database.execute(
+        "tick.next", store.database.clock()
+    )
+    by_clock, by_wall = (due, lapse, check, orchestrator_lapse, unknown_kind), (due_by_wall, schedule)
     now, wall = store.database.moment()
-    waits = [instant - now for instant in instants if instant is not None]
-    waits += [instant - wall for instant in (by_wall, by_schedule) if instant is not None]
+    waits = [instant - now for instant in by_clock if instant is not None]
+    waits += [instant - wall for instant in by_wall if instant is not None]
     return max(0, min(waits)) if waits else None
 
 
@@ -67,7 +71,7 @@ def run(store: Store, tx: Transaction, most: int = MOST) -> TickResult:
 
 def is_due(tx: Transaction) -> bool:
     """A look at the indexes."""
-    return bool(tx.execute("tick.due", **tx.clock)[0][0])
+    return bool(scalar(tx.execute("tick.due", **tx.clock)))
 
 
 def run_due(store: Store, tx: Transaction, most: int = MOST) -> TickResult:
@@ -92,16 +96,16 @@ def _promote(tx: Transaction, most: int) -> int:
     """Scheduled jobs whose time has come, by the store's clock or by the wall's."""
     count = 0
     for due_wall, now in ((0, tx.now), (1, tx.wall)):
-        found = tx.execute("job.due", due_wall=due_wall, now=now, most=most)
+        due = list(map(WaitingJob._make, tx.execute("job.due", due_wall=due_wall, now=now, most=most)))
         # Of those that fall due at one instant the oldest is the first, also where a limit lets only some begin.
-        rows = [row[:-1] for row in sorted(found, key=lambda row: (row[-1], row[0]))]
+        due.sort(key=lambda job: (job.due_at, job.id))
         free = [
-            (id, queue, None, 0, limit_key)
-            for id, queue, limit_key, needs in locks.free_scheduled(tx, rows)
-            if not (needs and dependencies.waits_again(tx, jobs.DUE, id, queue, jobs.SCHEDULED))
+            job
+            for job in locks.free_scheduled(tx, due)
+            if not (job.waits and dependencies.waits_again(tx, jobs.DUE, job.id, job.queue, jobs.SCHEDULED))
         ]
         dependencies.unblock(tx, jobs.DUE, free)
-        count += len(rows)
+        count += len(due)
     return count
 
 
@@ -158,7 +162,7 @@ def grace(tx: Transaction, silence: Duration = LEASE // 2) -> Instant:
 def _lost_orchestrators(store: Store, tx: Transaction, grace_from: Instant) -> int:
     """Hosts that stopped renewing: their workers are lost, and so are their claims. The number of workers."""
     count = 0
-    for id, _, lease_expires_at, _, _, hostname, pid, *_ in tx.execute("orchestrator.live"):
+    for id, lease_expires_at, hostname, pid in tx.execute("orchestrator.live"):
         if not orchestrators.is_lapsed(lease_expires_at, grace_from, tx.now):
             continue
         if not locks.lapsed_orchestrator(tx, id, lease_expires_at):

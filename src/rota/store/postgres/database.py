@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from rota.process.host import files_of
+from rota.store.engine.rows import scalar
 from rota.store.engine.transaction import SHARDS
 from rota.store.migrate import missing
 from rota.store.postgres.dialect import GAPS, Texts, statements_of
@@ -84,7 +85,7 @@ class PostgresDatabase:
         """Files of this host for this database: in a folder of the user's own, the same however its URL is spelt."""
         if self._place is None:
             ((port, number, may_ask),) = self.execute("schema.place", {})
-            cluster = self.execute("schema.cluster", {})[0][0] if may_ask else self.path
+            cluster = scalar(self.execute("schema.cluster", {})) if may_ask else self.path
             self._place = f"{cluster}/{port}/{number}"
         return files_of(self._place, self.schema)
 
@@ -178,7 +179,7 @@ class PostgresDatabase:
     def refresh_version(self) -> int:
         """The schema's number as it is now, which another program may have raised; 0 for none."""
         ((there, _),) = self.execute("schema.version", {"schema": self.schema})
-        self.version = self.execute("schema.number", {})[0][0] if there else 0
+        self.version = scalar(self.execute("schema.number", {})) if there else 0
         return self.version
 
     def set_version(self, version: int) -> None:
@@ -190,7 +191,7 @@ class PostgresDatabase:
         gone = missing({name for (name,) in self.execute("schema.tables", {"schema": self.schema})})
         if gone:
             return gone
-        ((invalid,),) = self.execute("schema.invalid", {"schema": self.schema})
+        invalid = scalar(self.execute("schema.invalid", {"schema": self.schema}))
         return f"{invalid} indexes are not whole: REINDEX SCHEMA {self.schema}" if invalid else "ok"
 
     def give_back(self, most: int) -> int:

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput
+from rota.store.engine.rows import scalar
 
 if TYPE_CHECKING:
     from rota.store.engine.rows import Row
@@ -30,20 +31,20 @@ class PostgresLog:
 
     def after(self, cursor: str, most: int) -> list[Row]:
         seen, page, id = _parts(cursor)
-        found: list[Row] = []
+        events: list[Row] = []
         if page is not None:
             rows = self._database.execute("log.rest", {"seen": seen, "page": page, "id": id, "most": most})
-            found = [(f"{seen}/{page}/{row[0]}", *row[1:]) for row in rows]
+            events = [(f"{seen}/{page}/{id}", at, actor, facts) for id, at, actor, facts in rows]
             seen = page
-        if len(found) < most:
-            rows = self._database.execute("log.after", {"seen": seen, "most": most - len(found)})
-            found += [(f"{seen}/{now}/{id}", *rest) for id, *rest, now in rows]
-        return found
+        if len(events) < most:
+            rows = self._database.execute("log.after", {"seen": seen, "most": most - len(events)})
+            events += [(f"{seen}/{now}/{id}", at, actor, facts) for id, at, actor, facts, now in rows]
+        return events
 
     def before(self, cursor: str | None, most: int) -> list[Row]:
-        end = _END if cursor is None else _parts(cursor)[2]
+        _, _, end = (None, None, _END) if cursor is None else _parts(cursor)
         rows = self._database.execute("log.before", {"id": end, "most": most})
-        return [(f"{_NOTHING}/{now}/{id}", *rest) for id, *rest, now in reversed(rows)]
+        return [(f"{_NOTHING}/{now}/{id}", at, actor, facts) for id, at, actor, facts, now in reversed(rows)]
 
     def rebase(self) -> int:
         """Bring the log of another server, restored into this one, into this one's past; how many events."""
@@ -51,11 +52,11 @@ class PostgresLog:
             return len(self._database.execute("log.rebase", {}))
 
     def last(self) -> str:
-        return str(self._database.execute("log.last", {})[0][0])
+        return str(scalar(self._database.execute("log.last", {})))
 
     def reaches(self, cursor: str) -> bool:
         seen, _, _ = _parts(cursor)
-        return bool(self._database.execute("log.reaches", {"seen": seen})[0][0])
+        return bool(scalar(self._database.execute("log.reaches", {"seen": seen})))
 
 
 def _parts(cursor: str) -> tuple[str, str | None, int]:

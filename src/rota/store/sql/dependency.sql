@@ -46,7 +46,7 @@ SELECT 1 FROM needed WHERE id = :to_job
 
 -- name: dependents
 -- A chunk of the jobs that wait for one, with whether they must still wait for another.
-SELECT job.id, job.queue, job.due_at, job.due_wall, job.limit_key, job.status, job.blocked_on,
+SELECT job.id, job.queue, job.limit_key, job.due_at, job.due_wall, job.status <> 'blocked' OR job.blocked_on <> 'dependency' OR
     EXISTS (SELECT 1 FROM dependency AS other JOIN job AS needed ON needed.id = other.needs
             WHERE other.job = job.id AND needed.status <> 'done'
                 AND (other.until_over = 0 OR needed.status NOT IN ('failed', 'cancelled'))) AS is_open

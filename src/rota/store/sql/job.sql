@@ -149,17 +149,17 @@ ORDER BY priority + 0, id DESC LIMIT 1
 
 -- name: due
 -- Scheduled jobs whose time has come, longest due first, with whether each waited for others before.
-SELECT id, queue, limit_key, EXISTS (SELECT 1 FROM dependency WHERE dependency.job = job.id), due_at FROM job
+SELECT id, queue, limit_key, due_at, due_wall, EXISTS (SELECT 1 FROM dependency WHERE dependency.job = job.id) FROM job
 WHERE status = 'scheduled' AND due_wall = :due_wall AND due_at <= :now ORDER BY due_at LIMIT :most
 
 -- name: blocked_from
 -- Jobs that wait for others, from an id on, with whether any of those is still open. The limit comes first, so that the
 -- planner knows for how few jobs it looks.
-SELECT id, queue, due_at, due_wall, limit_key,
+SELECT id, queue, limit_key, due_at, due_wall,
     EXISTS (SELECT 1 FROM dependency JOIN job AS needed ON needed.id = dependency.needs
             WHERE dependency.job = waiting.id AND needed.status <> 'done'
                 AND (dependency.until_over = 0 OR needed.status NOT IN ('failed', 'cancelled'))) AS is_open
-FROM (SELECT id, queue, due_at, due_wall, limit_key FROM job
+FROM (SELECT id, queue, limit_key, due_at, due_wall FROM job
       WHERE status = 'blocked' AND blocked_on = 'dependency' AND id > :after ORDER BY id LIMIT :most) AS waiting ORDER BY id
 
 -- name: next_stretch
@@ -175,7 +175,7 @@ UNION ALL SELECT queue, kind FROM (SELECT queue, kind FROM job
 
 -- name: unknown
 -- Jobs of a kind that wait for a worker that knows it, the oldest first, with whether each waited for others before.
-SELECT id, limit_key, EXISTS (SELECT 1 FROM dependency WHERE dependency.job = job.id) FROM job
+SELECT id, queue, limit_key, NULL, 0, EXISTS (SELECT 1 FROM dependency WHERE dependency.job = job.id) FROM job
 WHERE status = 'blocked' AND blocked_on = 'kind' AND queue = :queue AND kind = :kind ORDER BY id LIMIT :most
 
 -- name: count_unknown

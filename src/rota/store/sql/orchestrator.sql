@@ -33,8 +33,7 @@ SELECT host, hostname, pid, version, access, crew FROM orchestrator WHERE id = :
 
 -- name: live
 -- Those that are not gone.
-SELECT id, status, lease_expires_at, exchange, acknowledged_directive, hostname, pid FROM orchestrator
-WHERE status <> 'stopped' ORDER BY id
+SELECT id, lease_expires_at, hostname, pid FROM orchestrator WHERE status <> 'stopped' ORDER BY id
 
 -- name: all_live
 -- Those that are not gone, as people see them.

@@ -10,6 +10,10 @@ SELECT $slot_columns FROM slot ORDER BY queue, n
 -- One slot.
 SELECT $slot_columns FROM slot WHERE name = :name
 
+-- name: host
+-- The host that a slot is on.
+SELECT host FROM slot WHERE name = :name
+
 -- name: taken
 -- The numbers that a queue's slots have.
 SELECT n FROM slot WHERE queue = :queue ORDER BY n

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.core.errors import BadInput
+from rota.store.engine.rows import scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,18 +21,18 @@ class SqliteLog:
 
     def after(self, cursor: str, most: int) -> list[Row]:
         rows = self._database.execute("event.after", {"cursor": _number(cursor), "most": most})
-        return [(str(id), *rest) for id, *rest in rows]
+        return [(str(id), at, actor, facts) for id, at, actor, facts in rows]
 
     def before(self, cursor: str | None, most: int) -> list[Row]:
         end = _END if cursor is None else _number(cursor)
         rows = self._database.execute("event.before", {"cursor": end, "most": most})
-        return [(str(id), *rest) for id, *rest in reversed(rows)]
+        return [(str(id), at, actor, facts) for id, at, actor, facts in reversed(rows)]
 
     def last(self) -> str:
-        return str(self._database.execute("event.last", {})[0][0])
+        return str(scalar(self._database.execute("event.last", {})))
 
     def reaches(self, cursor: str) -> bool:
-        ((oldest,),) = self._database.execute("event.oldest", {})
+        oldest = scalar(self._database.execute("event.oldest", {}))
         return bool(oldest - 1 <= _number(cursor) <= int(self.last()))
 
 
