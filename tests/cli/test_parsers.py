@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.cli.argparse_parser import build, parse
-from rota.cli.help import OTHER_WORDS
-from rota.cli.parser import split, values
-from rota.cli.types import KINDS
+from rota.cli.help import OTHER_WORDS, build, parse
+from rota.cli.parser import KINDS, split, values
 from rota.cli.verb import Verb
 from rota.cli.verbs import all_verbs, by_name, names
 from rota.core.errors import BadInput

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from rota.cli.doctor import postgres
+from rota.cli.doctor import checks
 from rota.cli.main import run
 from rota.core.claim import Done, Snoozed
 from rota.core.errors import NotAllowed, RotaError
@@ -145,7 +145,7 @@ def test_doctor_counts_the_rows_of_the_job_table(rota: Terminal, url: str) -> No
 
 def test_doctor_warns_of_a_slow_link(rota: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     rota.say("init")
-    monkeypatch.setattr(postgres, "_SLOW", 0.0)
+    monkeypatch.setattr(checks, "_SLOW", 0.0)
     (link,) = [each for each in rota.ask("doctor") if each["about"] == "link"]
     assert link["level"] == "warn"
 
@@ -154,9 +154,9 @@ def test_doctor_warns_of_a_link_whose_settings_were_reset(url: str) -> None:
     """As a pooler does that hands on the server's own process id and cleans up after each transaction."""
     with open_store(url, Settings(), make=True) as store:
         assert isinstance(store.database, PostgresDatabase)
-        assert {each.about: each.level for each in postgres.look(store)}["jit"] == "ok"
+        assert {each.about: each.level for each in checks.check_store(store)}["jit"] == "ok"
         store.database.session.connection.execute("RESET ALL")
-        (jit,) = [each for each in postgres.look(store) if each.about == "jit"]
+        (jit,) = [each for each in checks.check_store(store) if each.about == "jit"]
     assert jit.level == "warn" and jit.mend is not None and "jit = off" in jit.mend
 
 

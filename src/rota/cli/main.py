@@ -69,7 +69,7 @@ def _run(words: list[str]) -> int:
     from rota.cli.parser import once, split, values
 
     if not verb.hot or "--help" in rest or "-h" in rest:
-        from rota.cli.argparse_parser import parse
+        from rota.cli.help import parse
 
         texts = parse(verb, rest)
         if texts is None:

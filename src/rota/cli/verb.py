@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Argument(Record):
-    """A positional word. `kind` names how it is read (see `rota.cli.types`); `env` is used when it is missing."""
+    """A positional word. `kind` names how it is read (see `rota.cli.parser`); `env` is used when it is missing."""
 
     name: str
     help: str

@@ -13,7 +13,7 @@ from rota.core.slot import HTTP
 from rota.core.times import MILLISECOND
 from rota.orchestrator.console import Console, Shown
 from rota.orchestrator.event_loop import EventLoop
-from rota.orchestrator.pidlock import PidLock, holder
+from rota.orchestrator.pidlock import MAIN, PidLock, holder, lock_path
 from rota.orchestrator.store_thread import StoreThread
 from rota.orchestrator.supervisor import Supervisor
 from rota.orchestrator.systemd import Notify
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 NO_WORKERS = "no app and no program is named, so it starts no workers and looks after those that register"
-MAIN, BESIDE = "main", "beside"
+BESIDE = "beside"
 LAST_WORD = 1.0
 LAST_BEAT = 3.0
 
@@ -56,10 +56,6 @@ class Start(Record):
     told: Mapping[str, str] = {}  # more for the environment of its workers
     log: str | None = None  # the file that stdout and stderr are, where nobody else writes to it
     programs: Mapping[str, str] = {}  # the command of each pool whose workers are not those of the app
-
-
-def lock_path(beside: str, crew: str = MAIN) -> str:
-    return f"{beside}.orchestrator" if crew == MAIN else f"{beside}.crew-{crew}"
 
 
 def run(

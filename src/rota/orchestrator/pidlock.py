@@ -11,6 +11,12 @@ from rota.store.own_files import open_own
 
 # For those who only look: they have the lock for a moment, and the file may name one that is long gone.
 PATIENCE, LOOK_AGAIN = 1.0, 0.01
+MAIN = "main"  # the crew of `orchestrator start`
+
+
+def lock_path(beside: str, crew: str = MAIN) -> str:
+    """Return the path of the lock of a crew, beside its database."""
+    return f"{beside}.orchestrator" if crew == MAIN else f"{beside}.crew-{crew}"
 
 
 class PidLock:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def status(store: Store, _: ApiRequest) -> Document:
-    from rota.orchestrator.main import lock_path
-    from rota.orchestrator.pidlock import holder
+
+    from rota.orchestrator.pidlock import holder, lock_path
 
     pid = holder(lock_path(store.database.beside))
     return documents.crew(store, pid)

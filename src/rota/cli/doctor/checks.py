@@ -1,83 +1,37 @@
-"""`rota doctor`: checks of the database and of what is in it."""
+"""Checks of the database, of the file or server that holds it, and of the workers and queues in it."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import time
+from typing import TYPE_CHECKING
 
-from rota.cli.output import columns
-from rota.cli.verb import verb
+from rota.cli.doctor import BAD, OK, WARN, Finding
+from rota.cli.doctor.environment import room
 from rota.core import worker as workers
-from rota.core.errors import BadSetting, NotFound, RotaError
 from rota.core.queue import BREAKER
-from rota.core.record import Record
-from rota.core.times import MINUTE, format_duration
-from rota.settings import POSTGRES
+from rota.core.times import MINUTE, SECOND, format_duration
+from rota.store.migrate import LATEST
+from rota.store.own_files import open_own
+from rota.store.sqlite.lock import program, sqlite_writer
+from rota.store.sqlite.open_files import NETWORK, file_system
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.cli.invocation import Call
+    from rota.store.postgres.database import PostgresDatabase
     from rota.store.store import Store
 
-OK, WARN, BAD = "ok", "warn", "bad"
 _LARGE_LOG = 256 * 1024 * 1024
 _PATIENCE = 1.0
+_SLOW = 0.05
+_OLD = 300
+_MANY_DEAD = 1_000_000
 
 
-class Finding(Record):
-    """The result of one check: its level, and what to do about it."""
-
-    about: str
-    level: str
-    text: str
-    mend: str | None = None
-
-
-@verb(
-    "doctor",
-    "check the database and all in it; exit code 1 when something is bad",
-    "rota doctor",
-)
-def doctor(call: Call) -> int:
-    from rota.cli.doctor.environment import find_app, look_around, look_at_crew, look_at_notices
-
-    findings: list[Finding] = []
-    code, named = 0, ""
-    try:
-        settings = call.settings()
-        named = settings.db or ""
-        app = find_app(settings)
-        findings += look_around(app)
-        with call.store() as store:
-            findings += _look(store)
-            if store.link is None:
-                findings += look_at_crew(store, settings, app)
-            findings += look_at_notices(store)
-    except BadSetting as problem:
-        findings.append(Finding("settings", BAD, str(problem)))
-    except RotaError as problem:
-        mend = (
-            "see that its server runs, and what --db, ROTA_DB or `db` in rota.toml says"
-            if named.startswith(POSTGRES)
-            else None
-        )
-        findings.append(Finding("database", BAD, str(problem), mend))
-        code = NotFound.exit_code if isinstance(problem, NotFound) else 0
-    if call.json:
-        call.document([{name: getattr(finding, name) for name in Finding._fields} for finding in findings])
-    else:
-        rows = [
-            (finding.level, finding.about, f"{finding.text}; {finding.mend}" if finding.mend else finding.text)
-            for finding in findings
-        ]
-        call.lines(columns(call, ("CHECK", "ABOUT", "FOUND"), rows))
-    return code or int(any(finding.level == BAD for finding in findings))
-
-
-def _look(store: Store) -> Iterator[Finding]:
+def check_store(store: Store) -> Iterator[Finding]:
+    """Check the database, and the workers and queues in it; of an API only what it answers."""
     if store.link is not None:
         yield Finding("API", OK, f"{store.database.path} answers, rota {store.link.get('/info')['version']}")
         yield _clock(store)
@@ -85,9 +39,7 @@ def _look(store: Store) -> Iterator[Finding]:
         yield from _queues(store)
         return
     if store.database.dialect == "postgres":
-        from rota.cli.doctor.postgres import look
-
-        yield from look(store)
+        yield from _look_at_server(store)
     else:
         yield from _look_at_file(store.database.path)
     yield _schema(store)
@@ -99,8 +51,6 @@ def _look(store: Store) -> Iterator[Finding]:
 
 
 def _look_at_file(path: str) -> Iterator[Finding]:
-    from rota.cli.doctor.environment import room
-
     yield Finding("database", OK, f"{path}, {os.path.getsize(path):,} bytes")
     yield room(os.path.dirname(path)).replace(about="disk")
     yield _permissions(path)
@@ -119,8 +69,6 @@ def _permissions(path: str) -> Finding:
 
 
 def _file_system(path: str) -> Finding:
-    from rota.store.sqlite.open_files import NETWORK, file_system
-
     kind = file_system(os.path.dirname(path))
     if kind in NETWORK:
         return Finding("file system", BAD, f"{kind} is a network file system", "move the database to a local disk")
@@ -128,8 +76,6 @@ def _file_system(path: str) -> Finding:
 
 
 def _schema(store: Store) -> Finding:
-    from rota.store.migrate import LATEST
-
     version = store.database.version
     if version > LATEST:
         return Finding("schema", WARN, f"{version}, newer than this rota's {LATEST}", "upgrade rota here")
@@ -138,9 +84,6 @@ def _schema(store: Store) -> Finding:
 
 def _lock(path: str) -> Finding:
     """Check that the write lock is released within a moment."""
-    from rota.store.own_files import open_own
-    from rota.store.sqlite.lock import program, sqlite_writer
-
     descriptor = open_own(f"{path}.lock", os.O_RDWR | os.O_CREAT)
     try:
         deadline = time.monotonic() + _PATIENCE
@@ -229,3 +172,65 @@ def _queues(store: Store) -> Iterator[Finding]:
         yield Finding("jobs", WARN, f"{failed:,} failed", "`rota list --status failed`, then `rota retry ID`")
     else:
         yield Finding("jobs", OK, "none failed")
+
+
+def _look_at_server(store: Store) -> Iterator[Finding]:
+    from rota.store.postgres.database import PostgresDatabase  # with its driver, which is an optional extra
+
+    database = store.database
+    assert isinstance(database, PostgresDatabase)
+    ((version, size),) = database.execute("server.about", {"schema": database.schema})
+    yield Finding("database", OK, f"{database.path}, PostgreSQL {version}, {size:,} bytes in schema {database.schema}")
+    if database.execute("server.is_standby", {}) == [(True,)]:
+        mend = "name the primary with --db, or promote this one"
+        yield Finding("server", WARN, "a standby: it can be read, and takes no jobs and no changes", mend)
+    yield _link(database)
+    yield _jit(database)
+    yield _durability(database)
+    yield _transactions(database)
+    yield _dead_rows(database)
+
+
+def _link(database: PostgresDatabase) -> Finding:
+    """Measure the round trip, and detect a pooler."""
+    started = time.perf_counter()
+    database.now()
+    seconds = time.perf_counter() - started
+    way = "direct" if database.session.is_direct else "through a pooler: others are heard by polling"
+    text = f"{seconds * 1000:.1f} ms there and back, {way}"
+    if seconds > _SLOW:
+        return Finding("link", WARN, text, "run rota nearer to its database")
+    return Finding("link", OK, text)
+
+
+def _jit(database: PostgresDatabase) -> Finding:
+    """Check that rota's jit setting is in force; a pooler may reset it between transactions."""
+    ((is_on,),) = database.execute("server.jit", {})
+    if is_on:
+        text = "the server compiles rota's statements (jit is on), which takes longer than they run"
+        return Finding("jit", WARN, text, "ALTER ROLE … SET jit = off for rota's role, or let its pooler keep settings")
+    return Finding("jit", OK, "off for rota")
+
+
+def _durability(database: PostgresDatabase) -> Finding:
+    ((fsync, commit),) = database.execute("server.synchronous", {})
+    if fsync != "on" or commit == "off":
+        text = f"fsync is {fsync}, synchronous_commit is {commit}: a crash of the server can lose what was acknowledged"
+        return Finding("durability", WARN, text, "set both to on")
+    return Finding("durability", OK, "a commit waits for the disk")
+
+
+def _transactions(database: PostgresDatabase) -> Finding:
+    ((seconds,),) = database.execute("server.oldest", {})
+    if seconds > _OLD:
+        text = f"one is open for {format_duration(seconds * SECOND)}, and keeps dead rows from being cleared away"
+        return Finding("transactions", WARN, text, "see pg_stat_activity for whose it is")
+    return Finding("transactions", OK, "none is open for long")
+
+
+def _dead_rows(database: PostgresDatabase) -> Finding:
+    rows = database.execute("server.dead", {"schema": database.schema})
+    live, dead = rows[0] if rows else (0, 0)
+    if dead > max(live, _MANY_DEAD):
+        return Finding("dead rows", WARN, f"{dead:,} beside {live:,} jobs", "VACUUM the table job; is autovacuum on?")
+    return Finding("dead rows", OK, f"{dead:,} beside {live:,} jobs")

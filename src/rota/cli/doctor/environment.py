@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from ssl import SSLError
 from typing import TYPE_CHECKING
+from urllib.error import URLError
+from urllib.request import urlopen
 
-from rota.cli.doctor.checks import BAD, OK, WARN, Finding
+from rota.api.credentials import local_address
+from rota.api.port import holder as port_holder
+from rota.cli.doctor import BAD, OK, WARN, Finding
+from rota.cli.preflight import declared
 from rota.cli.verbs.init_run import home
 from rota.core import slot as slots
 from rota.core.errors import RotaError
@@ -13,6 +19,7 @@ from rota.core.record import Record
 from rota.core.source import is_internal
 from rota.core.times import format_instant
 from rota.live.attention import FAILURES, HOST, JOB, RUN, SCHEDULE, notices
+from rota.orchestrator.pidlock import holder, lock_path
 from rota.settings import Settings
 from rota.store.jobs.unknown_kinds import waiting
 
@@ -34,8 +41,7 @@ class App(Record):
 
 
 def find_app(settings: Settings) -> App:
-    from rota.cli.preflight import declared
-
+    """Read the tasks of the app that the settings name, in a process of its own."""
     if settings.app is None:
         return App(None, {})
     try:
@@ -44,13 +50,13 @@ def find_app(settings: Settings) -> App:
         return App(settings.app, {}, str(problem))
 
 
-def look_around(app: App) -> Iterator[Finding]:
+def check_surroundings(app: App) -> Iterator[Finding]:
     """Run the checks that need no database."""
     yield _folder(os.getcwd())
     yield _app(app)
 
 
-def look_at_crew(store: Store, settings: Settings, app: App) -> Iterator[Finding]:
+def check_crew(store: Store, settings: Settings, app: App) -> Iterator[Finding]:
     """Check the API, the orchestrator and its slots, and find jobs that no worker will run."""
     yield _api(store, settings)
     yield _orchestrator(store)
@@ -90,7 +96,7 @@ def _app(app: App) -> Finding:
     return Finding("app", OK, f"{app.name} has {', '.join(app.tasks)}")
 
 
-def look_at_notices(store: Store) -> Iterator[Finding]:
+def check_notices(store: Store) -> Iterator[Finding]:
     """Report the dashboard's notices, except those of slots and queues, which have checks of their own."""
     mends = {
         HOST: "`rota orchestrator status` shows it",
@@ -107,9 +113,6 @@ def look_at_notices(store: Store) -> Iterator[Finding]:
 
 def _api(store: Store, settings: Settings) -> Finding:
     """Check whether the API answers; without one, whether its port is free."""
-    from rota.api.credentials import local_address
-    from rota.api.port import holder
-
     try:
         url: str | None = local_address(store.database.beside)
     except RotaError:
@@ -118,7 +121,7 @@ def _api(store: Store, settings: Settings) -> Finding:
         return Finding("API", OK, f"answers at {url}; `rota open` makes a link to its dashboard")
     if url is not None:
         return Finding("API", WARN, f"nothing answers at {url}: it was killed", "`rota run` or `rota serve` starts it")
-    other = holder(settings.http_host, settings.http_port) if settings.http_port else None
+    other = port_holder(settings.http_host, settings.http_port) if settings.http_port else None
     if other is None:
         return Finding("API", OK, f"not running; port {settings.http_port} is free")
     if settings.http_port == Settings.http_port:
@@ -130,10 +133,6 @@ def _api(store: Store, settings: Settings) -> Finding:
 
 def _answers(url: str) -> bool:
     """Return whether anything answers. An untrusted certificate counts as an answer."""
-    from ssl import SSLError
-    from urllib.error import URLError
-    from urllib.request import urlopen
-
     try:
         with urlopen(f"{url}/healthz", timeout=2):  # noqa: S310 - http or https
             return True
@@ -144,9 +143,6 @@ def _answers(url: str) -> bool:
 
 
 def _orchestrator(store: Store) -> Finding:
-    from rota.orchestrator.main import lock_path
-    from rota.orchestrator.pidlock import holder
-
     path = lock_path(store.database.beside)
     pid = holder(path)
     if pid is not None:

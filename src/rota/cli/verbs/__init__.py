@@ -87,7 +87,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "token revoke": "verbs.serve",
     },
     "MCP": {
-        "mcp": "verbs.mcp",
+        "mcp": "verbs.serve",
     },
     "Store": {
         "reconcile": "verbs.maintenance",
@@ -95,7 +95,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "events": "verbs.events",
         "prune": "verbs.maintenance",
         "migrate": "verbs.maintenance",
-        "doctor": "doctor.checks",
+        "doctor": "doctor",
         "completion": "completion",
         "help": "help",
     },
@@ -106,9 +106,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "tracking prune": "verbs.tracking",
     },
     "Trials": {
-        "demo": "verbs.demo",
-        "chaos": "verbs.chaos",
-        "bench": "verbs.bench",
+        "demo": "verbs.trials",
+        "chaos": "verbs.trials",
+        "bench": "verbs.trials",
     },
 }
 

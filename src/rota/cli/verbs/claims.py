@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from rota import documents
-from rota.cli.parser import BARE
-from rota.cli.types import NOTHING_READY
+from rota.cli.invocation import job_table
+from rota.cli.parser import BARE, NOTHING_READY
 from rota.cli.verb import Argument, Option, verb
 from rota.core.claim import COMPLETED, FAILED, RELEASED, Claim, Done, Failed, Snoozed
 from rota.core.errors import BadInput, NotFound, NothingReady, Stale
@@ -57,8 +57,6 @@ def ready(call: Call) -> int:
         if call.json:
             call.document([documents.job(job) for job in jobs])
         else:
-            from rota.cli.output import job_table
-
             call.lines(job_table(call, jobs, store.now()) if jobs else ["nothing is ready"])
     return 0
 
@@ -95,11 +93,7 @@ def claim(call: Call) -> int:
         if call["id"] == NOTHING_READY:
             raise NothingReady(_wait_for_work(store, call["worker"]))
         claim = store.claims.claim(call["id"], call["worker"], call["lease"])
-    if call.json:
-        call.document(documents.claim(claim))
-    else:
-        call.say(_sentence(claim))
-    return 0
+    return call.answer(documents.claim(claim), _sentence(claim))
 
 
 @verb(
@@ -115,16 +109,9 @@ def renew(call: Call) -> int:
     with call.store() as store:
         held = store.claims.held(call["id"], call["worker"] if token(call) is None else None, token(call))
         claim = store.claims.renew(held, call["lease"])
-    if call.json:
-        call.document(documents.claim(claim))
-    else:
-        by_itself = claim.lease_expires_at is None
-        call.say(
-            f"job {claim.job_id} is renewed by its orchestrator"
-            if by_itself
-            else f"job {claim.job_id} renewed{_until(claim)}"
-        )
-    return 0
+    is_supervised = claim.lease_expires_at is None
+    how = " is renewed by its orchestrator" if is_supervised else f" renewed{_until(claim)}"
+    return call.answer(documents.claim(claim), f"job {claim.job_id}{how}")
 
 
 @verb(
@@ -148,11 +135,8 @@ def release(call: Call) -> int:
             if not settled:
                 raise
         job = store.jobs.get(id)
-    if call.json:
-        call.document(documents.job(job))
-    else:
-        call.say(f"job {job.id} was settled already: it is {job.status}" if settled else f"job {job.id} {job.status}")
-    return 0
+    text = f"job {job.id} was settled already: it is {job.status}" if settled else f"job {job.id} {job.status}"
+    return call.answer(documents.job(job), text)
 
 
 @verb(
@@ -220,11 +204,11 @@ def snooze(call: Call) -> int:
 
 def token(call: Call) -> int | None:
     """Return the token that was given; one from the environment counts only for the job of the environment."""
-    given: int | None = call["token"]
-    of_job = os.environ.get("ROTA_JOB_ID")
-    if given is not None and os.environ.get("ROTA_CLAIM_TOKEN") == str(given) and of_job and of_job != str(call["id"]):
+    token: int | None = call["token"]
+    job = os.environ.get("ROTA_JOB_ID")
+    if token is not None and os.environ.get("ROTA_CLAIM_TOKEN") == str(token) and job and job != str(call["id"]):
         return None
-    return given
+    return token
 
 
 def _is_settled(store: Store, id: int, worker: str | None, mine: int | None) -> bool:
@@ -300,13 +284,6 @@ def _encoded(result: str | None) -> str | None:
 
 def _answer(call: Call, job: Job | int) -> int:
     if isinstance(job, int):
-        if call.json:
-            call.document({"id": job, "status": DONE})
-        else:
-            call.say(f"job {job} {DONE}")
-    elif call.json:
-        call.document(documents.job(job))
-    else:
-        left = f" (attempt {job.attempts} of {job.max_attempts})" if job.error else ""
-        call.say(f"job {job.id} {job.status}{left}")
-    return 0
+        return call.answer({"id": job, "status": DONE}, f"job {job} {DONE}")
+    attempts = f" (attempt {job.attempts} of {job.max_attempts})" if job.error else ""
+    return call.answer(documents.job(job), f"job {job.id} {job.status}{attempts}")

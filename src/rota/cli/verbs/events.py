@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from rota.cli.output import columns, moment
+from rota.cli.invocation import columns, moment
 from rota.cli.verb import Option, verb
 from rota.core import queue as queues
 from rota.core.event import JobMoved, QueueChanged, UnknownFact, WorkerChanged
 from rota.live import fact_log
+from rota.live.feed import follow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ def events(call: Call) -> int:
 
 def _follow(call: Call, store: Store, patterns: list[str]) -> int:
     """Print the live feed until it is stopped; each change is printed before the next is awaited."""
-    from rota.live.feed import follow
-
     for document in follow(store, patterns, call["after"]):
         if call.json:
             call.record(document)

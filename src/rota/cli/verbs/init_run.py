@@ -1,17 +1,24 @@
-"""The first minutes: `init` makes a database and an app to edit, `run` runs everything in one terminal."""
+"""The first minutes: `init` creates a database and an app to edit, `run` runs everything in one terminal."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import time
 from typing import TYPE_CHECKING
 
+from rota.api.credentials import local_address, local_secret
 from rota.cli.invocation import aside
 from rota.cli.verb import Argument, Option, verb
+from rota.cli.verbs.serve import ask_for_link
 from rota.core.errors import BadInput, NotFound, RotaError, StoreError
 from rota.core.ids import printable
 from rota.core.queue import DEFAULT
+from rota.core.version import __version__
+from rota.orchestrator.pidlock import MAIN
 from rota.settings import folder_of, words_of
+from rota.store.open import FOLDER, REMOTE, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,8 +79,7 @@ FILES = {
     (Argument("DIR", "the folder; made where there is none", required=False),),
 )
 def init(call: Call) -> int:
-    """Existing files stay as they are."""
-    from rota.store.open import FOLDER, open_store
+    """Create a database and, unless the database was named, the settings and an app; existing files are kept."""
     from rota.store.sqlite.create import create
 
     folder = call["dir"]
@@ -144,8 +150,11 @@ def app_of(call: Call, settings: Settings) -> str:
 
 
 def programs_of(settings: Settings, more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
-    """Return the program of each pool that has one."""
-    import shutil
+    """Return the program of each pool that has one.
+
+    Raises:
+        BadInput: There is no such executable.
+    """
 
     programs = {**dict(settings.programs), **dict(more)}
     for queue, text in programs.items():
@@ -201,9 +210,8 @@ def run(call: Call) -> int:
     from rota.api.port import choose
     from rota.cli.preflight import declared
     from rota.orchestrator.console import Console
-    from rota.orchestrator.main import MAIN, Start, refuse_second
-    from rota.orchestrator.main import run as keep
-    from rota.store.open import REMOTE
+    from rota.orchestrator.main import Start, refuse_second
+    from rota.orchestrator.main import run as run_crew
 
     if call.json:
         raise BadInput("run shows lines for people: `rota orchestrator start --log-format json` writes JSON")
@@ -213,7 +221,8 @@ def run(call: Call) -> int:
     try:
         with call.store() as store:
             refuse_second(store.database)
-    except NotFound:  # created below, once the app has been imported
+    except NotFound:
+        # It is created below, once the app has been imported: an app that fails leaves no database behind.
         pass
     tasks = declared(app, folder, settings)
     with call.store(make=True) as store:
@@ -225,7 +234,7 @@ def run(call: Call) -> int:
     _say_first(call, app, database, pools)
     problems: list[str] = []
 
-    def news(_: str, problem: str | None) -> None:
+    def on_startup(_: str, problem: str | None) -> None:
         if problem is not None:
             problems.append(problem)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -233,8 +242,8 @@ def run(call: Call) -> int:
     screen = Console(lambda screen: _head(screen, database, tasks, pools))
     try:
         env = {"ROTA_HTTP_PORT": str(port)}
-        wanted = Start(app, pools, MAIN, folder=folder, http=True, told=env, programs=programs)
-        code = keep(settings.replace(http_port=port), wanted, news, screen)
+        crew = Start(app, pools, MAIN, folder=folder, http=True, told=env, programs=programs)
+        code = run_crew(settings.replace(http_port=port), crew, on_startup, screen)
     finally:
         screen.close()
     if problems:
@@ -244,8 +253,6 @@ def run(call: Call) -> int:
 
 
 def _say_first(call: Call, app: str, database: Database, pools: Mapping[str, int]) -> None:
-    from rota.core.version import __version__
-
     crew = ", ".join(f"{count} for {'all queues' if queue == DEFAULT else queue}" for queue, count in pools.items())
     call.say(f"rota {__version__} runs {app} on {database.path}; workers: {crew}")
 
@@ -268,12 +275,6 @@ def _head(screen: Console, database: Database, tasks: Mapping[str, str], pools: 
 
 def _link(screen: Console, database: Database) -> str:
     """Return a link to the dashboard as soon as the API gives one."""
-    import time
-
-    from rota.api.credentials import local_address, local_secret
-    from rota.cli.verbs.serve import ask_for_link
-    from rota.store.open import REMOTE
-
     if database.url.startswith(REMOTE):
         return f"{database.url} (`rota open` makes a link)"
     deadline = time.monotonic() + LINK_WITHIN

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from rota import documents
-from rota.cli.invocation import aside
-from rota.cli.output import columns, job_table, moment, page
+from rota.cli.invocation import aside, columns, job_table, moment, page
 from rota.cli.verb import Argument, Option, verb
 from rota.cli.verbs.claims import JOB, QUEUE, TOKEN, token
 from rota.core.errors import Conflict, NotFound, Refused
 from rota.core.ids import job_id, run_id
 from rota.core.job import ACTIVE, FINAL, STATES, UNIQUE, UNTIL
 from rota.core.times import format_duration, parse_instant
+from rota.store.directives import until_acknowledged
+from rota.store.jobs.enqueue import NewJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ _PAIR = (Argument("ID", "the job that waits", "job"), Argument("ON_ID", "the job
     ),
 )
 def add(call: Call) -> int:
-    from rota.store.jobs.enqueue import NewJob
-
     with call.store(make=True) as store:
         new = NewJob(
             title=call["title"],
@@ -158,11 +157,7 @@ def why(call: Call) -> int:
     what = call["id"]
     with call.store() as store:
         sentence = store.slots.why(what) if ":" in what else store.jobs.why(job_id(what))
-    if call.json:
-        call.document({"id": what if ":" in what else job_id(what), "why": sentence})
-    else:
-        call.say(sentence)
-    return 0
+    return call.answer({"id": what if ":" in what else job_id(what), "why": sentence}, sentence)
 
 
 @verb("block", "let a job wait for another", "rota block 5 4", _PAIR)
@@ -180,8 +175,6 @@ def unblock(call: Call) -> int:
 @verb("cancel", "call jobs off, whatever they are doing", "rota cancel 5 6", (_JOBS,))
 def cancel(call: Call) -> int:
     """Cancel jobs, and wait until no worker runs them any more."""
-    from rota.store.directives import until_acknowledged
-
     with call.store() as store:
         held: list[int] = []
 
@@ -257,12 +250,8 @@ def _each(call: Call, change: Callable[[int], Job]) -> int:
 
 
 def _answer(call: Call, job: Job) -> int:
-    if call.json:
-        call.document(documents.job(job))
-    else:
-        waits = f" after {', '.join(map(str, job.after))}" if job.status == "blocked" and job.after else ""
-        call.say(f"job {job.id} {job.status}{waits}")
-    return 0
+    waits = f" after {', '.join(map(str, job.after))}" if job.status == "blocked" and job.after else ""
+    return call.answer(documents.job(job), f"job {job.id} {job.status}{waits}")
 
 
 def _page(job: Job) -> list[str]:

@@ -8,6 +8,13 @@ from rota import documents
 from rota.cli.invocation import aside
 from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput
+from rota.store.actor import implicit_name
+from rota.store.maintenance.restore import raise_numbers
+from rota.store.migrate import is_outdated
+from rota.store.migrate import migrate as apply_migrations
+from rota.store.open import open_database
+from rota.store.postgres.roles import make_roles
+from rota.store.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,12 +62,9 @@ def prune(call: Call) -> int:
         gone = store.history.prune(call["older"], call["keep"], _progress(), plan=plan)
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
-    if call.json:
-        call.document({"jobs": gone.jobs, "events": gone.events, "workers": gone.workers})
-    else:
-        verb = "would forget" if plan else "forgot"
-        call.say(f"{verb} {gone.jobs:,} jobs with their runs, {gone.events:,} events, {gone.workers:,} workers")
-    return 0
+    does = "would forget" if plan else "forgot"
+    text = f"{does} {gone.jobs:,} jobs with their runs, {gone.events:,} events, {gone.workers:,} workers"
+    return call.answer({"jobs": gone.jobs, "events": gone.events, "workers": gone.workers}, text)
 
 
 @verb(
@@ -73,13 +77,10 @@ def prune(call: Call) -> int:
     ),
 )
 def migrate(call: Call) -> int:
-    from rota.store.migrate import is_outdated, migrate
-    from rota.store.open import open_database
-
     settings = call.settings()
     database = open_database(settings.db, settings, told=aside)
     try:
-        before, applied = database.version, migrate(database)
+        before, applied = database.version, apply_migrations(database)
         is_outdated(database)
         roles = _finish_postgres(database, bool(call["roles"])) if database.dialect == "postgres" else None
         if roles is None and call["roles"]:
@@ -88,8 +89,8 @@ def migrate(call: Call) -> int:
     finally:
         database.close()
     if call.json:
-        extra: dict[str, object] = {} if roles is None else {"roles": roles}
-        extra |= {} if left_out is None else {"left_out": left_out}
+        optional = {"roles": roles, "left_out": left_out}
+        extra = {name: value for name, value in optional.items() if value is not None}
         call.document({"schema": database.version, "before": before, "applied": applied, **extra})
         return 0
     done = f"applied {', '.join(map(str, applied))}" if applied else "nothing to apply"
@@ -102,9 +103,6 @@ def migrate(call: Call) -> int:
 
 
 def _after_restore(database: Database, settings: Settings) -> int:
-    from rota.store.actor import implicit_name
-    from rota.store.maintenance.restore import raise_numbers
-    from rota.store.store import Store
 
     return raise_numbers(Store(database, settings, implicit_name(), False))
 
@@ -112,7 +110,6 @@ def _after_restore(database: Database, settings: Settings) -> int:
 def _finish_postgres(database: Database, roles: bool) -> list[str] | None:
     """Rebase a restored event log, and create roles where asked for. PostgreSQL only."""
     from rota.store.postgres.database import PostgresDatabase
-    from rota.store.postgres.roles import make_roles
 
     assert isinstance(database, PostgresDatabase)
     database.log.rebase()
@@ -120,7 +117,7 @@ def _finish_postgres(database: Database, roles: bool) -> list[str] | None:
 
 
 def _progress() -> Callable[[int], None] | None:
-    """Return what shows the progress, if stderr is a terminal."""
+    """Return a function that shows the progress, or None if stderr is no terminal."""
     if not sys.stderr.isatty():
         return None
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
 from rota import documents
-from rota.cli.output import columns
+from rota.cli.invocation import columns
 from rota.cli.verb import Argument, Option, verb
 from rota.cli.verbs.init_run import APP, POOL, WORKERS, app_of, crew_of, home, programs_of
 from rota.core.errors import BadInput, Conflict, Refused, RotaError
 from rota.core.ids import printable
 from rota.core.queue import DEFAULT
 from rota.core.times import format_duration
+from rota.orchestrator.pidlock import MAIN, holder, is_holder, lock_path
 from rota.process.host import host_id, is_this, log_of
+from rota.store.open import REMOTE
 
 if TYPE_CHECKING:
     from rota.cli.invocation import Call
@@ -59,10 +63,8 @@ def start(call: Call) -> int:
     settings = call.settings()
     app, pools, programs = crew_of(call, settings)
     form, http = call["log_format"] or "text", not call["no_http"]
-    wanted = Start(app, pools, log_format=form, folder=home(), http=http, programs=programs)
-    if call["daemon"]:
-        return _start_daemon(call, wanted)
-    return run(settings, wanted)
+    crew = Start(app, pools, log_format=form, folder=home(), http=http, programs=programs)
+    return _start_daemon(call, crew) if call["daemon"] else run(settings, crew)
 
 
 @verb(
@@ -107,45 +109,39 @@ def start_beside(call: Call) -> int:
     ),
 )
 def exec_beside(call: Call) -> int:
-    """Keep workers alive that run a command for each job of a queue."""
     from rota import exec_app
     from rota.orchestrator.main import Start, run
 
-    told = exec_app.environment(call["cmd"], call["timeout"])
+    command = exec_app.environment(call["cmd"], call["timeout"])
     pools = {call["queue"] or DEFAULT: call["workers"] or 1}
-    return run(_beside(call), Start(exec_app.APP, pools, call["name"], call["log_format"] or "text", told=told))
+    return run(_beside(call), Start(exec_app.APP, pools, call["name"], call["log_format"] or "text", told=command))
 
 
 def _beside(call: Call) -> Settings:
     """Return the settings, with the API of `--url` as the database."""
-    from rota.store.open import REMOTE
-
     settings, url = call.settings(), call["url"]
     if url is not None and not url.startswith(REMOTE):
         raise BadInput(f"--url {url!r} is not the address of an HTTP API: write for example http://127.0.0.1:8356")
     return settings.replace(db=url) if url is not None else settings
 
 
-def _start_daemon(call: Call, wanted: Start) -> int:
+def _start_daemon(call: Call, crew: Start) -> int:
     from rota.orchestrator.daemon import start_daemon
     from rota.orchestrator.main import NO_WORKERS
 
     with call.store(make=True) as store:
         url, beside = store.database.url, store.database.beside
     log = log_of(beside, "orchestrator.log")
-    started = start_daemon(call.settings().replace(db=url), wanted, log)
+    started = start_daemon(call.settings().replace(db=url), crew, log)
     if started.problem is not None:
         if started.code == Conflict.exit_code:
             raise Conflict(started.problem)
         raise RotaError(f"no worker came up, so the orchestrator did not stay: {started.problem}; its log is {log}")
     pid = started.process.pid
-    started.process.returncode = 0  # it lives on without us
-    if call.json:
-        call.document({"pid": pid, "log": log})
-    else:
-        about = "" if wanted.pools else f"; {NO_WORKERS}"
-        call.say(f"orchestrator {pid} is up; its log is {log}{about}")
-    return 0
+    # It outlives this process. With an exit code set, `Popen` does not warn that it is still running.
+    started.process.returncode = 0
+    about = "" if crew.pools else f"; {NO_WORKERS}"
+    return call.answer({"pid": pid, "log": log}, f"orchestrator {pid} is up; its log is {log}{about}")
 
 
 @verb(
@@ -158,10 +154,6 @@ def _start_daemon(call: Call, wanted: Start) -> int:
     ),
 )
 def stop(call: Call) -> int:
-    import select
-    import signal
-
-    from rota.orchestrator.main import MAIN, lock_path
     from rota.process.system import send
 
     with call.store() as store:
@@ -173,16 +165,11 @@ def stop(call: Call) -> int:
         time.sleep(0.05 if call["now"] else 0)
     if not select.select([process], [], [], None if call["graceful"] else STOP_WITHIN)[0]:
         raise Refused(f"orchestrator {pid} has not stopped within {STOP_WITHIN:g}s: `--now` ends its jobs")
-    if call.json:
-        call.document({"stopped": pid})
-    else:
-        call.say(f"orchestrator {pid} stopped")
-    return 0
+    return call.answer({"stopped": pid}, f"orchestrator {pid} stopped")
 
 
 def _running(path: str) -> tuple[int, int]:
     """Return the pid of the orchestrator that holds this lock, with a descriptor of exactly that process."""
-    from rota.orchestrator.pidlock import holder, is_holder
     from rota.process.system import open_process
 
     pid = holder(path)
@@ -193,7 +180,8 @@ def _running(path: str) -> tuple[int, int]:
         if is_holder(path, pid):
             return pid, process
         os.close(process)
-    except OSError:  # there is no such process
+    except OSError:
+        # There is no such process in this pid namespace.
         pass
     raise Refused(f"process {pid} is not the orchestrator that runs: that is in another container, or just begins")
 
@@ -210,11 +198,10 @@ def drain(call: Call) -> int:
         draining = store.orchestrators.drain(crew, _host(call, store))
     if not draining:
         raise Refused(f"no orchestrator of crew {crew} is running {f'on {host}' if (host := call['host']) else 'here'}")
-    if call.json:
-        call.document({"draining": [orchestrator.pid for orchestrator in draining]})
-    else:
-        call.say(f"orchestrator {draining[0].pid} finishes what it holds, then ends")
-    return 0
+    return call.answer(
+        {"draining": [orchestrator.pid for orchestrator in draining]},
+        f"orchestrator {draining[0].pid} finishes what it holds, then ends",
+    )
 
 
 @verb(
@@ -223,9 +210,6 @@ def drain(call: Call) -> int:
     "rota orchestrator status --json",
 )
 def status(call: Call) -> int:
-    from rota.orchestrator.main import lock_path
-    from rota.orchestrator.pidlock import holder
-
     with call.store() as store:
         pid = holder(lock_path(store.database.beside))
         if store.link is not None:
@@ -283,11 +267,7 @@ def reset(call: Call) -> int:
     with call.store() as store:
         store.slots.reset(call["slot"], bool(call["forget"]))
     done = "forgotten" if call["forget"] else "reset"
-    if call.json:
-        call.document({done: call["slot"]})
-    else:
-        call.say(f"{call['slot']} {done}")
-    return 0
+    return call.answer({done: call["slot"]}, f"{call['slot']} {done}")
 
 
 def _page(call: Call, document: dict[str, Any]) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from rota import documents
-from rota.cli.output import age, columns
-from rota.cli.types import NO_LIMIT
+from rota.cli.invocation import age, columns
+from rota.cli.parser import NO_LIMIT
 from rota.cli.verb import Argument, Option, verb
 from rota.core.errors import BadInput, NotFound
 from rota.core.queue import ALL, Queue
+from rota.store.directives import until_acknowledged
+from rota.store.queues import LIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,13 +47,11 @@ def list_queues(call: Call) -> int:
     ),
 )
 def set_limits(call: Call) -> int:
-    from rota.store.queues import LIMITS
-
-    given = {limit: None if call[limit] == NO_LIMIT else call[limit] for limit in LIMITS if call[limit] is not None}
-    if not given:
+    limits = {limit: None if call[limit] == NO_LIMIT else call[limit] for limit in LIMITS if call[limit] is not None}
+    if not limits:
         raise BadInput("queue set needs a limit to set, for example --max-depth 1000; none removes one")
     with call.store() as store:
-        queue = store.queues.set(call["q"], **given)
+        queue = store.queues.set(call["q"], **limits)
         if call.json:
             call.document(documents.queue(_status(store, queue.name)))
         else:
@@ -67,8 +67,6 @@ def set_limits(call: Call) -> int:
     (Option("--reason", "for those who ask why", "TEXT"),),
 )
 def pause(call: Call) -> int:
-    from rota.store.directives import until_acknowledged
-
     with call.store() as store:
         changed = store.queues.pause(call["q"], call["reason"])
         code = _answer(call, "paused", changed)
@@ -89,13 +87,9 @@ def resume(call: Call) -> int:
 
 
 def _answer(call: Call, word: str, changed: list[str]) -> int:
-    if call.json:
-        call.document({word: changed})
-    elif not changed:
-        call.say(f"nothing to do: {call['q'] or 'everything'} was {word} already")
-    else:
-        call.say(f"{', '.join('everything' if name == ALL else f'queue {name}' for name in changed)} {word}")
-    return 0
+    queues = ", ".join("everything" if name == ALL else f"queue {name}" for name in changed)
+    text = f"{queues} {word}" if changed else f"nothing to do: {call['q'] or 'everything'} was {word} already"
+    return call.answer({word: changed}, text)
 
 
 def _status(store: Store, name: str) -> QueueStatus:

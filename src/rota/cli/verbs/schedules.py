@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from rota import documents
-from rota.cli.output import age, columns, moment, page
+from rota.cli.invocation import age, columns, moment, page
 from rota.cli.verb import Argument, Option, verb
 from rota.core.schedule import MISSED, ONCE, UTC, NewSchedule
 from rota.core.times import format_duration
+from rota.store.jobs.payload import encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ _NAME = Argument("NAME", "the schedule")
     ),
 )
 def add(call: Call) -> int:
-    from rota.store.jobs.payload import encode
-
     new = NewSchedule(
         name=call["name"],
         cron=call["cron"],
@@ -116,11 +115,7 @@ def resume(call: Call) -> int:
 def run(call: Call) -> int:
     with call.store() as store:
         job = store.schedules.run(call["name"])
-    if call.json:
-        call.document(documents.job(job))
-    else:
-        call.say(f"job {job.id} {job.status}")
-    return 0
+    return call.answer(documents.job(job), f"job {job.id} {job.status}")
 
 
 @verb(
@@ -133,22 +128,13 @@ def remove(call: Call) -> int:
     with call.store() as store:
         was = store.schedules.get(call["name"])
         store.schedules.remove(was.name)
-    if call.json:
-        call.document({"name": was.name})
-    else:
-        back = "; an app declares it, so it comes back with that app's next worker" if was.declared else ""
-        call.say(f"schedule {was.name} removed{back}")
-    return 0
+    back = "; an app declares it, so it comes back with that app's next worker" if was.declared else ""
+    return call.answer({"name": was.name}, f"schedule {was.name} removed{back}")
 
 
 def _answer(call: Call, schedule: Schedule) -> int:
-    if call.json:
-        call.document(documents.schedule(schedule))
-    elif schedule.paused_at is not None:
-        call.say(f"schedule {schedule.name} paused")
-    else:
-        call.say(f"schedule {schedule.name} next at {moment(schedule.next_at)}")
-    return 0
+    state = f"next at {moment(schedule.next_at)}" if schedule.paused_at is None else "paused"
+    return call.answer(documents.schedule(schedule), f"schedule {schedule.name} {state}")
 
 
 def _table(call: Call, schedules: list[Schedule], wall: Instant) -> list[str]:

@@ -1,15 +1,19 @@
-"""The HTTP API and its access tokens: `serve`, `open`, `token create`, `token list`, `token revoke`."""
+"""The servers: `serve` and `open` with the access tokens of the HTTP API, and `mcp` on stdin and stdout."""
 
 from __future__ import annotations
 
+import json
+import time
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rota import documents
-from rota.cli.invocation import aside
-from rota.cli.output import columns, moment
+from rota.api.credentials import local_address, local_secret
+from rota.cli.invocation import aside, columns, moment
 from rota.cli.verb import Argument, Option, verb
 from rota.core.access import SCOPES, own_name
 from rota.core.errors import NotFound, Refused, RotaError
+from rota.orchestrator.pidlock import holder, lock_path
 from rota.settings import check
 
 if TYPE_CHECKING:
@@ -32,8 +36,8 @@ API_WITHIN = 5.0
 def serve(call: Call) -> int:
     from rota.api.server import serve
 
-    given = {"http_host": call["host"], "http_port": call["port"], "http_cert": call["cert"], "http_key": call["key"]}
-    changes = {name: value for name, value in given.items() if value is not None}
+    options = {"http_host": call["host"], "http_port": call["port"], "http_cert": call["cert"], "http_key": call["key"]}
+    changes = {name: value for name, value in options.items() if value is not None}
     return serve(check(call.settings().replace(**changes)), call.say)
 
 
@@ -44,18 +48,13 @@ def serve(call: Call) -> int:
     options=(Option("--browser", "open it there too"),),
 )
 def open_link(call: Call) -> int:
-    from rota.api.credentials import local_secret
-
     with call.store() as store:
         if store.link is not None:
             link: str = store.link.post("/codes")["link"]
         else:
             beside = store.database.beside
             link = ask_for_link(_address(beside), local_secret(beside))
-    if call.json:
-        call.document({"link": link})
-    else:
-        call.say(link)
+    call.answer({"link": link}, link)
     if call["browser"]:
         import webbrowser
 
@@ -66,12 +65,6 @@ def open_link(call: Call) -> int:
 
 def _address(beside: str) -> str:
     """Return where the API answers, waiting a moment for an orchestrator that has just started."""
-    import time
-
-    from rota.api.credentials import local_address
-    from rota.orchestrator.main import lock_path
-    from rota.orchestrator.pidlock import holder
-
     deadline = time.monotonic() + API_WITHIN
     while True:
         try:
@@ -83,8 +76,12 @@ def _address(beside: str) -> str:
 
 
 def ask_for_link(address: str, secret: str) -> str:
-    """Ask the API for a link with a one-time code."""
-    import json
+    """Ask the API for a link with a one-time code.
+
+    Raises:
+        Refused: Nothing answers at this address.
+        RotaError: The API refused; the message has its reason.
+    """
     from urllib.error import HTTPError, URLError
     from urllib.request import (
         HTTPDefaultErrorHandler,
@@ -95,7 +92,8 @@ def ask_for_link(address: str, secret: str) -> str:
         Request,
     )
 
-    direct = OpenerDirector()  # no proxy of the environment and no redirection gets the secret
+    # Without the default handlers: neither a proxy of the environment nor a redirection may get the secret.
+    direct = OpenerDirector()
     for handler in (HTTPHandler(), HTTPSHandler(), HTTPErrorProcessor(), HTTPDefaultErrorHandler()):
         direct.add_handler(handler)
     headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
@@ -119,10 +117,8 @@ def ask_for_link(address: str, secret: str) -> str:
 def create_token(call: Call) -> int:
     with call.store() as store:
         token, secret = store.tokens.create(own_name(call["name"]), call["scope"])
-    if call.json:
-        call.document({**documents.token(token), "secret": secret})
-    else:
-        call.say(secret)
+    call.answer({**documents.token(token), "secret": secret}, secret)
+    if not call.json:
         aside(f"{token.id} may {', '.join(sorted(token.scopes))}; this is the only time that its secret is shown")
     return 0
 
@@ -161,8 +157,24 @@ def list_tokens(call: Call) -> int:
 def revoke_token(call: Call) -> int:
     with call.store() as store:
         token = store.tokens.revoke(call["id"])
-    if call.json:
-        call.document(documents.token(token))
-    else:
-        call.say(f"{token.id} ({token.name}) is revoked")
-    return 0
+    return call.answer(documents.token(token), f"{token.id} ({token.name}) is revoked")
+
+
+@verb(
+    "mcp",
+    "serve jobs as tools over the Model Context Protocol, on stdin and stdout; needs rota[mcp]",
+    "rota mcp --name reviewer --queue review",
+    options=(
+        Option("--name", "the worker's name, as `rota worker list` shows it", "N", default="mcp"),
+        Option("--queue", "claim from this queue alone", "Q", "queue"),
+        Option("--most", "how many jobs it may hold at a time", "N", "count", default="1"),
+        Option("--lease", "how long a claim lasts unless renewed; a bare number is minutes", "D", "lease"),
+    ),
+)
+def mcp(call: Call) -> int:
+    if find_spec("mcp") is None:
+        raise RotaError("`rota mcp` needs the MCP SDK, which is not installed: pip install 'rota[mcp]'")
+    from rota.mcp.serve import serve
+    from rota.mcp.session import SessionSettings
+
+    return serve(call.store, SessionSettings(call["name"] or "mcp", call["queue"], call["most"] or 1, call["lease"]))

@@ -6,13 +6,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rota import documents
-from rota.cli.output import age, columns
+from rota.cli.invocation import age, columns
 from rota.cli.verb import Argument, Option, verb
 from rota.cli.verbs.init_run import app_of
 from rota.core.errors import NotFound, RotaError
 from rota.core.ids import printable
 from rota.core.jsontext import Raw
 from rota.core.times import format_duration
+from rota.worker.sources.sql_source import SqlSource
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -54,11 +55,10 @@ def list_sources(call: Call) -> int:
 def forget(call: Call) -> int:
     with call.store() as store:
         count = store.sources.forget(call["name"])
-    if call.json:
-        call.document({"name": call["name"], "jobs": count})
-    else:
-        call.say(f"source {call['name']} is forgotten; {count} of its jobs waited and are gone")
-    return 0
+    return call.answer(
+        {"name": call["name"], "jobs": count},
+        f"source {call['name']} is forgotten; {count} of its jobs waited and are gone",
+    )
 
 
 @verb(
@@ -92,7 +92,6 @@ def check(call: Call) -> int:
 
 def _plan(source: Source) -> Plan | None:
     from rota.worker.sources.query_plan import explain
-    from rota.worker.sources.sql_source import SqlSource
 
     if not isinstance(source.find, SqlSource):
         return None

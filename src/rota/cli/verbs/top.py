@@ -1,4 +1,4 @@
-"""`top`: a live view on the whole terminal; without a terminal, one snapshot as text or JSON."""
+"""`top`: a live view on the whole terminal; without a terminal, a single snapshot as text or JSON."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from rota import documents
-from rota.cli.output import columns
+from rota.cli.invocation import columns
 from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput, RotaError
 from rota.core.times import format_instant
 from rota.live.throughput import Throughput
+from rota.store.open import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,9 +34,10 @@ NEEDED = "rota top needs the package textual to draw: install it with `python -m
     options=(Option("--url", "through an HTTP API, with the token in ROTA_TOKEN; the same as --db URL", "URL"),),
 )
 def top(call: Call) -> int:
-    """Draw until the user quits; print once where there is no terminal."""
+    """Draw until the user quits; without a terminal, print one snapshot."""
     opening = _opening(call)
-    with opening() as store:  # errors of the database are raised here, before the screen is taken
+    # Errors of the database are raised here, before the screen is taken.
+    with opening() as store:
         if call.json or not _can_draw(call):
             return _once(call, store)
     return _drawing()(opening)
@@ -46,7 +48,7 @@ def _can_draw(call: Call) -> bool:
 
 
 def _drawing() -> Callable[[Callable[[], Store]], int]:
-    """Import what draws. Only this needs textual."""
+    """Import the screen, which alone needs textual."""
     try:
         from rota.top.textual_app import run
     except ModuleNotFoundError as problem:
@@ -57,9 +59,7 @@ def _drawing() -> Callable[[Callable[[], Store]], int]:
 
 
 def _opening(call: Call) -> Callable[[], Store]:
-    """Return what opens the store on the thread that calls it, without printing into the screen."""
-    from rota.store.open import open_store
-
+    """Return a function that opens the store for the thread that calls it, and prints nothing into the screen."""
     settings, url = call.settings(), call["url"]
     if url is not None and not url.startswith(("http://", "https://")):
         raise BadInput(f"{url!r} is not the URL of an HTTP API: write for example http://host:8356")

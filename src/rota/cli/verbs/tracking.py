@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rota.cli.output import age, columns, paint
+from rota.cli.invocation import age, columns, paint
 from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput, NotFound, Refused
 from rota.core.times import SECOND, instant_of
@@ -119,11 +119,7 @@ def prune(call: Call) -> int:
 
         older = call["older"]
         gone = prune(connection, 7 * 86_400 * SECOND if older is None else older)
-    if call.json:
-        call.document({"workers": gone})
-    else:
-        call.say(f"forgot {gone:,} worker{'s' * (gone != 1)}")
-    return 0
+    return call.answer({"workers": gone}, f"forgot {gone:,} worker{'s' * (gone != 1)}")
 
 
 def bar(share: float, filled: str = "█", empty: str = "░") -> str:

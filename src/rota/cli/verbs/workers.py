@@ -6,10 +6,12 @@ Loops call `worker heartbeat` on every turn, so this file imports next to nothin
 from __future__ import annotations
 
 from rota import documents
+from rota.cli.invocation import age, columns, moment, page
 from rota.cli.verb import Argument, Option, verb
 from rota.core import worker as workers
 from rota.core.errors import UnknownWorker
 from rota.core.ids import printable
+from rota.core.jsontext import decode
 from rota.core.times import format_duration
 
 TYPE_CHECKING = False
@@ -69,10 +71,9 @@ def heartbeat(call: Call) -> int:
         try:
             advice = store.workers.heartbeat(id, metrics)
         except UnknownWorker:
-            _advise(call, id, workers.REGISTER_AGAIN)
+            call.answer({"id": id, "advice": workers.REGISTER_AGAIN}, workers.REGISTER_AGAIN)
             raise
-    _advise(call, id, advice)
-    return 0
+    return call.answer({"id": id, "advice": advice}, advice)
 
 
 @verb(
@@ -85,11 +86,10 @@ def heartbeat(call: Call) -> int:
 def deregister(call: Call) -> int:
     with call.store() as store:
         given_back = store.workers.deregister(call["id"])
-    if call.json:
-        call.document({"id": call["id"], "released": given_back})
-    else:
-        call.say(f"{call['id']} left, {given_back} job{'s' * (given_back != 1)} given back")
-    return 0
+    return call.answer(
+        {"id": call["id"], "released": given_back},
+        f"{call['id']} left, {given_back} job{'s' * (given_back != 1)} given back",
+    )
 
 
 @verb(
@@ -141,13 +141,6 @@ def stop(call: Call) -> int:
     return 0
 
 
-def _advise(call: Call, id: str, advice: str) -> None:
-    if call.json:
-        call.document({"id": id, "advice": advice})
-    else:
-        call.say(advice)
-
-
 def _wait_until_gone(store: Store, worker: Worker) -> Worker:
     import time
 
@@ -159,7 +152,6 @@ def _wait_until_gone(store: Store, worker: Worker) -> Worker:
 
 
 def _one(call: Call, store: Store, worker: Worker) -> int:
-    from rota.cli.output import age, moment, page
 
     shown = store.workers.shown(worker)
     held, certificate = store.workers.held(worker.id), store.workers.certificate(worker.id)
@@ -204,9 +196,7 @@ def _one(call: Call, store: Store, worker: Worker) -> int:
 
 
 def _used(dead: Certificate) -> str | None:
-    import json
-
-    usage = json.loads(dead.usage_json or "{}")
+    usage = decode(dead.usage_json or "{}")
     texts = {"cpu_s": "{} s of processor", "peak_mb": "{} MB of memory at most"}
     return ", ".join(text.format(usage[name]) for name, text in texts.items() if name in usage) or None
 
@@ -229,8 +219,6 @@ def _summary(call: Call, store: Store) -> int:
 
 
 def _table(call: Call, shown_workers: list[tuple[Worker, str]], store: Store) -> list[str]:
-    from rota.cli.output import age, columns
-
     now = store.now()
     heads = ("ID", "STATUS", "JOB", "QUEUE", "BEAT", "DONE", "FAILED", "HOST", "NAME")
     rows = [
