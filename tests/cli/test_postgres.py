@@ -154,9 +154,9 @@ def test_doctor_warns_of_a_link_whose_settings_were_reset(url: str) -> None:
     """As a pooler does that hands on the server's own process id and cleans up after each transaction."""
     with open_store(url, Settings(), make=True) as store:
         assert isinstance(store.database, PostgresDatabase)
-        assert {each.about: each.level for each in checks.check_store(store)}["jit"] == "ok"
+        assert {each.about: each.level for each in checks.check_server(store)}["jit"] == "ok"
         store.database.session.connection.execute("RESET ALL")
-        (jit,) = [each for each in checks.check_store(store) if each.about == "jit"]
+        (jit,) = [each for each in checks.check_server(store) if each.about == "jit"]
     assert jit.level == "warn" and jit.mend is not None and "jit = off" in jit.mend
 
 

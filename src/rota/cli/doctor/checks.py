@@ -39,9 +39,9 @@ def check_store(store: Store) -> Iterator[Finding]:
         yield from _queues(store)
         return
     if store.database.dialect == "postgres":
-        yield from _look_at_server(store)
+        yield from check_server(store)
     else:
-        yield from _look_at_file(store.database.path)
+        yield from _check_file(store.database.path)
     yield _schema(store)
     yield _integrity(store)
     yield _counters(store)
@@ -50,7 +50,7 @@ def check_store(store: Store) -> Iterator[Finding]:
     yield from _queues(store)
 
 
-def _look_at_file(path: str) -> Iterator[Finding]:
+def _check_file(path: str) -> Iterator[Finding]:
     yield Finding("database", OK, f"{path}, {os.path.getsize(path):,} bytes")
     yield room(os.path.dirname(path)).replace(about="disk")
     yield _permissions(path)
@@ -174,8 +174,10 @@ def _queues(store: Store) -> Iterator[Finding]:
         yield Finding("jobs", OK, "none failed")
 
 
-def _look_at_server(store: Store) -> Iterator[Finding]:
-    from rota.store.postgres.database import PostgresDatabase  # with its driver, which is an optional extra
+def check_server(store: Store) -> Iterator[Finding]:
+    """Check the PostgreSQL server, and the connection to it."""
+    # Not at module level: it imports psycopg, which is an optional extra.
+    from rota.store.postgres.database import PostgresDatabase
 
     database = store.database
     assert isinstance(database, PostgresDatabase)
