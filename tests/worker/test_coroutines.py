@@ -11,8 +11,8 @@ import pytest
 from rota.core.claim import Done
 from rota.core.frames import codec as frames
 from rota.core.frames.assignment import RunJob
-from rota.worker.job_state import Life
-from rota.worker.reporter import Reporter
+from rota.worker.channel import Channel
+from rota.worker.job_state import JobState
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -262,17 +262,17 @@ def test_what_is_settled_is_forgotten_in_the_order_in_which_it_was_told() -> Non
     """The third ends first: that it is settled says nothing of the first, which an orphan must tell again."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        life = Life(Reporter(ours), "worker-00000001", "worker:crowd:0")
-        life.renewed(None)
-        life.waiting.extend(RunJob(token, token, "fetch") for token in (1, 2, 3))
-        jobs = [life.take_up() for _ in range(3)]
+        state = JobState(Channel(ours), "worker-00000001", "worker:crowd:0")
+        state.note_renewal(None)
+        state.waiting.extend(RunJob(token, token, "fetch") for token in (1, 2, 3))
+        jobs = [state.take() for _ in range(3)]
         for job in (jobs[2], jobs[0], jobs[1]):
             assert job is not None
-            life.keep(job, "1")
-            life.end(job, Done())
-        life.forget(3)
-        assert [token for token, _ in life.unsettled] == [1, 2]
-        assert sorted(life.checkpoints) == [1, 2]
-        life.forget(3)
-        life.forget(1)
-        assert [token for token, _ in life.unsettled] == [2]
+            state.save_checkpoint(job, "1")
+            state.end(job, Done())
+        state.forget_settled(3)
+        assert [token for token, _ in state.unsettled] == [1, 2]
+        assert sorted(state.checkpoints) == [1, 2]
+        state.forget_settled(3)
+        state.forget_settled(1)
+        assert [token for token, _ in state.unsettled] == [2]

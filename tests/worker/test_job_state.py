@@ -9,8 +9,8 @@ import pytest
 
 from rota.core.claim import Done
 from rota.core.frames.assignment import RunJob
-from rota.worker.job_state import FENCE, MOST_UNSETTLED, Life
-from rota.worker.reporter import Reporter
+from rota.worker.channel import Channel
+from rota.worker.job_state import FENCE, MOST_UNSETTLED, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,55 +30,55 @@ def pipe() -> Iterator[Pipe]:
 
 
 @pytest.fixture
-def life(pipe: Pipe) -> Life:
-    return Life(Reporter(pipe[0]), "worker-00000001", "worker:tag:0")
+def state(pipe: Pipe) -> JobState:
+    return JobState(Channel(pipe[0]), "worker-00000001", "worker:tag:0")
 
 
-@pytest.mark.parametrize("why", ["stopping", "orphaned"])
-def test_nothing_more_is_taken_up_once_it_should_leave(life: Life, why: str) -> None:
-    life.waiting.append(JOB)
-    setattr(life, why, True)
-    assert life.next() is None
-    assert not life.in_hand and list(life.waiting) == [JOB]
+@pytest.mark.parametrize("why", ["stopping", "is_orphaned"])
+def test_nothing_more_is_taken_up_once_it_should_leave(state: JobState, why: str) -> None:
+    state.waiting.append(JOB)
+    setattr(state, why, True)
+    assert state.next_job() is None
+    assert not state.running and list(state.waiting) == [JOB]
 
 
-def test_an_outcome_that_nobody_hears_makes_it_an_orphan_that_still_has_it(life: Life, pipe: Pipe) -> None:
-    life.renewed(None)
-    life.waiting.append(JOB)
-    assert life.next() is JOB
+def test_an_outcome_that_nobody_hears_makes_it_an_orphan_that_still_has_it(state: JobState, pipe: Pipe) -> None:
+    state.note_renewal(None)
+    state.waiting.append(JOB)
+    assert state.next_job() is JOB
     pipe[1].close()
-    life.end(JOB, Done())
-    assert (life.orphaned, life.in_hand, [token for token, _ in life.unsettled]) == (True, {}, [7])
+    state.end(JOB, Done())
+    assert (state.is_orphaned, state.running, [token for token, _ in state.unsettled]) == (True, {}, [7])
 
 
-def test_an_orchestrator_that_never_tells_what_it_settled_does_not_fill_the_memory(life: Life, pipe: Pipe) -> None:
+def test_an_orchestrator_that_never_tells_what_it_settled_does_not_fill_the_memory(state: JobState, pipe: Pipe) -> None:
     pipe[1].close()
     for token in range(3 * MOST_UNSETTLED):
-        life.end(RunJob(1, token, "tag"), Done())
-    assert len(life.unsettled) == MOST_UNSETTLED
-    life.forget(3 * MOST_UNSETTLED - 1)
-    assert not life.unsettled
+        state.end(RunJob(1, token, "tag"), Done())
+    assert len(state.unsettled) == MOST_UNSETTLED
+    state.forget_settled(3 * MOST_UNSETTLED - 1)
+    assert not state.unsettled
 
 
-def test_a_fence_counts_from_the_last_renewal_and_only_for_a_fenced_job_in_hand(life: Life) -> None:
-    life.renewed(5)
-    assert not life.is_past_its_fence(5 + FENCE)
-    life.in_hand = {7: JOB}
-    assert not life.is_past_its_fence(5 + FENCE), "its queue may overlap"
+def test_a_fence_counts_from_the_last_renewal_and_only_for_a_fenced_job_in_hand(state: JobState) -> None:
+    state.note_renewal(5)
+    assert not state.is_past_fence(5 + FENCE)
+    state.running = {7: JOB}
+    assert not state.is_past_fence(5 + FENCE), "its queue may overlap"
     fenced = RunJob(1, 7, "tag")
     fenced.is_fenced = True
-    life.in_hand = {7: fenced}
-    assert not life.is_past_its_fence(4 + FENCE)
-    assert life.is_past_its_fence(5 + FENCE)
-    life.renewed(3)
-    assert life.is_past_its_fence(5 + FENCE), "an older word changes nothing"
-    life.renewed(10**18)
-    assert not life.is_past_its_fence(5 + FENCE)
-    assert life.is_past_its_fence(life.renewed_at + FENCE), "a moment that has not come counts as now"
+    state.running = {7: fenced}
+    assert not state.is_past_fence(4 + FENCE)
+    assert state.is_past_fence(5 + FENCE)
+    state.note_renewal(3)
+    assert state.is_past_fence(5 + FENCE), "an older word changes nothing"
+    state.note_renewal(10**18)
+    assert not state.is_past_fence(5 + FENCE)
+    assert state.is_past_fence(state.renewed_at + FENCE), "a moment that has not come counts as now"
 
 
-def test_cancelling_a_job_that_is_no_longer_in_hand_does_nothing(life: Life) -> None:
-    life.cancel(8, "cancel")
-    life.in_hand = {7: JOB}
-    life.cancel(8, "cancel")
-    assert life.in_hand == {7: JOB} and JOB.cancelled is None
+def test_cancelling_a_job_that_is_no_longer_in_hand_does_nothing(state: JobState) -> None:
+    state.cancel(8, "cancel")
+    state.running = {7: JOB}
+    state.cancel(8, "cancel")
+    assert state.running == {7: JOB} and JOB.cancelled is None

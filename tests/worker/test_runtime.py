@@ -360,7 +360,7 @@ def test_a_worker_that_grew_too_large_is_recycled_after_its_job(start: Start) ->
 
 def test_a_worker_knows_no_store_and_stays_small(start: Start) -> None:
     worker = start(
-        "from rota.worker.recycle import resident\n"
+        "from rota.worker.runtime import resident\n"
         "@app.task()\ndef inside():\n"
         "    heavy = ('apsw', 'rota.store', 'rota.worker.orphan.helper', 'dataclasses', 'logging', 'asyncio')\n"
         "    heavy += ('subprocess',)\n"

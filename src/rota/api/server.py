@@ -28,7 +28,7 @@ from rota.core.frames import codec as frames
 from rota.core.times import SECOND
 from rota.settings import load
 from rota.store.open import open_store
-from rota.worker.reporter import Reporter
+from rota.worker.channel import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +41,6 @@ KEEP_ALIVE, GRACE = 15, 3
 MOST_AT_ONCE, BACKLOG = 4000, 1024
 DESCRIPTORS = MOST_AT_ONCE + MOST_IDLE + 1000
 SWITCH_EVERY = 0.0005
-_RECEIVED_AT_ONCE = 64 * 1024
 # Addresses that mean every interface, and the one that clients on this machine use instead.
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - refused without a token
 
@@ -230,39 +229,33 @@ class _Supervision:
     """
 
     def __init__(self, descriptor: int, every: float, stop: Callable[[], None]) -> None:
-        self._pipe = socket.socket(fileno=descriptor)
-        self._pipe.setblocking(False)
-        self._pipe.set_inheritable(False)
-        self._reporter = Reporter(self._pipe)
-        self._decoder = frames.Decoder()
+        pipe = socket.socket(fileno=descriptor)
+        pipe.setblocking(False)
+        pipe.set_inheritable(False)
+        self._channel = Channel(pipe)
         self._every = every
         self._stop = stop
         self._next: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
         """Start heartbeats. Called in the event loop once requests are answered, so that they show that it turns."""
-        asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._receive)
+        asyncio.get_running_loop().add_reader(self._channel.fileno(), self._receive)
         self._send_heartbeat()
 
     def end(self) -> None:
         """Report that the process is stopping, and send nothing more."""
-        asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+        asyncio.get_running_loop().remove_reader(self._channel.fileno())
         if self._next is not None:
             self._next.cancel()
-        self._reporter.report(frames.HEALTH, {"status": "stopping"})
+        self._channel.report(frames.HEALTH, {"status": "stopping"})
 
     def _send_heartbeat(self) -> None:
-        self._reporter.report(frames.HEALTH, {"status": "healthy"})
+        self._channel.report(frames.HEALTH, {"status": "healthy"})
         self._next = asyncio.get_running_loop().call_later(self._every, self._send_heartbeat)
 
     def _receive(self) -> None:
-        try:
-            data = self._pipe.recv(_RECEIVED_AT_ONCE)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
-        if not data or any(frame.kind == frames.STOP for frame in self._decoder.feed(data)):
+        received = self._channel.receive()
+        if not self._channel.is_open:
+            asyncio.get_running_loop().remove_reader(self._channel.fileno())
+        if not self._channel.is_open or any(frame.kind == frames.STOP for frame in received):
             self._stop()

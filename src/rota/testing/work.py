@@ -116,7 +116,7 @@ class LocalClaim:
     def progress(self, job: RunJob, done: float, total: float | None, note: str | None) -> None:
         self.progress_calls.append((done, total, note))
 
-    def keep(self, job: RunJob, checkpoint: str) -> None:
+    def save_checkpoint(self, job: RunJob, checkpoint: str) -> None:
         self.checkpoint = checkpoint
 
     def recover(self, seconds: float | None) -> None:
@@ -137,5 +137,5 @@ class StoredClaim(LocalClaim):
     def log(self, job: RunJob, text: str) -> None:
         print(f"{self._claim.run_id} {text}")
 
-    def keep(self, job: RunJob, checkpoint: str) -> None:
+    def save_checkpoint(self, job: RunJob, checkpoint: str) -> None:
         self._app.claims.checkpoint(self._claim, Raw(checkpoint))

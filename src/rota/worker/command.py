@@ -19,8 +19,8 @@ from rota.core.run_environment import ERR, OUT
 from rota.core.times import MINUTE, SECOND
 from rota.process import group
 from rota.worker.capture import PIECE, Folder, Sink
+from rota.worker.channel import readable
 from rota.worker.handler import DEADLINE, after_cancel
-from rota.worker.poll import readable
 from rota.worker.template import fill
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ _PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBS
 class Commands:
     """Runs commands for one worker life, one at a time."""
 
-    def __init__(self, life: Holder, folder: Folder, database: str) -> None:
-        self._life = life
+    def __init__(self, holder: Holder, folder: Folder, database: str) -> None:
+        self._holder = holder
         self._folder = folder
         self._database = database
 
@@ -83,7 +83,7 @@ class Commands:
     def _attend(self, words: list[bytes], command: Command, job: RunJob, sinks: tuple[Sink, Sink]) -> Outcome:
         out, err = sinks
         with Wakeup() as wakeup:
-            self._life.cancels[job.token] = wakeup.ring
+            self._holder.cancels[job.token] = wakeup.ring
             try:
                 if job.cancelled:
                     return after_cancel(job.cancelled, Failed(""))
@@ -93,19 +93,19 @@ class Commands:
                     text = f"{os.fsdecode(words[0])} cannot be started: {problem.strerror}"
                     return Failed(text, again=problem.errno in _PASSING)
                 limit = None if command.timeout is None else time.monotonic() + command.timeout / SECOND
-                self._life.sessions.add(process.pid)
+                self._holder.sessions.add(process.pid)
                 pump = _Pump(process, sinks, wakeup)
                 try:
                     ended_for = pump.until_ended(job, limit)
                 finally:
-                    self._life.sessions.discard(process.pid)
+                    self._holder.sessions.discard(process.pid)
                     code = process.wait()
             finally:
-                del self._life.cancels[job.token]
+                del self._holder.cancels[job.token]
         for name, sink in (("stdout", out), ("stderr", err)):
             if sink.dropped:
                 text = f"{name} was kept up to its limit: {sink.dropped:,} of {sink.total:,} bytes were dropped"
-                self._life.log(job, text)
+                self._holder.log(job, text)
         outcome = Failed(LOST) if pump.is_lost else _outcome(code, out, err.tail)
         return outcome if ended_for is None else after_cancel(ended_for, outcome)
 
@@ -128,7 +128,7 @@ class Commands:
             "ROTA_JOB_ID": str(job.id),
             "ROTA_CLAIM_TOKEN": str(job.token),
             run_environment.WHOLE: job.run_id,
-            "ROTA_WORKER_ID": self._life.worker_id,
+            "ROTA_WORKER_ID": self._holder.worker_id,
             "ROTA_DB": self._database,
         }
 

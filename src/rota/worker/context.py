@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
         def progress(self, job: RunJob, done: float, total: float | None, note: str | None) -> None: ...
 
-        def keep(self, job: RunJob, checkpoint: str) -> None: ...
+        def save_checkpoint(self, job: RunJob, checkpoint: str) -> None: ...
 
         def recover(self, seconds: float | None) -> None: ...
 
@@ -149,7 +149,7 @@ class Context:
     @checkpoint.setter
     def checkpoint(self, value: Any) -> None:
         text = _as_checkpoint(value)
-        self._link.keep(self._job, text)
+        self._link.save_checkpoint(self._job, text)
         self._checkpoint = text
 
     @property

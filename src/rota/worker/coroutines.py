@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.core.claim import Outcome
     from rota.core.frames.assignment import RunJob
     from rota.task import Task
-    from rota.worker.job_state import Life
+    from rota.worker.job_state import JobState
     from rota.worker.tracing import Tracing
 
 TURN_EVERY = 0.25
@@ -29,11 +29,11 @@ TURN_EVERY = 0.25
 class Coroutines:
     """The loop. While jobs are in hand it leaves a mark of the time at every turn, for whoever minds a blocked one."""
 
-    def __init__(self, life: Life, values: Mapping[str, Any], tracing: Tracing) -> None:
-        self._life = life
+    def __init__(self, state: JobState, values: Mapping[str, Any], tracing: Tracing) -> None:
+        self._state = state
         self._values = values
         self._tracing = tracing
-        life.has_loop = True
+        state.has_loop = True
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._woken = asyncio.Event()
@@ -59,7 +59,7 @@ class Coroutines:
         self, task_of: Callable[[RunJob], Task[..., Any] | Failed | Released], ended: Callable[[Outcome], None]
     ) -> None:
         """Run jobs as they come, all at once, until there will be none; `ended` hears what came of each."""
-        self._life.on_wake = self._from_elsewhere(self._woken.set)
+        self._state.on_wake = self._from_elsewhere(self._woken.set)
         self._runner.run(self._serve(task_of, ended))
 
     async def _serve(
@@ -67,22 +67,22 @@ class Coroutines:
     ) -> None:
         while True:
             self._woken.clear()
-            while (job := self._life.take_up()) is not None:
+            while (job := self._state.take()) is not None:
                 if not self._tasks:
                     self._mark()
                 task = self._loop.create_task(self._one(task_of(job), job, ended))
                 self._tasks.add(task)
                 task.add_done_callback(self._ended)
-            if self._life.is_leaving and not self._tasks:
+            if self._state.is_leaving and not self._tasks:
                 return
             await self._woken.wait()
 
     async def _one(
         self, task: Task[..., Any] | Failed | Released, job: RunJob, ended: Callable[[Outcome], None]
     ) -> None:
-        with self._tracing.run(job, job.queue or "", self._life.worker_id) as traced:
+        with self._tracing.run(job, job.queue or "", self._state.worker_id) as traced:
             outcome = traced.outcome = task if isinstance(task, Failed | Released) else await self._attempt(task, job)
-        self._life.end(job, outcome)
+        self._state.end(job, outcome)
         ended(outcome)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -92,17 +92,17 @@ class Coroutines:
             self._woken.set()
 
     async def _attempt(self, task: Task[..., Any], job: RunJob) -> Outcome:
-        life, token, this = self._life, job.token, asyncio.current_task()
+        state, token, this = self._state, job.token, asyncio.current_task()
         assert this is not None
         if job.timeout:
             job.deadline = time.monotonic() + job.timeout / SECOND
-        life.cancels[token] = self._from_elsewhere(this.cancel)
+        state.cancels[token] = self._from_elsewhere(this.cancel)
         try:
-            context = Context(job, life, self._values) if wants_context(task.function) else None
+            context = Context(job, state, self._values) if wants_context(task.function) else None
             function = task.function if task.is_coroutine else _in_a_thread(task.function)
             outcome = Failed("") if job.cancelled else await run_coroutine(function, job.payload, context)
         finally:
-            del life.cancels[token]
+            del state.cancels[token]
         return after_cancel(job.cancelled, outcome) if job.cancelled else outcome
 
     def _from_elsewhere(self, what: Callable[[], object]) -> Callable[[], None]:
@@ -114,11 +114,11 @@ class Coroutines:
         return call
 
     def _mark(self) -> None:
-        self._life.turned_at = time.monotonic()
+        self._state.loop_turned_at = time.monotonic()
         self._turn = self._loop.call_later(TURN_EVERY, self._mark)
 
     def _unmark(self) -> None:
-        self._life.turned_at = None
+        self._state.loop_turned_at = None
         if self._turn is not None:
             self._turn.cancel()
 

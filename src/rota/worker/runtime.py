@@ -1,7 +1,7 @@
 """The worker: receive a claim, run the handler, report the outcome. It holds no database connection.
 
-The main thread runs handlers, one after another, or coroutines, as many at a time as the pool says; a second thread
-reads the pipe and tells every few seconds that the worker lives, so that a long handler does not look like a dead one.
+The main thread runs handlers, one after another, or coroutines, as many at a time as the pool says. A second thread
+(`channel.py`) reads the pipe and sends heartbeats, so that a long handler does not look like a dead one.
 """
 
 from __future__ import annotations
@@ -19,17 +19,14 @@ from rota.core.claim import Failed, Released
 from rota.core.death import EXIT_ORPHANED, EXIT_RECYCLED, EXIT_SETUP_FAILED, EXIT_TOO_MANY_ERRORS
 from rota.core.errors import RotaError
 from rota.core.frames import codec as frames
-from rota.core.ids import run_id
 from rota.core.job import UNKNOWN_KIND
 from rota.core.source import KIND
 from rota.core.times import SECOND
 from rota.settings import load
+from rota.worker.channel import STOP_SIGNALS, Channel, ChannelThread
 from rota.worker.context import Context
 from rota.worker.handler import CUT_SHORT, Interrupted, run, wants_context
-from rota.worker.job_state import Life
-from rota.worker.reader import STOP_SIGNALS, Reader
-from rota.worker.recycle import Recycling
-from rota.worker.reporter import Reporter
+from rota.worker.job_state import JobState
 from rota.worker.tracing import Tracing
 
 if TYPE_CHECKING:
@@ -45,13 +42,15 @@ if TYPE_CHECKING:
     from rota.worker.coroutines import Coroutines
 
 ERRORS_IN_A_ROW = 10
+CHECK_SIZE_EVERY = 0.02
+_STATM = "/proc/self/statm"
 
 
 class Runtime:
-    """The main thread of one worker life."""
+    """The main thread of a worker."""
 
-    def __init__(self, life: Life, app: App, queue: str, settings: Settings) -> None:
-        self._life = life
+    def __init__(self, state: JobState, app: App, queue: str, settings: Settings) -> None:
+        self._state = state
         self._app = app
         self._queue = queue
         self._settings = settings
@@ -59,113 +58,114 @@ class Runtime:
         self._tracing = Tracing(settings)
         self._prepared: set[str] = set()
         self._errors = 0
-        self._marked = ""
+        self._environment_run = ""
 
     def work(self) -> int:
-        """Serve until asked to stop, or for a reason of its own; the exit code."""
-        life = self._life
-        life.reporter.deliver(frames.encode(frames.HELLO, self._hello()))
+        """Serve until asked to stop, or for a reason of its own; return the exit code."""
+        state = self._state
+        state.channel.deliver(frames.encode(frames.HELLO, self._hello()))
         if not self._prepare(self._queue):
             return EXIT_SETUP_FAILED
-        life.ready = True
-        life.tell_health()
-        code = self._serve() if self._app.concurrency(self._queue) == 1 else self._serve_many()
-        life.stopping = True
-        life.give_back(in_hand_too=True)
+        state.is_ready = True
+        state.send_health()
+        code = self._serve() if self._app.concurrency(self._queue) == 1 else self._serve_coroutines()
+        state.stopping = True
+        state.give_back(running_too=True)
         self._tracing.flush()
-        if life.orphaned:
-            life.may_leave.wait()
+        if state.is_orphaned:
+            state.may_leave.wait()
             return EXIT_ORPHANED
-        life.tell_health()
+        state.send_health()
         return code
 
     def _hello(self) -> dict[str, object]:
-        slot, told = self._life.slot, self._app.declarations(self._queue)
-        return {"component_id": slot, "protocol": frames.PROTOCOL, **told}
+        declarations = self._app.declarations(self._queue)
+        return {"component_id": self._state.slot, "protocol": frames.PROTOCOL, **declarations}
 
     def _serve(self) -> int:
-        """Run jobs one after another until there will be none; why it is over, as an exit code."""
-        life, code = self._life, 0
-        while not code and (job := life.next()) is not None:
+        """Run jobs one after another until there will be none; return the exit code."""
+        state, code = self._state, 0
+        while not code and (job := state.next_job()) is not None:
             task = self._app.tasks.get(job.kind)
             queue = job.queue or self._queue
             if task is not None and queue not in self._prepared and not self._prepare(queue):
                 return EXIT_SETUP_FAILED
             if self._tracing.is_on:
-                with self._tracing.run(job, queue, life.worker_id) as traced:
+                with self._tracing.run(job, queue, state.worker_id) as traced:
                     outcome = traced.outcome = self._run_any(job) if task is None else self._run(task, job)
             else:
                 outcome = self._run_any(job) if task is None else self._run(task, job)
-            life.end(job, outcome)
+            state.end(job, outcome)
             code = self._count(outcome)
         return code
 
-    def _serve_many(self) -> int:
-        """Run coroutines, as many at a time as are handed out, until there will be none."""
-        life, codes = self._life, [0]
+    def _serve_coroutines(self) -> int:
+        """Run coroutines, as many at a time as are handed out, until there will be none; return the exit code."""
+        state, codes = self._state, [0]
 
-        def ended(outcome: Outcome) -> None:
+        def on_end(outcome: Outcome) -> None:
             codes.append(self._count(outcome))
-            if codes[-1] and not life.stopping:
-                life.stopping = True
-                life.give_back()
-                life.tell_health()
+            if codes[-1] and not state.stopping:
+                state.stopping = True
+                state.give_back()
+                state.send_health()
 
-        self._coroutines.serve(self._coroutine_of, ended)
+        self._coroutines.serve(self._coroutine_of, on_end)
         return max(codes)
 
     def _coroutine_of(self, job: RunJob) -> Task[..., object] | Failed | Released:
-        kind = job.kind
-        task = self._app.tasks.get(kind)
+        task = self._app.tasks.get(job.kind)
         if task is None:
-            return self._unknown(kind)
-        if not task.is_coroutine and not kind.startswith(KIND):
+            return self._unknown(job.kind)
+        # A pass over a source may be a function: it gets a thread of its own (decision 13).
+        if not task.is_coroutine and not job.kind.startswith(KIND):
             at_once = f"the pool {self._queue} runs {self._app.concurrency(self._queue)} coroutines at once"
-            return Failed(f"{kind} is no coroutine, and {at_once}: give its queue a pool of its own", again=False)
+            return Failed(f"{job.kind} is no coroutine, and {at_once}: give its queue a pool of its own", again=False)
         queue = job.queue or self._queue
         if queue not in self._prepared and not self._prepare(queue):
             return Failed(f"the setup of queue {queue} failed")
         return task
 
     def _count(self, outcome: Outcome) -> int:
-        """After each job: the exit code with which this worker has had enough, or 0."""
-        if not isinstance(outcome, Released):  # it says nothing of how this worker is
+        """Count an outcome; return the exit code with which this worker should leave after it, or 0."""
+        if not isinstance(outcome, Released):  # which says nothing about the worker
             self._errors = self._errors + 1 if isinstance(outcome, Failed) else 0
         if self._errors >= ERRORS_IN_A_ROW:
             return EXIT_TOO_MANY_ERRORS
         return EXIT_RECYCLED if self._recycling.is_on and self._recycling.is_due() else 0
 
     def _run(self, task: Task[..., object], job: RunJob) -> Outcome:
-        """Call the handler. Only while `running` may a signal raise `Interrupted`, and it raises once."""
-        life, function = self._life, task.function
+        """Call the handler. Only while it is interruptible may a signal raise `Interrupted`, and it raises once."""
+        state, function = self._state, task.function
         if job.timeout:
             job.deadline = time.monotonic() + job.timeout / SECOND
         if task.command is not None:
             return self._commands.run(task.command, job)
-        self._mark(run_id(job.token))
+        self._mark_environment(job.run_id)
         if task.is_coroutine:
             return self._coroutines.run(task, job)
-        life.running = True
+        state.is_interruptible = True
         try:
-            if life.stop_now:
+            if state.stop_now:
                 raise Interrupted
-            context = Context(job, life, self._app.context) if wants_context(function) else None
+            context = Context(job, state, self._app.context) if wants_context(function) else None
             outcome = run(function, job.payload, context)
-            life.running = False
+            state.is_interruptible = False
         except Interrupted:
             outcome = Released(CUT_SHORT)
-        if life.stop_now and isinstance(outcome, Failed):  # what its clean-up raised is no fault of the job
+        # What its clean-up raised after the interruption is no fault of the job.
+        if state.stop_now and isinstance(outcome, Failed):
             outcome = Released(CUT_SHORT)
         return outcome
 
-    def _mark(self, run: str) -> None:
-        """Tell by the environment whose a process is that outlives its run."""
-        for name, piece in run_environment.changes(self._marked, run):
+    def _mark_environment(self, run: str) -> None:
+        """Name the run in the environment, by which a process that outlives it is recognised as its leak."""
+        for name, piece in run_environment.changes(self._environment_run, run):
             os.environ[name] = piece
-        self._marked = run
+        self._environment_run = run
 
     def _run_any(self, job: RunJob) -> Outcome:
-        """A job of a kind that has no task of its own."""
+        """Run a job of a kind that has no task of its own."""
         every = self._app.every
         return self._unknown(job.kind) if every is None else self._commands.run(every, job)
 
@@ -173,18 +173,18 @@ class Runtime:
     def _coroutines(self) -> Coroutines:
         from rota.worker.coroutines import Coroutines  # a worker without them never needs a loop
 
-        return Coroutines(self._life, self._app.context, self._tracing)
+        return Coroutines(self._state, self._app.context, self._tracing)
 
     @cached_property
     def _commands(self) -> Commands:
         from rota.worker.capture import Folder
         from rota.worker.command import Commands
 
-        kept = Folder(os.environ.get("ROTA_RUNS", "runs"), self._settings.capture_limit * 1_000_000)
-        return Commands(self._life, kept, os.environ.get("ROTA_DB", ""))
+        folder = Folder(os.environ.get("ROTA_RUNS", "runs"), self._settings.capture_limit * 1_000_000)
+        return Commands(self._state, folder, os.environ.get("ROTA_DB", ""))
 
     def _prepare(self, queue: str) -> bool:
-        """Run the setup of a queue, once in this life; false when it failed, which is told on stderr."""
+        """Run the setup of a queue, once per worker; return False if it failed, with a line on stderr."""
         try:
             self._app.prepare(queue, self._finish)
         except BaseException as problem:
@@ -197,54 +197,87 @@ class Runtime:
         self._coroutines.finish(coroutine)
 
     def _unknown(self, kind: str) -> Failed | Released:
-        """A kind that nobody will ever know has failed; another waits for a worker that knows it."""
-        known = ", ".join(self._app.declarations(self._queue)["tasks"]) or "none"
+        """Fail a job without a kind, which nobody will ever know; release another for a worker that knows its kind."""
+        tasks = ", ".join(self._app.declarations(self._queue)["tasks"]) or "none"
         if not kind:
-            return Failed(f"the job says no task: add it with --kind, one of: {known}", again=False)
-        return Released(f"there is no task {kind!r} in this app; known: {known}", UNKNOWN_KIND)
+            return Failed(f"the job says no task: add it with --kind, one of: {tasks}", again=False)
+        return Released(f"there is no task {kind!r} in this app; known: {tasks}", UNKNOWN_KIND)
+
+
+class Recycling:
+    """Decides after every job whether the worker has done enough jobs, or has grown too large."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.is_on = bool(settings.max_jobs or settings.max_rss)
+        self._jobs_left = settings.max_jobs
+        self._most_bytes = settings.max_rss * 1_000_000
+        self._check_at = 0.0
+
+    def is_due(self) -> bool:
+        self._jobs_left -= 1
+        return self._jobs_left == 0 or (self._most_bytes > 0 and self._is_large())
+
+    def _is_large(self) -> bool:
+        # Reading the size takes longer than running a short job does.
+        if time.monotonic() < self._check_at:
+            return False
+        self._check_at = time.monotonic() + CHECK_SIZE_EVERY
+        return resident() > self._most_bytes
+
+
+def resident() -> int:
+    """Return the resident size of this process in bytes; where the system does not say, the largest it ever was."""
+    try:
+        with open(_STATM, "rb", buffering=0) as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except FileNotFoundError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:
-    """`python -m rota.worker`: what an orchestrator starts."""
+    """Run `python -m rota.worker`, which an orchestrator starts."""
     import faulthandler
 
     faulthandler.enable()
     pipe = socket.socket(fileno=int(os.environ["ROTA_FRAME_FD"]))
     pipe.setblocking(False)
-    life = Life(Reporter(pipe), os.environ["ROTA_WORKER_ID"], os.environ["ROTA_SLOT"])
-    notes = _record_signals(life)
+    state = JobState(Channel(pipe), os.environ["ROTA_WORKER_ID"], os.environ["ROTA_SLOT"])
+    signals = _record_signals(state)
     from rota.worker.app_loader import load_app
 
     try:
         settings = load()
-        Reader(life, pipe, notes, settings.frame_interval / SECOND).start()
+        # Before the application is imported, which may take long: a stop in the meantime must be obeyed.
+        ChannelThread(state, signals, settings.frame_interval / SECOND).start()
         app = load_app(os.environ["ROTA_APP"])
-        runtime = Runtime(life, app, os.environ["ROTA_QUEUE"], settings)
+        runtime = Runtime(state, app, os.environ["ROTA_QUEUE"], settings)
     except RotaError as problem:
         _complain(str(problem))
         _leave(EXIT_SETUP_FAILED)
     _leave(runtime.work())
 
 
-def _record_signals(life: Life) -> int:
-    """Stop signals leave their number in a pipe; where to read it. One may also end a handler's last second."""
-    notes, written = os.pipe()
-    os.set_blocking(notes, False)
-    os.set_blocking(written, False)
+def _record_signals(state: JobState) -> int:
+    """Let stop signals write their number into a pipe, and return its end to read. One may also interrupt a handler."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.set_blocking(write, False)
 
     def record(_number: int, _frame: FrameType | None) -> None:
-        if life.stop_now and life.running and not life.reporter.is_writing:
-            life.running = False
+        if state.stop_now and state.is_interruptible and not state.channel.is_writing:
+            state.is_interruptible = False
             raise Interrupted
 
     for number in STOP_SIGNALS:
         signal.signal(number, record)
-    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
-    return notes
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    return read
 
 
 def _complain(text: str) -> None:
-    """A line for the orchestrator's log and the certificate, if anyone is there to read it."""
+    """Print a line for the orchestrator's log and the certificate, if anyone is there to read it."""
     try:
         print(text, file=sys.stderr)
     except OSError:

@@ -173,7 +173,7 @@ class HeldClaim:
         self._progress = {name: value for name, value in facts.items() if value is not None}
         self._session.on_change()
 
-    def keep(self, job: RunJob, checkpoint: str) -> None:
+    def save_checkpoint(self, job: RunJob, checkpoint: str) -> None:
         with self._session.store() as store:
             store.claims.checkpoint(self.claim, Raw(checkpoint))
 

@@ -28,7 +28,7 @@ from rota.settings import load
 from rota.store.open import open_store
 from rota.store.workers.death import Death
 from rota.worker import handler
-from rota.worker.poll import readable
+from rota.worker.channel import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rota.core.frames.assignment import RunJob
-    from rota.worker.job_state import Life
+    from rota.worker.job_state import JobState
 
 COMMAND = ["-P", "-m", "rota.worker.orphan"]  # nothing is imported from the folder that a handler has gone to
 
@@ -35,21 +35,21 @@ def start(environment: Mapping[str, str]) -> tuple[int, socket.socket]:
     return pid, ours
 
 
-def first_words(life: Life, now: float) -> bytes:
+def first_frames(state: JobState, now: float) -> bytes:
     """What it must know: the jobs in hand and their time left, then each report not known to be committed."""
-    told = [*life.checkpoints.values(), *(data for _, data in life.unsettled)]
+    told = [*state.checkpoints.values(), *(data for _, data in state.unsettled)]
     hello = {
-        "component_id": life.slot,
+        "component_id": state.slot,
         "protocol": frames.PROTOCOL,
-        "in_hand": [_in_hand(job, life, now) for job in tuple(life.in_hand.values())],
+        "in_hand": [_in_hand(job, state, now) for job in tuple(state.running.values())],
         "told": len(told),
     }
     return b"".join([frames.encode(frames.HELLO, hello), *told])
 
 
-def _in_hand(job: RunJob, life: Life, now: float) -> dict[str, object]:
+def _in_hand(job: RunJob, state: JobState, now: float) -> dict[str, object]:
     left = None if job.deadline is None else max(0.0, job.deadline - now)
-    return {"job": job.id, "token": job.token, "seconds_left": left, "cancels": job.token in life.cancels}
+    return {"job": job.id, "token": job.token, "seconds_left": left, "cancels": job.token in state.cancels}
 
 
 def stop_printing_to_nobody() -> None:
