@@ -32,13 +32,13 @@ UNSTARTED = charge(STARTUP_TIMEOUT, job_in_hand=False, job_deaths=0)
 def test_the_backoff_doubles_from_a_second_and_the_sixth_death_gives_up() -> None:
     history, now, waits = History(), 1000 * SECOND, []
     for _ in range(5):
-        history, start_at = history.after_death(POLICY, COUNTED, now)
-        assert start_at is not None
-        waits.append((start_at - now) // SECOND)
-        now = start_at
+        history, decision = history.after_death(POLICY, COUNTED, now)
+        assert isinstance(decision, Restart)
+        waits.append(decision.after // SECOND)
+        now += decision.after
     assert waits == [1, 2, 4, 8, 16]
-    failed, start_at = history.after_death(POLICY, COUNTED, now)
-    assert start_at is None
+    failed, decision = history.after_death(POLICY, COUNTED, now)
+    assert decision == GiveUp("restarted 5 times within 300 s")
     assert (failed.failed_at, failed.failure_reason) == (now, "restarted 5 times within 300 s")
     assert (failed.lifetime, failed.restarts) == (history.lifetime, history.restarts), (
         "asked before anything is counted"
@@ -60,58 +60,58 @@ def test_the_backoff_ends_at_a_minute() -> None:
 def test_a_crash_every_six_minutes_is_restarted_twenty_times_and_no_more() -> None:
     history, now = History(), 0
     for _ in range(20):
-        history, start_at = history.after_death(POLICY, COUNTED, now)
-        assert start_at == now + SECOND
+        history, decision = history.after_death(POLICY, COUNTED, now)
+        assert decision == Restart(SECOND)
         now += 6 * MINUTE
-    failed, start_at = history.after_death(POLICY, COUNTED, now)
-    assert start_at is None
-    assert failed.failure_reason == "restarted 20 times in all, at most 20 are allowed"
+    failed, decision = history.after_death(POLICY, COUNTED, now)
+    assert isinstance(decision, GiveUp)
+    assert failed.failure_reason == decision.reason == "restarted 20 times in all, at most 20 are allowed"
 
 
 def unstarted(times: int) -> History:
     """A slot whose last starts ran out of time, six minutes apart: none is within the window of the next."""
     history = History()
     for n in range(times):
-        history, start_at = history.after_death(POLICY, UNSTARTED, n * 6 * MINUTE)
-        assert start_at == n * 6 * MINUTE + SECOND
+        history, decision = history.after_death(POLICY, UNSTARTED, n * 6 * MINUTE)
+        assert decision == Restart(SECOND)
     return history
 
 
 def test_the_fifth_start_in_a_row_that_is_not_ready_in_time_gives_up_whatever_the_window() -> None:
     history, now = unstarted(4), 24 * MINUTE
-    failed, start_at = history.after_death(POLICY, UNSTARTED, now)
-    assert (start_at, failed.failed_at) == (None, now)
-    assert failed.failure_reason == "was not ready in time, 5 starts in a row"
+    failed, decision = history.after_death(POLICY, UNSTARTED, now)
+    assert decision == GiveUp("was not ready in time, 5 starts in a row")
+    assert (failed.failure_reason, failed.failed_at) == ("was not ready in time, 5 starts in a row", now)
     assert (failed.lifetime, failed.restarts) == (4, history.restarts), "asked before anything is counted"
 
 
 def test_a_death_of_another_kind_ends_the_row_of_starts_that_were_not_ready() -> None:
-    history, start_at = unstarted(4).after_death(POLICY, COUNTED, 24 * MINUTE)
-    assert start_at == 24 * MINUTE + SECOND
+    history, decision = unstarted(4).after_death(POLICY, COUNTED, 24 * MINUTE)
+    assert decision == Restart(SECOND)
     for n in range(5, 9):
-        history, start_at = history.after_death(POLICY, UNSTARTED, n * 6 * MINUTE)
-        assert start_at is not None, "four more are borne"
-    _, start_at = history.after_death(POLICY, UNSTARTED, 9 * 6 * MINUTE)
-    assert start_at is None
+        history, decision = history.after_death(POLICY, UNSTARTED, n * 6 * MINUTE)
+        assert isinstance(decision, Restart), "four more are borne"
+    _, decision = history.after_death(POLICY, UNSTARTED, 9 * 6 * MINUTE)
+    assert isinstance(decision, GiveUp)
 
 
 def test_a_start_that_a_person_ended_neither_counts_in_that_row_nor_ends_it() -> None:
     """That a worker which is ready ends it is `test_orphans`'s: the store hears of it."""
-    history, start_at = unstarted(4).after_death(POLICY, charge(OPERATOR, False, 0), 24 * MINUTE)
-    assert (history, start_at) == (unstarted(4), 24 * MINUTE)
-    _, start_at = history.after_death(POLICY, UNSTARTED, 24 * MINUTE)
-    assert start_at is None
+    history, decision = unstarted(4).after_death(POLICY, charge(OPERATOR, False, 0), 24 * MINUTE)
+    assert (history, decision) == (unstarted(4), Restart(0))
+    _, decision = history.after_death(POLICY, UNSTARTED, 24 * MINUTE)
+    assert isinstance(decision, GiveUp)
 
 
 @pytest.mark.parametrize("reason", [DEADLINE, RECYCLED, OPERATOR])
 def test_what_is_nobodys_fault_is_replaced_at_once_and_counts_for_nothing(reason: str) -> None:
-    history, start_at = History((5,), 1).after_death(POLICY, charge(reason, True, 0), 77)
-    assert (history, start_at) == (History((5,), 1), 77)
+    after = History((5,), 1).after_death(POLICY, charge(reason, True, 0), 77)
+    assert after == (History((5,), 1), Restart(0))
 
 
 def test_ten_errors_in_a_row_back_off_but_do_not_count() -> None:
-    history, start_at = History().after_death(POLICY, charge(TOO_MANY_ERRORS, False, 0), 77)
-    assert (history, start_at) == (History(), 77 + SECOND)
+    after = History().after_death(POLICY, charge(TOO_MANY_ERRORS, False, 0), 77)
+    assert after == (History(), Restart(SECOND))
 
 
 @pytest.mark.parametrize("reason", [SIGNALED, EXITED, HEARTBEAT_TIMEOUT])

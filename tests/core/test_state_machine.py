@@ -16,7 +16,7 @@ TABLES: list[tuple[str, Moves, tuple[str, ...], set[str | None]]] = [
     ("job", job.MOVES, job.STATES, {None}),
     ("claim", claim.MOVES, claim.STATES, {None}),
     ("worker", worker.MOVES, worker.STATES, {None}),
-    ("orchestrator", orchestrator.MOVES, orchestrator.STATES, {orchestrator.STOPPED}),
+    ("orchestrator", orchestrator.MOVES, orchestrator.STATES, {None}),
     ("slot", slot.MOVES, slot.STATES, {None}),
     ("health", health.MOVES, health.STATES, {None}),
 ]
@@ -52,9 +52,9 @@ def test_an_ended_claim_never_moves_again(state: str) -> None:
     assert not [verb for old, verb in claim.MOVES if old == state]
 
 
-def test_a_stopped_worker_never_moves_again_and_a_dead_one_only_by_a_beat() -> None:
-    assert not [verb for old, verb in worker.MOVES if old == worker.STOPPED]
-    assert [verb for old, verb in worker.MOVES if old == worker.DEAD] == [worker.HEARTBEAT]
+@pytest.mark.parametrize("state", [worker.STOPPED, worker.DEAD])
+def test_a_worker_that_is_gone_comes_back_by_a_heartbeat_alone(state: str) -> None:
+    assert [verb for old, verb in worker.MOVES if old == state] == [worker.HEARTBEAT]
 
 
 def test_a_slot_that_failed_moves_by_reset_alone() -> None:

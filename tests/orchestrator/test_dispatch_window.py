@@ -45,7 +45,8 @@ def handouts(count: int, size: int) -> list[Assignment]:
 
 
 def room(child: WorkerProcess, at: int) -> int:
-    place = SupervisedSlot("worker:tag:0", "tag", "up")
+    place = SupervisedSlot("worker:tag:0", "tag")
+    place.state = "up"
     place.child = child
     return sum(each.room for each in idle([place], at))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rota.core.claim import Done, Snoozed
 from rota.core.job import NewJob
 from rota.core.restart import RestartPolicy
-from rota.core.slot import History
+from rota.core.slot import LOAD, REFUSE, History
 from rota.core.source import Declared
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.live.throughput import Throughput
@@ -135,11 +135,12 @@ def test_a_slot_says_what_it_does_and_for_how_long(store: Store, clock: FakeCloc
     crew = Crew(store, workers=2)
     for n, worker in enumerate(crew.workers):
         store.orchestrators.came_up(worker, f"worker:default:{n}")
+    _, _, third, fourth = store.slots.all()
     with store.write() as tx:
         remember(tx, "worker:default:2", History((store.now(),), 3))
-        move(tx, "worker:default:2", "backoff", None, store.now() + 4 * SECOND)
+        move(tx, third, REFUSE, "backoff", start_at=store.now() + 4 * SECOND)
         remember(tx, "worker:default:3", History((), 7, store.now(), "died 6 times in 5m"))
-        move(tx, "worker:default:3", "failed", None, None)
+        move(tx, fourth, LOAD, "failed")
     job = add(store, "Tag a.wav")
     crew.exchange()
     clock.advance(2 * SECOND)

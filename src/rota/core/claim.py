@@ -5,6 +5,7 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core.ids import run_id
 from rota.core.record import Record
+from rota.core.state_machine import ImpossibleMove, allowed
 from rota.core.times import HOUR, MINUTE
 
 TYPE_CHECKING = False
@@ -28,6 +29,14 @@ MOVES: Moves = {
     (ACTIVE, jobs.EXPIRE): frozenset({EXPIRED}),
     (ACTIVE, jobs.DIE): frozenset({EXPIRED}),
 }
+
+
+def ended_as(verb: str) -> str:
+    """The state in which a claim ends by this move of its job; the table has exactly one."""
+    for status in allowed(MOVES, ACTIVE, verb):
+        return status
+    raise ImpossibleMove(f"{verb} may not end a claim")
+
 
 TIMEOUT, LAPSE, DEATH, CANCEL, DEREGISTERED, ORPHANED, POOL = (
     "timeout",
@@ -79,8 +88,7 @@ class Run(Record):
 
     @property
     def status(self) -> str:
-        (status,) = MOVES[ACTIVE, self.verb]
-        return status
+        return ended_as(self.verb)
 
 
 class Captured(Record):

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
 STOPPED, STARTING, RUNNING, STOPPING = "stopped", "starting", "running", "stopping"
 STATES = (STOPPED, STARTING, RUNNING, STOPPING)
 LIVE = (STARTING, RUNNING, STOPPING)
+START, UP, STOP, END, LAPSE, TAKE_OVER = "start", "up", "stop", "end", "lapse", "take over"
 MOVES: Moves = {
-    (STOPPED, "start"): frozenset({STARTING}),
-    (STARTING, "up"): frozenset({RUNNING}),
-    (STARTING, "stop"): frozenset({STOPPING}),
-    (RUNNING, "stop"): frozenset({STOPPING}),
-    (STOPPING, "end"): frozenset({STOPPED}),
-    **{(state, "lapse"): frozenset({STOPPED}) for state in LIVE},
+    (None, START): frozenset({STARTING}),
+    (STARTING, UP): frozenset({RUNNING}),
+    **{(state, STOP): frozenset({STOPPING}) for state in (STARTING, RUNNING)},
+    **{(state, END): frozenset({STOPPED}) for state in LIVE},
+    **{(state, LAPSE): frozenset({STOPPED}) for state in LIVE},
+    **{(state, TAKE_OVER): frozenset({STOPPED}) for state in LIVE},
 }
+REPORTED = {RUNNING: UP, STOPPING: STOP}  # the verb behind each state that an orchestrator reports of itself
 
 LEASE: Duration = 15 * SECOND
 RENEW_EVERY: Duration = 4 * SECOND

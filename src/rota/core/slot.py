@@ -14,21 +14,32 @@ if TYPE_CHECKING:
 
 EMPTY, STARTING, UP, BACKOFF, STOPPING, FAILED = "empty", "starting", "up", "backoff", "stopping", "failed"
 STATES = (EMPTY, STARTING, UP, BACKOFF, STOPPING, FAILED)
-FILL, HEALTHY, STOP, GONE, DIE, RESET, CANCEL = "fill", "healthy", "stop", "gone", "die", "reset", "cancel"
+OCCUPIED = (STARTING, UP, STOPPING)  # a worker is in it
+
+MAKE, FILL, HEALTHY, STOP, GONE, DIE, RESET = "make", "fill", "healthy", "stop", "gone", "die", "reset"
+LOAD, ADOPT, TAKE_OVER, REFUSE, LEAVE = "load", "adopt", "take over", "refuse", "leave"
+RESTART, GIVE_UP = "restart", "give up"
+# One table for the slot's row and for its orchestrator's copy of it. Only the copy is loaded from the row when the
+# orchestrator starts, adopts an orphan, and waits in `backoff` until a death is written down: then it restarts or is
+# given up. Only the row is taken over from a killed orchestrator, and emptied when its orchestrator leaves.
 MOVES: Moves = {
-    (None, "make"): frozenset({EMPTY}),
+    (None, MAKE): frozenset({EMPTY}),
+    (EMPTY, LOAD): frozenset({FAILED}),
+    (EMPTY, ADOPT): frozenset({UP}),
     (EMPTY, FILL): frozenset({STARTING}),
     (BACKOFF, FILL): frozenset({STARTING}),
+    **{(state, TAKE_OVER): frozenset({STARTING}) for state in OCCUPIED},
+    **{(state, REFUSE): frozenset({BACKOFF, EMPTY}) for state in (EMPTY, BACKOFF)},
+    **{(state, REFUSE): frozenset({EMPTY}) for state in OCCUPIED},
     (STARTING, HEALTHY): frozenset({UP}),
-    (STARTING, STOP): frozenset({STOPPING}),
-    (UP, STOP): frozenset({STOPPING}),
-    (STOPPING, GONE): frozenset({EMPTY}),
-    (STOPPING, DIE): frozenset({BACKOFF, EMPTY, FAILED}),
-    (STARTING, DIE): frozenset({BACKOFF, EMPTY, FAILED}),
-    (UP, DIE): frozenset({BACKOFF, EMPTY, FAILED}),
-    (BACKOFF, CANCEL): frozenset({EMPTY}),
-    (FAILED, RESET): frozenset({EMPTY}),
-    (BACKOFF, RESET): frozenset({EMPTY}),
+    **{(state, STOP): frozenset({STOPPING}) for state in OCCUPIED},
+    **{(state, GONE): frozenset({EMPTY}) for state in OCCUPIED},
+    **{(state, DIE): frozenset({BACKOFF, EMPTY, FAILED}) for state in OCCUPIED},
+    (BACKOFF, RESTART): frozenset({BACKOFF, EMPTY}),
+    (STOPPING, RESTART): frozenset({EMPTY}),
+    **{(state, GIVE_UP): frozenset({FAILED}) for state in (BACKOFF, STOPPING)},
+    **{(state, LEAVE): frozenset({EMPTY}) for state in (*OCCUPIED, EMPTY, BACKOFF)},
+    **{(state, RESET): frozenset({EMPTY}) for state in (FAILED, BACKOFF)},
 }
 
 MOST_UNSTARTED = 5
@@ -51,18 +62,18 @@ class History(Record):
     failure_reason: str | None = None
     unstarted: int = 0
 
-    def after_death(self, policy: RestartPolicy, charge: Charge, now: Instant) -> tuple[History, Instant | None]:
-        """The history after a death, and when to start again; None when the slot is given up."""
+    def after_death(self, policy: RestartPolicy, charge: Charge, now: Instant) -> tuple[History, Restart | GiveUp]:
+        """Decide what follows a death, and return it with the history that records it."""
         if not charge.counts:
-            return self, now + (policy.first_backoff if charge.backs_off else 0)
+            return self, Restart(policy.first_backoff if charge.backs_off else 0)
         unstarted = self.unstarted + 1 if charge.unstarted else 0
         if unstarted >= MOST_UNSTARTED:
-            decided: Restart | GiveUp = GiveUp(f"was not ready in time, {unstarted} starts in a row")
+            decision: Restart | GiveUp = GiveUp(f"was not ready in time, {unstarted} starts in a row")
         else:
-            decided = policy.decide(self.restarts, self.lifetime, now)
-        match decided:
-            case Restart(after):
-                kept = (*policy.within(self.restarts, now), now)
-                return History(kept, self.lifetime + 1, unstarted=unstarted), now + after
+            decision = policy.decide(self.restarts, self.lifetime, now)
+        match decision:
+            case Restart():
+                recent = (*policy.within(self.restarts, now), now)
+                return History(recent, self.lifetime + 1, unstarted=unstarted), decision
             case GiveUp(reason):
-                return self.replace(failed_at=now, failure_reason=reason, unstarted=unstarted), None
+                return self.replace(failed_at=now, failure_reason=reason, unstarted=unstarted), decision

@@ -18,8 +18,9 @@ LIVE = (STARTING, IDLE, BUSY, STOPPING)
 PAUSED, LATE = "paused", "late"
 SHOWN = (*STATES, PAUSED, LATE)
 
-REGISTER, HEARTBEAT, CLAIM, SETTLE, STOP, LEAVE, DIE = (
+REGISTER, READY, HEARTBEAT, CLAIM, SETTLE, STOP, LEAVE, DIE = (
     "register",
+    "ready",
     "heartbeat",
     "claim",
     "settle",
@@ -29,14 +30,15 @@ REGISTER, HEARTBEAT, CLAIM, SETTLE, STOP, LEAVE, DIE = (
 )
 MOVES: Moves = {
     (None, REGISTER): frozenset({STARTING, IDLE}),
-    (STARTING, HEARTBEAT): frozenset({IDLE, BUSY}),
-    (IDLE, CLAIM): frozenset({BUSY}),
-    (BUSY, CLAIM): frozenset({BUSY}),
-    (BUSY, SETTLE): frozenset({IDLE, BUSY}),
-    **{(state, STOP): frozenset({STOPPING}) for state in LIVE},
+    (STARTING, READY): frozenset({IDLE}),
+    **{(state, CLAIM): frozenset({BUSY}) for state in (STARTING, IDLE, BUSY)},
+    (STOPPING, CLAIM): frozenset({STOPPING}),
+    **{(state, SETTLE): frozenset({IDLE, BUSY}) for state in (IDLE, BUSY)},
+    **{(state, STOP): frozenset({STOPPING}) for state in (STARTING, IDLE, BUSY)},
     **{(state, LEAVE): frozenset({STOPPED}) for state in LIVE},
     **{(state, DIE): frozenset({DEAD}) for state in LIVE},
-    (DEAD, HEARTBEAT): frozenset({IDLE}),
+    # Only an external worker comes back: it was judged by its silence, or it stands for a person who claims again.
+    **{(state, HEARTBEAT): frozenset({IDLE}) for state in (STOPPED, DEAD)},
 }
 
 END = "end"  # what is desired of one whose time to finish is over

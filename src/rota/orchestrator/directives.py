@@ -48,7 +48,7 @@ class Directives:
             if place.child is not None:
                 self._tell(place.child, directive)
                 if place.child.worker_id in directive.to_stop:
-                    place.state = slot.STOPPING
+                    place.move(slot.STOP, slot.STOPPING)
         if directive.desired == DRAIN:
             self._drain()
         if not self._recalled:
@@ -83,17 +83,19 @@ class Directives:
     def _resize(self, wanted: dict[str, Slot]) -> None:
         """Fill slots that were added or reset; empty those that are no longer wanted."""
         for name, each in wanted.items():
-            place = self._places.setdefault(name, SupervisedSlot(name, each.queue, slot.EMPTY))
+            place = self._places.setdefault(name, SupervisedSlot(name, each.queue))
             is_reset = place.state == slot.FAILED and each.history.failed_at is None
-            is_hurried = place.state == slot.BACKOFF and each.status == slot.EMPTY
-            if (place.state == slot.EMPTY and place.start_at is None) or is_reset or is_hurried:
+            is_hurried = place.state == slot.BACKOFF and place.start_at is not None and each.status == slot.EMPTY
+            if is_reset or is_hurried:
+                place.move(slot.RESET, slot.EMPTY)
                 place.start_at = None
+            if place.state == slot.EMPTY and place.start_at is None:
                 self._fill(place)
         for name in [name for name in self._places if name not in wanted]:
             place = self._places[name]
             place.start_at, place.wanted = None, False
             if place.child is not None:
-                place.state = slot.STOPPING
+                place.move(slot.STOP, slot.STOPPING)
                 place.child.ask_to_stop()
             elif place.orphan is None:
                 del self._places[name]

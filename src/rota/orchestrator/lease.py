@@ -8,6 +8,7 @@ from rota.core import orchestrator as orchestrators
 from rota.core.errors import RotaError
 from rota.core.frames import codec as frames
 from rota.core.orchestrator import RENEW_EVERY, standing
+from rota.core.state_machine import check
 from rota.orchestrator import store_thread as urgency
 from rota.orchestrator.maintenance import NEVER, now
 from rota.process.boot_clock import since_boot
@@ -41,12 +42,18 @@ class Lease:
         self._again = False
         self.renewed_at: Instant = 0
         self.due: Instant = NEVER
-        self.status = orchestrators.STARTING
+        self.status: str = orchestrators.STARTING
         self.answered = 0
 
     def begin(self, id: int, began: Instant, at: Instant) -> None:
         """The row was made at a moment after `began`."""
         self._id, self.renewed_at, self.due = id, began, at + RENEW_EVERY
+
+    def move(self, verb: str, status: str) -> None:
+        """Move the orchestrator to another state, and write that with a renewal."""
+        check(orchestrators.MOVES, self.status, verb, status)
+        self.status = status
+        self.renew(now())
 
     def tick(self, at: Instant, end: Callable[[WorkerProcess, str], None]) -> None:
         """Renew when it is time, and look how old the last renewal is."""

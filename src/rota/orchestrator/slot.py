@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.slot import HTTP
+from rota.core import slot
+from rota.core.state_machine import check
 
 if TYPE_CHECKING:
     from rota.core.times import Instant
@@ -12,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class SupervisedSlot:
-    """How a slot stands, the worker in it, when the next one starts, and whether it was scaled away.
+    """An orchestrator's copy of a slot: its state, the worker in it, when the next one starts, whether it is wanted.
 
     `orphan` is a worker of a killed orchestrator that finishes its job here; the slot is filled once it has.
     """
 
-    def __init__(self, name: str, queue: str, state: str) -> None:
+    def __init__(self, name: str, queue: str) -> None:
         self.name = name
         self.queue = queue
-        self.state = state
+        self.state = slot.EMPTY
         self.child: WorkerProcess | None = None
         self.orphan: str | None = None
         self.start_at: Instant | None = None
@@ -29,5 +30,10 @@ class SupervisedSlot:
 
     @property
     def takes_jobs(self) -> bool:
-        """Whether there is a worker in it, and not the HTTP API."""
-        return self.queue != HTTP
+        """Whether its worker runs jobs, and is not the HTTP API."""
+        return self.queue != slot.HTTP
+
+    def move(self, verb: str, state: str) -> None:
+        """Move to another state, as the table of slots allows."""
+        check(slot.MOVES, self.state, verb, state)
+        self.state = state

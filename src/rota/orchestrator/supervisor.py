@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from rota.core import health, slot
 from rota.core import orchestrator as orchestrators
@@ -13,6 +13,7 @@ from rota.core.death import LOST
 from rota.core.errors import RotaError, Stale
 from rota.core.frames import codec as frames
 from rota.core.ids import run_id, worker_id
+from rota.core.restart import GiveUp, Restart
 from rota.core.times import MILLISECOND, SECOND, format_duration
 from rota.orchestrator import store_thread as urgency
 from rota.orchestrator.directives import Directives
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from rota.store.workers.crews import PollResult, Process
     from rota.store.workers.slots import Slot
 
-    Written = tuple[tuple[Duration | None, str | None], dict[int, tuple[str, str | None]]]
+    Written = tuple[Restart | GiveUp, dict[int, tuple[str, str | None]]]
 
 TOLD_BEFORE_ENDED = SECOND
 HELPER_LOOK = 10 * MILLISECOND
@@ -138,7 +139,8 @@ class Supervisor:
             self._loop.watch(listener.fileno(), lambda: self._wake(listener))
         by_slot = {orphan.slot: orphan for orphan in orphans}
         for each in slots:
-            place = self._places.setdefault(each.name, SupervisedSlot(each.name, each.queue, slot.EMPTY))
+            # A new copy, also when the crew begins anew: no worker is left, and what it said of the last one is over.
+            place = self._places[each.name] = SupervisedSlot(each.name, each.queue)
             self._take_up(place, each, by_slot.get(each.name))
         self._external_workers.take_over(orphans)
         self._directives.number = -1
@@ -148,10 +150,11 @@ class Supervisor:
     def _take_up(self, place: SupervisedSlot, known: Slot, orphan: Process | None) -> None:
         """Fill a slot, unless it failed, or an orphan of a killed orchestrator still works there."""
         if orphan is not None:
-            place.state, place.orphan = slot.UP, orphan.worker_id
+            place.move(slot.ADOPT, slot.UP)
+            place.orphan = orphan.worker_id
             self._say(f"works on alone as process {orphan.pid}: it is let finish", place.name, orphan.worker_id)
         elif known.history.failed_at is not None:
-            place.state = slot.FAILED
+            place.move(slot.LOAD, slot.FAILED)
             self._say(f"failed: {known.history.failure_reason}; `rota reset {place.name}` starts it", place.name)
             if place.takes_jobs:
                 self._startup.bad(f"{place.name} has failed: {known.history.failure_reason}")
@@ -173,12 +176,11 @@ class Supervisor:
 
     def _begin_stop(self, patience: Duration | None) -> None:
         self._stopping = Shutdown(now(), patience)
-        self._lease.status = orchestrators.STOPPING
-        self._lease.renew(now())
+        self._lease.move(orchestrators.STOP, orchestrators.STOPPING)
         for place in self._places.values():
             place.start_at = None
             if place.child is not None:
-                place.state = slot.STOPPING
+                place.move(slot.STOP, slot.STOPPING)
                 place.child.ask_to_stop()
 
     # time
@@ -301,7 +303,8 @@ class Supervisor:
         place.start_at = None
         ours = self._worker_ids
         if ours is not None and not ours:
-            place.state, place.start_at = slot.BACKOFF, now() + WAIT_FOR_IDS
+            place.move(slot.REFUSE, slot.BACKOFF)
+            place.start_at = now() + WAIT_FOR_IDS
             self._health_checks.not_later(place.start_at)
             self._ask_for_ids(SPARE_IDS)
             return
@@ -311,12 +314,14 @@ class Supervisor:
             child = WorkerProcess(place.name, place.queue, id, self._environment, now(), program)
         except OSError as problem:
             self._say(f"could not be started: {problem.strerror}; trying again in 1s", place.name)
-            place.state, place.start_at = slot.BACKOFF, now() + SECOND
+            place.move(slot.REFUSE, slot.BACKOFF)
+            place.start_at = now() + SECOND
             if program:
                 self._startup.bad(f"{program[0]} could not be started: {problem.strerror}")
             return
         sys.audit("rota.crew.started")
-        place.state, place.child, place.shown = slot.STARTING, child, health.PENDING
+        place.move(slot.FILL, slot.STARTING)
+        place.child, place.shown = child, health.PENDING
         self._loop.watch(child.pidfd, lambda: self._died(place, child))
         self._loop.watch(child.pipe.fileno(), lambda: self._on_readable(place, child), child.flush)
         self._loop.watch(child.errors.fileno(), lambda: self._on_stderr(child))
@@ -368,7 +373,8 @@ class Supervisor:
             child.errors_closed = True
 
     def _is_up(self, place: SupervisedSlot, child: WorkerProcess) -> None:
-        place.state, place.shown = slot.UP, health.HEALTHY
+        place.move(slot.HEALTHY, slot.UP)
+        place.shown = health.HEALTHY
         self._dispatch.wake()
         name, worker, concurrency, kinds = place.name, child.worker_id, child.concurrency, child.kinds
         self._store_thread.tell(
@@ -383,8 +389,7 @@ class Supervisor:
     def _is_running(self) -> None:
         """A worker is up, or there is none to wait for."""
         if self._lease.status == orchestrators.STARTING:
-            self._lease.status = orchestrators.RUNNING
-            self._lease.renew(now())
+            self._lease.move(orchestrators.UP, orchestrators.RUNNING)
         self._startup.good()
 
     def _died(self, place: SupervisedSlot, child: WorkerProcess) -> None:
@@ -407,46 +412,50 @@ class Supervisor:
         why = f" ({death.reason})" if death.reason != ended.reason else ""
         self._say(f"left: {ended.text}" if death.is_peaceful else f"{ended.text}{why}", *child.names)
         self._directives.returned(child.worker_id)
-        place.state = slot.STOPPING if death.is_peaceful else slot.BACKOFF
+        if death.is_peaceful:
+            place.move(slot.STOP, slot.STOPPING)
+        else:
+            place.move(slot.DIE, slot.BACKOFF)
         if not place.wanted:
             del self._places[place.name]
         holdings, with_it = self._dispatch.holdings, held | {token for _, token, _ in last.outcomes}
         self._dispatch.dying(child.worker_id, with_it)
 
         def write_down(store: Store) -> Written:
-            after = store.orchestrators.record_death(death, last, self._settings.restarts)
-            holdings.drop(with_it)  # not before: an exchange that finds out what is held would give it back unspent
-            return after, store.orchestrators.ends(tokens)
+            decision = store.orchestrators.record_death(death, last, self._settings.restarts)
+            # Only after the commit: a resynchronising exchange would give these claims back without an attempt spent.
+            holdings.drop(with_it)
+            return decision, store.orchestrators.ends(tokens)
 
         def written(answer: Written | RotaError) -> None:
             self._dispatch.buried(child.worker_id)
-            after, ends = (answer, {}) if isinstance(answer, RotaError) else answer
+            decision, ends = (answer, {}) if isinstance(answer, RotaError) else answer
             self._tracked.left(child.worker_id, ends, crowded)
-            self._after_death(place, after, death.stderr_tail or ended.text)
+            self._after_death(place, decision, death.stderr_tail or ended.text)
 
         self._store_thread.ask(urgency.DEATH, write_down, written)
 
-    def _after_death(
-        self, place: SupervisedSlot, after: tuple[int | None, str | None] | RotaError, last_words: str
-    ) -> None:
+    def _after_death(self, place: SupervisedSlot, decision: Restart | GiveUp | RotaError, last_words: str) -> None:
+        """Act on what the store decided when it recorded the death: start another worker in this slot, or give up."""
         self._dispatch.wake()
-        if isinstance(after, RotaError):
-            self._given_up(after)
+        if isinstance(decision, RotaError):
+            self._given_up(decision)
             return
         if place.name not in self._places or place.child is not None:
             return
-        delay, failure = after
-        if delay is None:
-            place.state = slot.FAILED
-            self._say(f"failed: {failure}; `rota reset {place.name}` starts it again", place.name)
-        elif self._stopping is not None:
-            place.state = slot.EMPTY
-        else:
-            place.state = slot.BACKOFF if delay else slot.EMPTY
-            place.start_at = now() + delay
-            self._health_checks.not_later(place.start_at)
-            if delay:
-                self._say(f"starts again in {format_duration(delay)}", place.name)
+        match decision:
+            case GiveUp(reason):
+                place.move(slot.GIVE_UP, slot.FAILED)
+                self._say(f"failed: {reason}; `rota reset {place.name}` starts it again", place.name)
+            case Restart(after):
+                place.move(slot.RESTART, slot.BACKOFF if after and self._stopping is None else slot.EMPTY)
+                if self._stopping is None:
+                    place.start_at = now() + after
+                    self._health_checks.not_later(place.start_at)
+                    if after:
+                        self._say(f"starts again in {format_duration(after)}", place.name)
+            case other:
+                assert_never(other)
         if place.takes_jobs:
             self._startup.bad(last_words)
 
@@ -454,7 +463,8 @@ class Supervisor:
         """The slot in which it worked on is filled."""
         place = self._places.get(process.slot or "")
         if place is not None and place.orphan == process.worker_id:
-            place.orphan, place.state = None, slot.EMPTY
+            place.move(slot.GONE, slot.EMPTY)
+            place.orphan = None
             if not place.wanted:
                 del self._places[place.name]
             elif self._is_open:

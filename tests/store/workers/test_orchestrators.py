@@ -83,7 +83,9 @@ def test_a_renewal_costs_a_host_with_500_claims_the_statements_of_one_with_a_sin
     assert (len(one.exchange(room=1).claims), len(many.exchange(room=50).claims)) == (1, 500)
     asked = statements_of_a_renewal(store, many, monkeypatch)
     assert asked == statements_of_a_renewal(store, one, monkeypatch)
-    assert asked == ["orchestrator.renew", "orchestrator.pulse", "orchestrator.beat_pulse"], "one is of the host"
+    assert asked == ["orchestrator.get", "orchestrator.renew", "orchestrator.pulse", "orchestrator.beat_pulse"], (
+        "one is of the host"
+    )
 
 
 def test_an_exchange_that_is_written_renews_the_lease_too(store: Store, clock: FakeClock) -> None:

@@ -14,7 +14,7 @@ from rota.core.errors import Stale
 from rota.core.event import SlotChanged, to_stored
 from rota.core.job import ACTIVE, DONE, FAILED, READY, SCHEDULED
 from rota.core.orchestrator import LEASE
-from rota.core.restart import RestartPolicy
+from rota.core.restart import GiveUp, Restart, RestartPolicy
 from rota.core.times import MINUTE, SECOND
 from rota.core.worker import END
 from rota.process.host import host_id
@@ -162,21 +162,21 @@ def test_a_slot_whose_worker_died_before_it_was_written_up_stays_as_its_death_le
 def test_a_worker_that_is_ready_ends_the_row_of_starts_that_were_not(store: Store) -> None:
     crew = Manned(store)
 
-    def start(is_ready: bool) -> str | None:
-        """The slot's next worker runs out of time, or is ready and then killed by a person; why it is given up."""
+    def start(is_ready: bool) -> Restart | GiveUp:
+        """Decide after the slot's next worker ran out of time, or was ready and then killed by a person."""
         process = Process(store.new_worker_id(), 4711, 12345, NAME)
         worker = store.orchestrators.register_worker(crew.id, NAME, "tag", process)
         if is_ready:
             store.orchestrators.came_up(worker, NAME)
         reason = OPERATOR if is_ready else STARTUP_TIMEOUT
         loose = RestartPolicy(most_in_window=100, most_in_lifetime=100)
-        return store.orchestrators.record_death(Death(worker, NAME, reason, "signal 9", None, 9), Report(), loose)[1]
+        return store.orchestrators.record_death(Death(worker, NAME, reason, "signal 9", None, 9), Report(), loose)
 
     store.orchestrators.record_death(death(crew, asked=True), Report(), RestartPolicy())
-    assert [start(is_ready=False) for _ in range(4)] == [None] * 4
-    assert start(is_ready=True) is None
-    assert [start(is_ready=False) for _ in range(4)] == [None] * 4
-    assert start(is_ready=False) == "was not ready in time, 5 starts in a row"
+    assert all(isinstance(start(is_ready=False), Restart) for _ in range(4))
+    assert start(is_ready=True) == Restart(0)
+    assert all(isinstance(start(is_ready=False), Restart) for _ in range(4))
+    assert start(is_ready=False) == GiveUp("was not ready in time, 5 starts in a row")
 
 
 def test_readers_see_what_workers_report_and_how_they_are(store: Store) -> None:
@@ -213,8 +213,8 @@ def test_a_death_takes_the_last_report_along_and_charges_its_slot(store: Store) 
     crew = Manned(store)
     done, in_hand = crew.claim(room=2)
     last = Report([(first, done.token, Done())], checkpoints=[('{"at": 1}', second, in_hand.token)])
-    delay, reason = store.orchestrators.record_death(death(crew), last, store.settings.restarts)
-    assert delay is not None and reason is None and crew.stands()[0] == "backoff"
+    decision = store.orchestrators.record_death(death(crew), last, store.settings.restarts)
+    assert isinstance(decision, Restart) and decision.after and crew.stands()[0] == "backoff"
     assert (status(store, first), status(store, second)) == (DONE, READY)
     assert store.workers.get(crew.worker).success_count == 1
     fresh = store.orchestrators.register_worker(crew.id, crew.slot.name, "tag")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
@@ -12,7 +12,7 @@ from rota.api.schemas.machine import report_of
 from rota.core.access import WORK
 from rota.core.errors import Conflict
 from rota.core.ids import job_id
-from rota.core.restart import RestartPolicy
+from rota.core.restart import GiveUp, Restart, RestartPolicy
 from rota.core.times import SECOND
 from rota.core.worker import Dead
 from rota.store import ownership
@@ -69,8 +69,13 @@ def certify(store: Store, request: ApiRequest) -> Document:
     death = from_document(Death, msgspec.to_builtins(body.death))
     _refuse_supervised_elsewhere(store, _id(request), death.worker_id)
     policy = from_document(RestartPolicy, msgspec.to_builtins(body.policy)) if body.policy else store.settings.restarts
-    delay, reason = store.orchestrators.record_death(death, report_of(body), policy)
-    return {"starts_in": None if delay is None else delay / SECOND, "reason": reason}
+    match store.orchestrators.record_death(death, report_of(body), policy):
+        case Restart(after):
+            return {"starts_in": after / SECOND, "reason": None}
+        case GiveUp(reason):
+            return {"starts_in": None, "reason": reason}
+        case other:
+            assert_never(other)
 
 
 def mark_dead(store: Store, request: ApiRequest) -> Document:

@@ -1,15 +1,15 @@
-"""One change of the store: its statements, and what it must tell others when it is whole."""
+"""One change of the store: its statements, the moves that they make, and what is announced once it is committed."""
 
 from __future__ import annotations
 
 import sys
 
-from rota.core import job
-from rota.core.errors import Denied
+from rota.core import claim, job, orchestrator, slot, worker
+from rota.core.errors import Conflict, Denied
 from rota.core.event import JobMoved, change, encode
 from rota.core.metric import PICKUP, RUN, bucket
 from rota.core.source import is_internal
-from rota.core.state_machine import check
+from rota.core.state_machine import ImpossibleMove, check
 from rota.store.engine.rows import scalar
 
 TYPE_CHECKING = False
@@ -20,12 +20,53 @@ if TYPE_CHECKING:
     from rota.core.access import AccessToken
     from rota.core.event import Fact
     from rota.core.queue import Queue
+    from rota.core.state_machine import Moves
     from rota.core.times import Duration, Instant
     from rota.store.engine.database import Database
     from rota.store.engine.rows import Row
 
 
 SHARDS = 16  # into which those who write at once split the counters
+_BUSY_OR_IDLE = (worker.IDLE, worker.BUSY)
+_WORKING = (worker.STARTING, *_BUSY_OR_IDLE)
+_CLAIM = (
+    (worker.MOVES, worker.CLAIM, _WORKING, (worker.BUSY,)),
+    (worker.MOVES, worker.CLAIM, (worker.STOPPING,), (worker.STOPPING,)),
+)
+# The moves of slots, workers and orchestrators that statements make by themselves, whichever rows they meet: the
+# table, the verb, the states before and the states after. They are checked whenever such a statement runs. Moves of
+# jobs and claims are checked by `moved`, and moves between states that are only known at run time by `check_move`.
+STATEMENT_MOVES: dict[str, tuple[tuple[Moves, str, tuple[str | None, ...], tuple[str, ...]], ...]] = {
+    "slot.make": ((slot.MOVES, slot.MAKE, (None,), (slot.EMPTY,)),),
+    "slot.come_up": ((slot.MOVES, slot.HEALTHY, (slot.STARTING,), (slot.UP,)),),
+    "slot.stop": ((slot.MOVES, slot.STOP, (slot.STARTING, slot.UP), (slot.STOPPING,)),),
+    "slot.empty": ((slot.MOVES, slot.LEAVE, (*slot.OCCUPIED, slot.EMPTY, slot.BACKOFF), (slot.EMPTY,)),),
+    "orphan.empty_slot": ((slot.MOVES, slot.GONE, slot.OCCUPIED, (slot.EMPTY,)),),
+    "worker.insert": ((worker.MOVES, worker.REGISTER, (None,), (worker.STARTING, worker.IDLE)),),
+    "worker.ready": ((worker.MOVES, worker.READY, (worker.STARTING,), (worker.IDLE,)),),
+    "worker.revive": ((worker.MOVES, worker.HEARTBEAT, (worker.STOPPED, worker.DEAD), (worker.IDLE,)),),
+    "worker.claimed": _CLAIM,
+    "worker.exchanged": _CLAIM,
+    "worker.settled": ((worker.MOVES, worker.SETTLE, _BUSY_OR_IDLE, _BUSY_OR_IDLE),),
+    "worker.stopping": ((worker.MOVES, worker.STOP, _WORKING, (worker.STOPPING,)),),
+    "worker.end": (
+        (worker.MOVES, worker.LEAVE, worker.LIVE, (worker.STOPPED,)),
+        (worker.MOVES, worker.DIE, worker.LIVE, (worker.DEAD,)),
+    ),
+    "orchestrator.join": ((orchestrator.MOVES, orchestrator.START, (None,), (orchestrator.STARTING,)),),
+    "orchestrator.end": tuple(
+        (orchestrator.MOVES, verb, orchestrator.LIVE, (orchestrator.STOPPED,))
+        for verb in (orchestrator.END, orchestrator.LAPSE, orchestrator.TAKE_OVER)
+    ),
+}
+
+
+def check_statement(name: str) -> None:
+    """Check every move that a statement makes by itself against its table."""
+    for moves, verb, before, after in STATEMENT_MOVES[name]:
+        for old in before:
+            for new in after:
+                check(moves, old, verb, new)
 
 
 class Transaction:
@@ -107,6 +148,8 @@ class Transaction:
             self._database.notify(events_only=True)
 
     def execute(self, statement: str, /, **params: Any) -> list[Row]:
+        if statement in STATEMENT_MOVES:
+            check_statement(statement)
         return self._database.execute(statement, params)
 
     def prefetch(self, statement: str, /, **params: Any) -> None:
@@ -115,10 +158,12 @@ class Transaction:
 
     def one(self, statement: str, /, **params: Any) -> Row | None:
         """The first row, or None."""
-        rows = self._database.execute(statement, params)
+        rows = self.execute(statement, **params)
         return rows[0] if rows else None
 
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
+        if name in STATEMENT_MOVES:
+            check_statement(name)
         return self._database.many(name, rows)
 
     def draw(self, name: str) -> int:
@@ -132,8 +177,15 @@ class Transaction:
         return [number for first, last in stretches for number in range(first, last + 1)]
 
     def moved(self, verb: str, queue: str, old: str | None, new: str, ids: Sequence[int], **details: object) -> None:
-        """Record that jobs of one queue changed state: check the move against the table, and count it."""
+        """Record that jobs of one queue changed state: check the move against the tables, and count it.
+
+        A job that becomes or stops being active moves its claim too.
+        """
         check(job.MOVES, old, verb, new)
+        if new == job.ACTIVE:
+            check(claim.MOVES, None, verb, claim.ACTIVE)
+        elif old == job.ACTIVE:
+            claim.ended_as(verb)
         if old is not None:
             self._tally[queue, old] = self._tally.get((queue, old), 0) - len(ids)
         self._tally[queue, new] = self._tally.get((queue, new), 0) + len(ids)
@@ -142,6 +194,20 @@ class Transaction:
         if is_internal(queue):  # a filler that comes and goes is no news
             return
         self._facts.append(JobMoved(verb, queue, old, new, ids, details))
+
+    def check_move(self, moves: Moves, old: str | None, verb: str, new: str) -> None:
+        """Check a move between states that are known only now, of a slot or an orchestrator.
+
+        Raises:
+            ImpossibleMove: The table does not have it: a bug.
+            Conflict: The table does not have it, and a program asked for it over HTTP, which may ask for anything.
+        """
+        try:
+            check(moves, old, verb, new)
+        except ImpossibleMove as problem:
+            if self._access is None:
+                raise
+            raise Conflict(str(problem)) from None
 
     def pruned(self, queue: str, status: str, ids: Sequence[int]) -> None:
         """Record that final jobs were removed from history."""

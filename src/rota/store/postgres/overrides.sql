@@ -196,7 +196,7 @@ SELECT * FROM unnest(:token::bigint[], :job::bigint[], :worker::text[], :attempt
 UPDATE worker SET success_count = success_count + (:succeeded::bigint[])[array_position(:id::text[], id)],
     current_job = (:job::bigint[])[array_position(:id::text[], id)],
     status = CASE WHEN status = 'stopping' THEN status ELSE 'busy' END
-WHERE id = ANY (:id::text[])
+WHERE id = ANY (:id::text[]) AND status NOT IN ('stopped', 'dead')
 
 -- name: worker.prune_certificates many
 DELETE FROM certificate WHERE worker = ANY (:id::text[])

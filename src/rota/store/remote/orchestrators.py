@@ -12,6 +12,7 @@ from rota.core.errors import BadInput
 from rota.core.frames import outcomes
 from rota.core.frames.messages import NO_KINDS
 from rota.core.jsontext import Raw, encode
+from rota.core.restart import GiveUp, Restart
 from rota.core.times import SECOND
 from rota.process.host import host_id, is_this
 from rota.store.claims.exchange import Exchange, Report
@@ -105,14 +106,14 @@ class RemoteOrchestrators(_Orchestrators):
     def end_orphan(self, worker: str) -> None:
         self._ask("burials", {"worker_id": worker})
 
-    def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
+    def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> Restart | GiveUp:
         *first, rest = report_bodies(last)
         for body in first:
             self._remote.orphans.report(death.worker_id, body)
         answer = self._ask("certificates", {"death": to_document(death), "policy": to_document(policy), **rest})
         forget_process(self._folder, death.worker_id)
         delay = answer["starts_in"]
-        return None if delay is None else round(delay * SECOND), answer["reason"]
+        return GiveUp(answer["reason"]) if delay is None else Restart(round(delay * SECOND))
 
     def ends(self, tokens: Sequence[int]) -> dict[int, tuple[str, str | None]]:
         ends = self._ask("ends", {"tokens": list(tokens)}) if tokens else []

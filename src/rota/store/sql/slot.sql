@@ -33,9 +33,9 @@ INSERT INTO slot (name, queue, n, crew, host, status, updated_at) VALUES (:name,
 UPDATE slot SET wanted = :wanted, updated_at = :now WHERE name = :name
 
 -- name: move
--- How a slot stands.
-UPDATE slot SET status = :status, worker = :worker, start_at = :start_at, health = NULL, updated_at = :now WHERE name = :name
-RETURNING name
+-- Move a slot from one state to another; no row means that somebody else moved it first.
+UPDATE slot SET status = :new, worker = :worker, start_at = :start_at, health = NULL, updated_at = :now
+WHERE name = :name AND status = :old RETURNING name
 
 -- name: come_up
 -- Its worker is ready: starts that ran out of time are forgiven. One whose death was written first stays dead.

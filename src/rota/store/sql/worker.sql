@@ -40,13 +40,13 @@ WHERE id = :id AND status = :old AND orchestrator IS NULL RETURNING id
 -- name: claimed
 -- A worker took a job, which is a beat.
 UPDATE worker SET status = CASE WHEN status = 'stopping' THEN status ELSE 'busy' END, current_job = :job, last_heartbeat_at = :now
-WHERE id = :id
+WHERE id = :id AND status NOT IN ('stopped', 'dead')
 
 -- name: exchanged
 -- A watched worker finished some jobs and was handed others.
 UPDATE worker SET success_count = success_count + :succeeded, current_job = :job,
     status = CASE WHEN status = 'stopping' THEN status ELSE 'busy' END
-WHERE id = :id
+WHERE id = :id AND status NOT IN ('stopped', 'dead')
 
 -- name: settled
 -- A worker's claim ended: count it, and see what it still holds.

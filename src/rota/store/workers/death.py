@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, assert_never
+
 from rota.core import slot
 from rota.core import worker as workers
 from rota.core.claim import TIMEOUT, Failed, Returned
 from rota.core.death import DEADLINE, RECYCLED, TOO_MANY_ERRORS, charge
 from rota.core.record import Record
+from rota.core.restart import GiveUp, Restart
 from rota.store.claims import settle
 from rota.store.engine.rows import to_job
 from rota.store.maintenance import tick
 from rota.store.workers import slots
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rota.core.restart import RestartPolicy
-    from rota.core.times import Duration
     from rota.store.engine.transaction import Transaction
     from rota.store.store import Store
 
@@ -46,12 +47,11 @@ class Death(Record):
         return self.asked and (self.exit_code == 0 or self.cut)
 
 
-def record(store: Store, tx: Transaction, death: Death, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
-    """Write it down and decide: after how long the slot starts again, or None and why it does not."""
+def record(store: Store, tx: Transaction, death: Death, policy: RestartPolicy) -> Restart | GiveUp:
+    """Record the end of a worker and release its claims; decide whether its slot starts another one, and when."""
     if death.is_peaceful:
         tick.deregister(store, tx, death.worker_id, "stop")
-        slots.move(tx, death.slot, slot.EMPTY, None, None)
-        return 0, None
+        return _empty(tx, death, slots.find(tx, death.slot), slot.GONE)
     held = [to_job(row) for row in tx.execute("claim.held_by", worker=death.worker_id)]
     if death.reason in (TOO_MANY_ERRORS, RECYCLED):  # it left between two jobs: none was in hand
         for job in held:
@@ -62,14 +62,30 @@ def record(store: Store, tx: Transaction, death: Death, policy: RestartPolicy) -
         for job in [job for job in held if job.token in death.overdue] or held[:1]:
             settle.end_claim(tx, job, timed_out, store.settings.backoff, store.chance())
     fresh = tick.mark_dead(store, tx, death.worker_id, workers.Dead(death.reason, death.text), death)
-    row = tx.one("slot.get", name=death.slot)
-    if row is None:
-        return None, "the slot was removed"
+    place = slots.find(tx, death.slot)
+    if place is None:
+        return GiveUp("the slot was removed")
     if death.asked or not fresh:  # a death that was asked for, or that is written down already, costs the slot nothing
-        slots.move(tx, death.slot, slot.EMPTY, None, None)
-        return 0, None
+        return _empty(tx, death, place, slot.DIE)
     charged = charge(death.reason, bool(held), held[0].deaths if held else 0)
-    history, start_at = slots.to_slot(row).history.after_death(policy, charged, tx.now)
+    history, decision = place.history.after_death(policy, charged, tx.now)
     slots.remember(tx, death.slot, history)
-    slots.move(tx, death.slot, slot.FAILED if start_at is None else slot.BACKOFF, None, start_at)
-    return (None if start_at is None else start_at - tx.now), history.failure_reason
+    match decision:
+        case Restart(after):
+            slots.move(tx, place, slot.DIE, slot.BACKOFF, start_at=tx.now + after)
+        case GiveUp():
+            slots.move(tx, place, slot.DIE, slot.FAILED)
+        case other:
+            assert_never(other)
+    return decision
+
+
+def _empty(tx: Transaction, death: Death, place: slots.Slot | None, verb: str) -> Restart | GiveUp:
+    """Empty the slot of a worker whose end is charged to nobody; it may start another one at once."""
+    if place is None:
+        return Restart(0)
+    if place.status == slot.FAILED:
+        # Its start was refused, for the slot had been given up: that still stands until somebody resets it.
+        return GiveUp(place.history.failure_reason or "the slot was given up")
+    slots.move(tx, place, verb if place.worker == death.worker_id else slot.REFUSE, slot.EMPTY)
+    return Restart(0)

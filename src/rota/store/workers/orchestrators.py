@@ -6,7 +6,7 @@ from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
 from rota.core import slot as slots
 from rota.core import worker as workers
-from rota.core.errors import BadInput, Denied, NotFound, Stale
+from rota.core.errors import BadInput, Conflict, Denied, NotFound, Stale
 from rota.core.frames.messages import NO_KINDS, kinds_json
 from rota.core.orchestrator import END_AFTER, LEASE
 from rota.process.host import host_id
@@ -18,14 +18,14 @@ from rota.store.engine.rows import to_job, to_queue, to_run
 from rota.store.jobs import unknown_kinds
 from rota.store.maintenance import tick
 from rota.store.workers.crews import Directive, Home, Live, PollResult, Process, here
-from rota.store.workers.slots import come_up, move, stop
+from rota.store.workers.slots import come_up, find, move, stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.frames.messages import Kinds
-    from rota.core.restart import RestartPolicy
+    from rota.core.restart import GiveUp, Restart, RestartPolicy
     from rota.core.times import Duration, Instant
     from rota.store.claims.exchange import Exchange, Report
     from rota.store.engine.transaction import Transaction
@@ -124,6 +124,10 @@ class Orchestrators:
         """Renew the lease on which all its claims hang; until when. `heard`: how long ago each worker last spoke."""
         with self._store.write() as tx:
             ownership.orchestrator(self._store, id)
+            before = tx.one("orchestrator.get", id=id)
+            if before is not None and before[1] not in (status, orchestrators.STOPPED):
+                verb = orchestrators.REPORTED.get(status, orchestrators.START)
+                tx.check_move(orchestrators.MOVES, before[1], verb, status)
             renewed = {
                 "lease_expires_at": tx.now + LEASE,
                 "acknowledged_directive": acknowledged_directive,
@@ -167,20 +171,28 @@ class Orchestrators:
                 return worker
             pid, pid_start = (process.pid, process.pid_start) if process else (None, None)
             home, _ = self.home(id)
+            place = find(tx, slot)
+            if place is not None and place.status == slots.FAILED:
+                raise Conflict(f"slot {slot} was given up: `rota reset {slot}` starts it again")
             if home.access is not None:
-                if tx.one("slot.get", name=slot) is None:
+                if place is None:
                     raise NotFound(f"there is no slot {slot}: take slots before you start workers in them")
                 ownership.refuse_more(self._store, "worker.count_of_token", 1, ownership.MOST_WORKERS, "living workers")
                 _take_id(tx, id, worker)
-            place = {"hostname": home.hostname, "host": home.host, "pid": pid, "pid_start": pid_start}
+            process_of = {"hostname": home.hostname, "host": home.host, "pid": pid, "pid_start": pid_start}
             watched = {"orchestrator": id, "slot": slot, "queue": queue, "check_at": None, "heartbeat_interval": None}
             status = workers.STARTING if process else workers.IDLE
             untold = {"version": None, "metadata": None}
-            tx.execute("worker.insert", id=worker, name=slot, status=status, now=tx.now, **place, **watched, **untold)
+            tx.execute(
+                "worker.insert", id=worker, name=slot, status=status, now=tx.now, **process_of, **watched, **untold
+            )
             tx.changed("worker", workers.REGISTER, worker, slot=slot)
             if home.access is not None:
                 tx.execute("token.bind", worker=worker, token=home.access)
-            move(tx, slot, slots.STARTING, worker, None)
+            if place is not None:
+                # A slot whose orchestrator was killed keeps the state of its last worker until it is filled again.
+                verb = slots.TAKE_OVER if place.status in slots.OCCUPIED else slots.FILL
+                move(tx, place, verb, slots.STARTING, worker=worker)
         return worker
 
     def came_up(self, worker: str, slot: str, concurrency: int = 1, kinds: Kinds = NO_KINDS) -> None:
@@ -258,10 +270,16 @@ class Orchestrators:
             tx.execute("worker.ask", id=worker, desired=workers.END)
 
     @again
-    def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> tuple[Duration | None, str | None]:
-        """A watched worker is gone: see `rota.store.workers.death`. When its slot starts again, or None and why.
+    def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> Restart | GiveUp:
+        """Record the death of a supervised worker: see `rota.store.workers.death`.
 
-        `last` is what it reported and no exchange has carried.
+        Args:
+            death: What its orchestrator saw of its end.
+            last: What it reported and no exchange has carried.
+            policy: How often its slot may be restarted.
+
+        Returns:
+            Whether its slot starts another worker and after how long, or why it was given up.
         """
         from rota.store.workers.death import record
 

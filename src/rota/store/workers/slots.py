@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from rota.core import slot as slots
-from rota.core.errors import NotFound, Refused
+from rota.core.errors import Contended, NotFound, Refused
 from rota.core.record import Record
 from rota.core.slot import History
 from rota.store import ownership
@@ -88,34 +88,46 @@ class Slots:
     def reset(self, name: str, forget: bool = False) -> None:
         """Clear a slot's history, so that it is filled again at once if it is empty; or remove it altogether."""
         with self._store.write(exclusive=True) as tx:
-            row = tx.one("slot.get", name=name)
-            if row is None:
+            slot = find(tx, name)
+            if slot is None:
                 raise NotFound(f"there is no slot {name}: `rota orchestrator status` shows those that are")
             if forget:
                 tx.execute("slot.forget", name=name)
             else:
                 remember(tx, name, History())
-                if (to_slot(row).status, slots.RESET) in slots.MOVES:
-                    move(tx, name, slots.EMPTY, None, None)
+                if slot.status in (slots.FAILED, slots.BACKOFF):
+                    move(tx, slot, slots.RESET, slots.EMPTY)
             tx.changed("slot", "forget" if forget else slots.RESET, name, by=tx.actor)
             tx.draw("directive")
             tx.something_to_claim = True
 
 
-def move(tx: Transaction, name: str, status: str, worker: str | None, start_at: Instant | None) -> None:
-    """Say how a slot stands; one that is not there, or not any more, is no news."""
-    if tx.execute("slot.move", name=name, status=status, worker=worker, start_at=start_at, now=tx.now):
-        tx.changed("slot", "move", name, status=status, worker=worker)
+def find(tx: Transaction, name: str) -> Slot | None:
+    """Return a slot as this transaction sees it; None when it was removed."""
+    row = tx.one("slot.get", name=name)
+    return None if row is None else to_slot(row)
+
+
+def move(
+    tx: Transaction, slot: Slot, verb: str, new: str, *, worker: str | None = None, start_at: Instant | None = None
+) -> None:
+    """Move a slot to another state, as its table allows; the caller has just read it."""
+    tx.check_move(slots.MOVES, slot.status, verb, new)
+    place = {"worker": worker, "start_at": start_at}
+    if not tx.execute("slot.move", name=slot.name, old=slot.status, new=new, now=tx.now, **place):
+        # On PostgreSQL the helper of an orphan may empty it meanwhile: make the whole change again.
+        raise Contended(f"slot {slot.name} was moved meanwhile")
+    tx.changed("slot", "move", slot.name, status=new, worker=worker)
 
 
 def come_up(tx: Transaction, name: str, worker: str) -> None:
-    """The worker in a slot is ready."""
+    """Move a slot to `up` once its worker is ready, unless the death of that worker was written first."""
     if tx.execute("slot.come_up", name=name, worker=worker, now=tx.now):
         tx.changed("slot", "move", name, status=slots.UP, worker=worker)
 
 
 def stop(tx: Transaction, name: str) -> None:
-    """The worker in a slot was asked to leave: it finishes what it has in hand."""
+    """Move a slot and its worker to `stopping`: the worker was asked to leave once it has finished its current job."""
     for (worker,) in tx.execute("slot.stop", name=name, now=tx.now):
         tx.execute("worker.stopping", id=worker)
         tx.changed("slot", "move", name, status=slots.STOPPING, worker=worker)
