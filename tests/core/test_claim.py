@@ -30,7 +30,7 @@ ENDINGS: list[Ending] = [
     Failed("no database", put_off=7),
     Lapsed(),
     Died("killed"),
-    Died("killed", in_hand=False),
+    Died("killed", was_running=False),
     Cancelled("ann"),
 ]
 each_ending = pytest.mark.parametrize("ending", ENDINGS, ids=repr)
@@ -51,14 +51,14 @@ def test_every_ending_is_a_move_of_both_tables(ending: Ending, attempts: int) ->
 
 @each_ending
 def test_an_ending_spends_an_attempt_unless_the_holder_gave_it_back_or_never_began(ending: Ending) -> None:
-    free = isinstance(ending, Snoozed | Released | Cancelled) or ending == Died("killed", in_hand=False)
+    free = isinstance(ending, Snoozed | Released | Cancelled) or ending == Died("killed", was_running=False)
     free = free or (isinstance(ending, Failed) and ending.put_off > 0)
     assert ended(ending).spent == (0 if free else 1)
 
 
 @each_ending
 def test_only_a_claim_that_was_never_started_leaves_no_run(ending: Ending) -> None:
-    never = (Died("killed", in_hand=False), Released("no such task", jobs.UNKNOWN_KIND))
+    never = (Died("killed", was_running=False), Released("no such task", jobs.UNKNOWN_KIND))
     assert ended(ending).leaves_run == (ending not in never)
 
 
@@ -114,7 +114,7 @@ def test_the_third_death_quarantines_a_job_even_with_attempts_left() -> None:
 
 
 def test_a_death_before_the_job_was_started_costs_it_nothing_even_at_its_last_attempt() -> None:
-    decided = ended(Died("oom", in_hand=False), LAST, deaths=2)
+    decided = ended(Died("oom", was_running=False), LAST, deaths=2)
     assert (decided.status, decided.spent, decided.died) == (None, 0, 0)
 
 

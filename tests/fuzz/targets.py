@@ -104,7 +104,7 @@ def body_of_a_frame(body: dict[str, Any]) -> None:
     for read in (
         messages.concurrency,
         messages.tokens,
-        messages.seconds,
+        messages.recovery_seconds,
         messages.progress,
         messages.metrics,
         messages.checkpoint,

@@ -50,7 +50,7 @@ TIMEOUT, LAPSE, DEATH, CANCEL, DEREGISTERED, ORPHANED, POOL = (
 
 
 class Claim(Record):
-    """The exclusive right to run one attempt of one job. `token` is its id and its fencing number in one."""
+    """The exclusive right to run one attempt of one job. `token` is both its id and its fencing number."""
 
     job_id: int
     token: int
@@ -66,7 +66,7 @@ class Claim(Record):
 
 
 class Run(Record):
-    """What one claim did, written when it ended."""
+    """What one claim did, recorded when it ended."""
 
     token: int
     job_id: int
@@ -92,10 +92,10 @@ class Run(Record):
 
 
 class Captured(Record):
-    """Where the code of a run writes what it says, as its `capture_io` named it; `is_live` while its claim lives.
+    """The files that a run writes its output to, as its `capture_io` named them; `is_live` while its claim is valid.
 
-    `is_own` where it named none and rota keeps it, in the folder of captures. `is_remote`: it was named over HTTP, so
-    the paths are left out: no file is opened because a caller of the API named it.
+    `is_own`: it named none, and rota keeps the output in the folder of captures. `is_remote`: the files were named over
+    HTTP, so the paths are left out: no file is opened because a caller of the API named it.
     """
 
     run_id: str
@@ -113,9 +113,9 @@ class Done(Record):
 
 
 class Failed(Record):
-    """The handler failed. `again` false means that no further attempt would help.
+    """The handler failed. `again` is false if no further attempt would help.
 
-    With `put_off` every job of its pool fails, so that the job is not to blame: it spends no attempt and waits so long.
+    `put_off` is set if every job of its pool fails: the job is not to blame, spends no attempt and waits for that time.
     """
 
     error: str
@@ -125,16 +125,16 @@ class Failed(Record):
 
 
 class Snoozed(Record):
-    """Not now: try again after a while. Spends no attempt."""
+    """The handler asks to be called again after a while. Spends no attempt."""
 
     delay: Duration
     note: str | None = None
 
 
 class Released(Record):
-    """Given back unfinished, with a note for the next holder. Spends no attempt.
+    """The job was given back unfinished, with a note for the next holder. Spends no attempt.
 
-    With the reason `kind` its worker does not know jobs of this kind: it is set aside until one that does is there.
+    With the reason `kind`, its worker does not know jobs of this kind: it waits for a worker that does.
     """
 
     note: str | None = None
@@ -142,28 +142,29 @@ class Released(Record):
 
 
 class Returned(Record):
-    """Taken back before it was started: nothing was spent, and there is nothing to tell."""
+    """The job was taken back before it was started: it spends nothing and leaves no run."""
 
 
 class Lapsed(Record):
-    """The lease ran out and someone noticed. `crowded`: its worker may have had others in hand, as for a death."""
+    """The lease expired. `crowded`: its worker may have run other jobs as well, as for a death."""
 
     crowded: bool = False
 
 
 class Died(Record):
-    """The worker that held the claim is dead. `in_hand` false: it had not started this one, so nothing is spent.
+    """The worker that held the claim is dead. `was_running`: it had started this job; if not, nothing is spent.
 
-    `crowded`: it had others in hand too, and nobody knows which is to blame; so none is, and each runs next alone.
+    `crowded`: it ran other jobs as well. Nobody knows which one is to blame, so none is, and each is run next in
+    isolation (decision 13).
     """
 
     error: str
-    in_hand: bool = True
+    was_running: bool = True
     crowded: bool = False
 
 
 class Cancelled(Record):
-    """A person called it off."""
+    """A person cancelled the job."""
 
     by: str
 
@@ -174,9 +175,9 @@ if TYPE_CHECKING:
 
 
 class End(Record):
-    """What an ending means: the verb of the move, the state that follows or None to rest, and what is written down.
+    """What the end of a claim means for its job: the verb, the next state, or None to wait again, and what is recorded.
 
-    `blocked_on` and `unknown`: what it waits for where that state is `blocked`, and for how long at most. `isolated`:
+    `blocked_on` and `unknown`: what the job waits for in the state `blocked`, and for how long at most. `isolated`:
     whether the next run has a worker for itself; None leaves that as it was.
     """
 
@@ -197,12 +198,20 @@ class End(Record):
 
 
 def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
-    """Decide what the end of this job's claim means. Death and lapse skip the backoff: the handler is not to blame."""
+    """Decide what the end of a claim means for its job.
+
+    Args:
+        job: The job as it is before the end.
+        ending: How the claim ended.
+        backoff: How long a failed job waits for its next attempt.
+        chance: A random number from 0 to 1, for the jitter of the backoff.
+    """
     left = job.attempts + 1 < job.max_attempts
     match ending:
         case Done(result):
             return End(jobs.FINISH, jobs.DONE, result=result)
         case Failed(error, again, reason, put_off):
+            # Every job of its pool fails, so this one is not charged (decision 35).
             if put_off:
                 return End(jobs.FAIL, spent=0, delay=put_off, reason=POOL, error=error)
             if again and left:
@@ -217,13 +226,14 @@ def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
             return End(jobs.RELEASE, spent=0, note=note, reason=reason, isolated=None)
         case Returned():
             return End(jobs.RELEASE, spent=0, leaves_run=False, isolated=None)
+        # A death or a lapse skips the backoff: the handler is not to blame.
         case Lapsed(crowded):
             error = f"the lease of {job.worker_id} ran out"
             if crowded:
                 return End(jobs.EXPIRE, spent=0, reason=LAPSE, error=error, lapsed=1, isolated=True)
             return End(jobs.EXPIRE, None if left else jobs.FAILED, reason=LAPSE, error=error, lapsed=1)
-        case Died(error, in_hand, crowded):
-            if not in_hand:
+        case Died(error, was_running, crowded):
+            if not was_running:
                 return End(jobs.DIE, spent=0, reason=DEATH, leaves_run=False, isolated=None)
             if crowded:
                 return End(jobs.DIE, spent=0, reason=DEATH, error=error, isolated=True)
@@ -236,7 +246,7 @@ def end(job: Job, ending: Ending, backoff: Backoff, chance: float) -> End:
 
 
 def verb_of(outcome: Outcome) -> str:
-    """The move that an outcome makes."""
+    """Return the verb of the move that an outcome makes."""
     match outcome:
         case Done():
             return jobs.FINISH
@@ -249,18 +259,18 @@ def verb_of(outcome: Outcome) -> str:
 
 
 def is_overlong(age: Duration, taken: Sequence[Duration]) -> bool:
-    """Whether a run needs attention: far beyond what others of its kind took, or an hour when there were none."""
+    """Whether a run needs attention: it takes far longer than others of its kind, or than an hour if there are none."""
     return age > (max(MINUTE, 10 * max(taken)) if taken else HOUR)
 
 
 def renewed(job: Job, lease: Duration, now: Instant) -> Instant:
-    """Until when a renewal by hand reaches: never shorter than it was, never past the job's time-out."""
+    """Return the end of a lease renewed by hand: never earlier than before, never past the job's time-out."""
     until = now + lease if job.deadline is None else min(now + lease, job.deadline)
     return max(until, job.lease_expires_at or 0)
 
 
-def whose(job: Job, who: str) -> str:
-    """What became of a claim that its holder still believes in."""
+def stale_message(job: Job, holder: str) -> str:
+    """Return the error for a holder whose claim is no longer valid."""
     if job.status == jobs.ACTIVE:
-        return f"job {job.id} is not held by {who} any more: {job.worker_id} holds it with token {job.token}"
-    return f"job {job.id} is not held by {who} any more: it is {job.status}"
+        return f"job {job.id} is not held by {holder} any more: {job.worker_id} holds it with token {job.token}"
+    return f"job {job.id} is not held by {holder} any more: it is {job.status}"

@@ -87,7 +87,7 @@ class WorkerMessages:
         """A job ended. Windows run in order, so it is the first that the worker holds, or one of several in hand."""
         token = body.get("token")
         if child.concurrency == 1 and child.held and child.held[0].token != token:
-            before = messages.before(token, [held.token for held in child.held])
+            before = messages.count_before(token, [held.token for held in child.held])
             self._lose(child, list(child.held)[:before])
         held = child.holding(token)
         if held is None:
@@ -110,11 +110,11 @@ class WorkerMessages:
         job still on its way: only a second such frame counts, and then only once it has answered a recall.
         """
         if child.concurrency == 1 and body.get("current_job") is not None:
-            before = messages.before(body["current_job"], [held.job_id for held in child.held])
+            before = messages.count_before(body["current_job"], [held.job_id for held in child.held])
             self._lose(child, list(child.held)[:before])
             child.missing, child.answered = frozenset(), None
             return
-        named = messages.named(body)
+        named = messages.running_tokens(body)
         if named is None:
             return
         missing = frozenset(held.token for held in child.in_hand) - named
@@ -148,7 +148,7 @@ class WorkerMessages:
     def _on_health(self, place: SupervisedSlot, child: WorkerProcess, body: dict[str, Any]) -> None:
         match body.get("status"):
             case "recovering":
-                child.health = child.health.recovering(messages.seconds(body), now())
+                child.health = child.health.recovering(messages.recovery_seconds(body), now())
             case "stopping":  # a sign of life too: its last job may take longer than silence is borne
                 child.stopping, child.health = True, child.health.healthy(now())
             case "healthy":

@@ -26,7 +26,7 @@ BODIES = st.fixed_dictionaries(
 @example({"recover_for_s": float("nan")})
 def test_nothing_that_json_can_hold_raises(body: dict[str, Any]) -> None:
     assert all(type(token) in (int, bool) for token in messages.tokens(body))
-    asked = messages.seconds(body)
+    asked = messages.recovery_seconds(body)
     assert asked is None or 0 <= asked <= 1e6
 
 

@@ -37,12 +37,12 @@ class Frame(NamedTuple):
 
 
 def encode(kind: str, body: Mapping[str, Any]) -> bytes:
-    """The frame as bytes. What UTF-8 cannot hold, such as half a file name, becomes a question mark."""
+    """Return the frame as bytes. What UTF-8 cannot hold, such as half a file name, becomes a question mark."""
     return f"{kind}|{_encode(body)}\n".encode("utf-8", "replace")
 
 
 class Decoder:
-    """Cuts a stream of bytes into frames. Whatever is no frame is counted and ignored; nothing raises."""
+    """Cuts a stream of bytes into frames. What is no frame is counted as rubbish and ignored; nothing raises."""
 
     def __init__(self) -> None:
         self.rubbish = 0
@@ -50,6 +50,7 @@ class Decoder:
         self._skipping = False
 
     def feed(self, data: bytes) -> list[Frame]:
+        """Return the frames that are complete with these bytes."""
         lines = self._lines(data)
         if self._skipping and lines:
             self._skipping = False
@@ -68,7 +69,8 @@ class Decoder:
         return frames
 
     def _lines(self, data: bytes) -> list[bytes]:
-        """The lines that are whole by now. One that comes in small pieces is looked at once, not with each of them."""
+        """Return the lines that are complete by now."""
+        # A line that comes in many small pieces is searched once, not again with each of them.
         if b"\n" not in data:
             self._rest += data
             return []
@@ -78,7 +80,7 @@ class Decoder:
 
 
 def parse(line: bytes) -> Frame | None:
-    """One line as a frame; None when it is none. Half of a surrogate pair becomes a question mark."""
+    """Return a line as a frame; None if it is none. Half of a surrogate pair becomes a question mark."""
     kind, _, body = line.partition(b"|")
     name = _KINDS.get(kind)
     if name is None or len(line) > (LARGEST_REPORT if name in DROPPABLE else LARGEST):
@@ -86,7 +88,8 @@ def parse(line: bytes) -> Frame | None:
     try:
         text = body.decode()
         value, end = _decoder.raw_decode(text) if text.startswith("{") else (None, -1)
-        if end != len(text):  # there is space around it, or it is wrong
+        # There is space around the object, or it is wrong: the slower reader decides.
+        if end != len(text):
             value = _decoder.decode(text)
         if has_escaped_half(text):
             value = json.loads(_encode(value).encode("utf-8", "replace"))
@@ -99,4 +102,5 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse)  # `json.loads` would make one for each frame
+# Made once: `json.loads` would make a decoder for each frame.
+_decoder = json.JSONDecoder(parse_constant=_refuse)

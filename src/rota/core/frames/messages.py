@@ -1,4 +1,4 @@
-"""What workers report beside outcomes, read with care: any program may be on the pipe, so nothing here raises."""
+"""Read what workers report beside outcomes. Any program may be on the pipe: what makes no sense is left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_AT_ONCE = 1000
-LONGEST_NAME = 200
+LONGEST_NAME = LONGEST_PROGRESS_NOTE = 200
+LONGEST_METRIC, MOST_METRICS = 40, 20
+LONGEST_RECOVERY = 1e6
+_STANDARD_FIELDS = ("component_id", "status", "current_job", "in_hand", "recover_for_s")
 
 
 class Kinds(Record):
@@ -32,64 +35,70 @@ NO_KINDS = Kinds()
 
 
 def kinds(value: object) -> Kinds:
-    """The kinds that a HELLO frame names: a list of them, or true for all."""
+    """Return the kinds that a HELLO frame names: a list of them, or true for all."""
     names = value if isinstance(value, list) else []
     return Kinds(frozenset(name for name in names if _is_name(name)), value is True)
 
 
-def kinds_json(known: Kinds) -> str:
-    """The same as a list, or true for all, in JSON."""
-    return encode(True if known.every else sorted(known.names))
+def kinds_json(kinds: Kinds) -> str:
+    """Return kinds as `kinds` reads them, in JSON."""
+    return encode(True if kinds.every else sorted(kinds.names))
 
 
 def concurrency(body: dict[str, Any]) -> int:
-    """How many jobs a worker says that it has in hand at a time."""
-    told = body.get("concurrency")
-    return min(max(1, told), MOST_AT_ONCE) if isinstance(told, int) else 1
+    """Return how many jobs a worker runs at a time, as its HELLO frame says."""
+    count = body.get("concurrency")
+    return min(max(1, count), MOST_AT_ONCE) if isinstance(count, int) else 1
 
 
 def tokens(body: dict[str, Any]) -> set[int]:
-    """The tokens that a RETURNED frame names."""
-    named = body.get("tokens")
-    return {token for token in named if isinstance(token, int)} if isinstance(named, list) else set()
+    """Return the tokens in a RETURNED frame."""
+    return _whole_numbers(body.get("tokens")) or set()
 
 
-def named(body: dict[str, Any]) -> set[int] | None:
-    """The tokens that a HEALTH frame says are in hand; None when it does not say."""
-    told = body.get("in_hand")
-    if isinstance(told, list):
-        return {token for token in told if isinstance(token, int)}
+def running_tokens(body: dict[str, Any]) -> set[int] | None:
+    """Return the tokens of the jobs that run, as a HEALTH frame says; None if it does not say."""
+    running = _whole_numbers(body.get("in_hand"))
+    if running is not None:
+        return running
     return set() if "current_job" in body and body["current_job"] is None else None
 
 
-def before(which: object, order: Sequence[int]) -> int:
-    """How many come before this one, in the order in which they run; none when it is not among them."""
-    return order.index(which) if isinstance(which, int) and which in order else 0
+def count_before(item: object, order: Sequence[int]) -> int:
+    """Return how many come before an item; 0 if it is not in the sequence."""
+    return order.index(item) if isinstance(item, int) and item in order else 0
 
 
-def seconds(body: dict[str, Any]) -> float | None:
-    """How long a worker asks to recover; None when it does not say."""
-    asked = body.get("recover_for_s")
-    return max(0.0, min(asked, 1e6)) if isinstance(asked, int | float) else None
+def recovery_seconds(body: dict[str, Any]) -> float | None:
+    """Return for how long a worker asks to recover; None if it does not say."""
+    seconds = body.get("recover_for_s")
+    return max(0.0, min(seconds, LONGEST_RECOVERY)) if isinstance(seconds, int | float) else None
 
 
 def progress(body: dict[str, Any]) -> dict[str, object]:
-    """How far a handler says it is."""
-    told: dict[str, object] = {name: body[name] for name in ("done", "total") if _is_number(body.get(name))}
-    note = text_of(body.get("note"), 200)
-    return {**told, "note": note} if note else told
+    """Return how far a handler is, as a PROGRESS frame says."""
+    facts: dict[str, object] = {name: body[name] for name in ("done", "total") if _is_number(body.get(name))}
+    note = text_of(body.get("note"), LONGEST_PROGRESS_NOTE)
+    return {**facts, "note": note} if note else facts
 
 
 def metrics(body: dict[str, Any]) -> dict[str, object]:
-    """What a HEALTH frame tells beyond what every one does; as much of it as is small and simple."""
-    known = ("component_id", "status", "current_job", "in_hand", "recover_for_s")
-    kept = {name[:40]: value for name, value in body.items() if name not in known and _is_number(value)}
-    return dict(list(kept.items())[:20])
+    """Return the fields of a HEALTH frame beyond those of every worker, as far as they are numbers and not too many."""
+    numbers = {
+        name[:LONGEST_METRIC]: value
+        for name, value in body.items()
+        if name not in _STANDARD_FIELDS and _is_number(value)
+    }
+    return dict(list(numbers.items())[:MOST_METRICS])
 
 
 def checkpoint(body: dict[str, Any]) -> str | None:
-    """What a CHECKPOINT frame wants the next attempt to know, as JSON; None when it is none, or too large."""
+    """Return the checkpoint in a CHECKPOINT frame, as JSON text; None if it is not JSON, or too large."""
     return json_text(body.get("checkpoint"))
+
+
+def _whole_numbers(value: object) -> set[int] | None:
+    return {item for item in value if isinstance(item, int)} if isinstance(value, list) else None
 
 
 def _is_name(value: object) -> bool:
@@ -97,4 +106,5 @@ def _is_name(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
+    # A number beyond 10^18 is not exact in every reader of JSON, and some do not take it at all.
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18

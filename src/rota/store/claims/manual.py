@@ -181,7 +181,7 @@ class Claims:
         worker = worker_id or (None if token else self._store.workers.implicit_id())
         if job.status == jobs.ACTIVE and (token is None or job.token == token) and worker in (None, job.worker_id):
             return to_claim(job)
-        raise Stale(claims.whose(job, worker or f"token {token}"))
+        raise Stale(claims.stale_message(job, worker or f"token {token}"))
 
     def is_settled_by(self, job_id: int, worker_id: str | None) -> bool:
         """Whether this worker's last claim on the job ended by its own word, and nobody has claimed the job since."""
@@ -311,4 +311,6 @@ def _key(claim: Claim) -> dict[str, int]:
 
 
 def _lost(tx: Transaction, claim: Claim) -> Stale:
-    return Stale(claims.whose(dependencies.job_of(tx, claim.job_id), f"{claim.worker_id} with token {claim.token}"))
+    return Stale(
+        claims.stale_message(dependencies.job_of(tx, claim.job_id), f"{claim.worker_id} with token {claim.token}")
+    )

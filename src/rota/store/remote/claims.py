@@ -68,7 +68,7 @@ class RemoteClaims(_Port):
         worker = worker_id or (None if token else self._store.workers.implicit_id())
         if job.status == jobs.ACTIVE and (token is None or job.token == token) and worker in (None, job.worker_id):
             return records.claim_of(job)
-        raise Stale(claims.whose(job, worker or f"token {token}"))
+        raise Stale(claims.stale_message(job, worker or f"token {token}"))
 
     def is_settled_by(self, job_id: int, worker_id: str | None) -> bool:
         job, worker = self._store.jobs.get(job_id), worker_id or self._store.workers.implicit_id()

@@ -18,7 +18,7 @@ from rota.core.death import DEADLINE, EXIT_ORPHANED, EXITED, HEARTBEAT_TIMEOUT, 
 from rota.core.errors import RotaError
 from rota.core.frames import codec as frames
 from rota.core.frames import outcomes
-from rota.core.frames.messages import checkpoint, named, tokens
+from rota.core.frames.messages import checkpoint, running_tokens, tokens
 from rota.core.orchestrator import RENEW_EVERY
 from rota.core.times import SECOND
 from rota.process.boot_clock import since_boot
@@ -163,7 +163,7 @@ class Orphan:
                 for returned in tokens(body):
                     self._settle(returned, Returned())
             case frames.HEALTH:
-                self._compare(named(body))
+                self._compare(running_tokens(body))
             case _:
                 pass
 
