@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.app import App
-    from rota.testing.clock import Clock
+    from rota.testing.stores import Clock
 
 SETTING = "rota_app"
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def rota_clock() -> Clock:
     """The clock of `rota_app`: it stands still until `rota_clock.forward("1h")`."""
-    from rota.testing.clock import Clock
+    from rota.testing.stores import Clock
 
     return Clock()
 

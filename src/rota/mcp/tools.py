@@ -1,11 +1,15 @@
-"""The MCP tools: their names, what a model reads about them, and their answers."""
+"""The MCP server: its tools, what a model reads about them, and serving them over stdin and stdout."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
@@ -17,11 +21,13 @@ from rota.core.job import NewJob
 from rota.core.jsontext import encode
 from rota.core.queue import DEFAULT
 from rota.core.version import __version__
+from rota.mcp.tool_session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.mcp.session import Session
+    from rota.mcp.tool_session import SessionSettings
+    from rota.store.store import Store
 
 Document = dict[str, Any]
 JobId = Annotated[int, Field(description="the job's id")]
@@ -32,7 +38,32 @@ connected. Its `previous_runs` and `checkpoint` say what earlier attempts found.
 result, `fail` it with the reason (it is tried again while attempts are left), or `release` it unfinished. `add` puts
 follow-up jobs into the queue, which may wait for others (`after`). When a tool says that your claim is lost, stop
 working on that job."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _RUN = ("id", "attempt", "status", "reason", "error", "note")
+
+
+def serve(connect: Callable[[], Store], settings: SessionSettings) -> int:
+    """Answer until the client closes stdin or a signal comes, then release what the session holds."""
+    session = Session(connect, settings)
+
+    def leave() -> None:
+        """Exit at once: a thread blocks on stdin and cannot be interrupted."""
+        session.close()
+        os._exit(0)
+
+    async def answer() -> None:
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, leave)
+        await server(session).run_stdio_async()
+
+    try:
+        anyio.run(answer)
+    except* OSError:  # the client has closed the pipe
+        pass
+    finally:
+        session.close()
+    return 0
 
 
 def server(session: Session) -> MCPServer[Any]:

@@ -1,20 +1,59 @@
-"""Stores of a test's own: a database lent to an application, and a new schema on PostgreSQL."""
+"""Stores for tests: a temporary database for an application, with a clock, and a new schema on PostgreSQL."""
 
 from __future__ import annotations
 
 import secrets
 import shutil
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rota.core.errors import BadInput
+from rota.core.times import format_instant, parse_duration, parse_instant
 from rota.settings import Settings
 from rota.store.open import open_store
-from rota.testing.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.app import App
+    from rota.core.times import Instant
+
+
+class Clock:
+    """The clock of a temporary store, which stands still until a test moves it forward.
+
+    Args:
+        at: When it starts, such as `"2026-03-28T12:00Z"`; by default now.
+    """
+
+    def __init__(self, at: str | None = None) -> None:
+        now = time.time_ns() // 1000
+        self._now = now if at is None else parse_instant(at, now)
+
+    def forward(self, by: str) -> None:
+        """Let time pass, such as `"1h30m"`."""
+        self._now += parse_duration(by)
+
+    def forward_to(self, at: str) -> None:
+        """Let time pass until a moment.
+
+        Raises:
+            BadInput: It is in the past of this clock.
+        """
+        instant = parse_instant(at, self._now)
+        if instant < self._now:
+            raise BadInput(f"{at} is behind the clock, which says {self}: it only goes forward")
+        self._now = instant
+
+    def now(self) -> Instant:
+        return self._now
+
+    def wall(self) -> Instant:
+        return self._now
+
+    def __str__(self) -> str:
+        return format_instant(self._now)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Finding the application that `module:name` means."""
+"""Load the application that `module:name` names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput, RotaError
 from rota.core.source import KIND
-from rota.worker.handler import LONGEST_TEXT, told
+from rota.worker.handler import LONGEST_TEXT, describe
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -22,23 +22,27 @@ LONGEST_LINE = 120
 
 
 def load_app(text: str) -> App:
-    """The `App` that `module:name` names, looked for from the current folder."""
+    """Return the `App` that `module:name` names, looked for from the current folder.
+
+    Raises:
+        BadInput: The module cannot be imported, or has no such application.
+    """
     module, colon, name = text.partition(":")
     if not colon or not module or not name:
         raise BadInput(f"{text!r} does not name an app: write module:name, such as shop:app")
     if "" not in sys.path and "." not in sys.path:
         sys.path.insert(0, "")
-    found = _import(module)
-    app = getattr(found, name, None)
+    imported = _import(module)
+    app = getattr(imported, name, None)
     if app is None or not hasattr(app, "tasks"):
-        has = [each for each, value in vars(found).items() if hasattr(value, "tasks") and hasattr(value, "prepare")]
-        hint = f"; it has {', '.join(map(repr, has))}" if has else f"; write `{name} = App()` there"
+        apps = [key for key, value in vars(imported).items() if hasattr(value, "tasks") and hasattr(value, "prepare")]
+        hint = f"; it has {', '.join(map(repr, apps))}" if apps else f"; write `{name} = App()` there"
         raise BadInput(f"{module} has no App called {name!r}{hint}")
     return app  # type: ignore[no-any-return]
 
 
 def _import(module: str) -> ModuleType:
-    """Whatever keeps the user's module from being imported is said in one line."""
+    """Import the user's module; what keeps it from being imported becomes one line."""
     try:
         return import_module(module)
     except RotaError as problem:
@@ -52,16 +56,16 @@ def _import(module: str) -> ModuleType:
 
 
 def _blame(problem: BaseException) -> str:
-    """What was raised, and the last line of the user's own that led there, not one of a library."""
+    """Return what was raised, and the last line of the user's own code that led there, not one of a library."""
     where = _where(problem)
     if not where:
-        return told(problem)
+        return describe(problem)
     text = problem.msg if isinstance(problem, SyntaxError) else str(problem)[:LONGEST_TEXT]
     return ": ".join(part for part in (type(problem).__name__, text) if part) + where
 
 
 def _where(problem: BaseException) -> str:
-    """The user's own line, with its number and file; nothing where there is none."""
+    """Return the user's own line, with its number and file; empty if there is none."""
     import traceback
 
     if isinstance(problem, SyntaxError) and problem.filename:
@@ -76,15 +80,15 @@ def _where(problem: BaseException) -> str:
 
 
 def _is_own(file: str) -> bool:
-    """Whether a file is neither Python's own, nor installed, nor rota's."""
+    """Whether a file is the user's: not of Python, not installed, and not of rota."""
     paths = sysconfig.get_paths()
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     others = (*(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")), ours)
-    return not file.startswith("<") and not os.path.abspath(file).startswith(tuple(f"{each}/" for each in others))
+    return not file.startswith("<") and not os.path.abspath(file).startswith(tuple(f"{folder}/" for folder in others))
 
 
 def main() -> None:
-    """`python -m rota.worker.app_loader module:name FD`: import it, and tell on that descriptor what it declares."""
+    """Run `python -m rota.worker.app_loader module:name FD`: write what the app declares to that descriptor."""
     answer: dict[str, object]
     try:
         app = load_app(sys.argv[1])
@@ -92,10 +96,11 @@ def main() -> None:
         answer = {"tasks": tasks, "problem": None}
     except RotaError as problem:
         answer = {"tasks": {}, "problem": str(problem)}
-    with open(int(sys.argv[2]), "w", encoding="utf-8") as told_to:
-        json.dump(answer, told_to)
+    with open(int(sys.argv[2]), "w", encoding="utf-8") as file:
+        json.dump(answer, file)
     sys.stdout.flush()
-    os._exit(0)  # whatever threads the user's imports have begun
+    # Not `sys.exit`: the user's imports may have started threads, which would be waited for.
+    os._exit(0)
 
 
 if __name__ == "__main__":

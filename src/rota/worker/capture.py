@@ -1,4 +1,4 @@
-"""What a command writes, kept in files of its run: up to a limit, and the command never waits for us."""
+"""Capture files: the output of a command, kept up to a limit. The command never waits for the disk to have room."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ PIECE = 64 * 1024
 
 
 class Folder:
-    """Where captures are written: ours alone, and never through a link."""
+    """The folder of captures: it is ours, and nothing is written through a link."""
 
     def __init__(self, path: str, limit: int) -> None:
         self._path = path
         self._limit = limit
 
     def open(self, name: str, keep: int) -> Sink:
-        """A new file of this name; one that an earlier database left there is removed."""
+        """Create a file; one that an earlier database left there is removed."""
         os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
         try:
             os.mkdir(self._path, 0o700)
         except FileExistsError:
             pass
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        place = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            self._refuse_foreign(place)
+            self._refuse_foreign(folder)
             try:
-                return Sink(os.open(name, flags, 0o600, dir_fd=place), self._limit, keep)
+                return Sink(os.open(name, flags, 0o600, dir_fd=folder), self._limit, keep)
             except FileExistsError:
-                os.unlink(name, dir_fd=place)
-                return Sink(os.open(name, flags, 0o600, dir_fd=place), self._limit, keep)
+                os.unlink(name, dir_fd=folder)
+                return Sink(os.open(name, flags, 0o600, dir_fd=folder), self._limit, keep)
         finally:
-            os.close(place)
+            os.close(folder)
 
-    def _refuse_foreign(self, place: int) -> None:
-        """Its owner can replace every file in it; whoever owns the folder above could replace it anyway."""
-        owner = os.fstat(place).st_uid
+    def _refuse_foreign(self, folder: int) -> None:
+        """Refuse another user's folder, because its owner could replace every file in it."""
+        owner = os.fstat(folder).st_uid
+        # The owner of the folder above could replace this one anyway, so that he is trusted already.
         if owner not in (0, os.geteuid(), os.stat(os.path.dirname(self._path) or ".").st_uid):
             text = f"another user's folder (uid {owner}) is in its place, which must be removed"
             raise PermissionError(errno.EACCES, text, self._path)
 
 
 class Sink:
-    """One file and what of a stream went into it. `tail` is the end of the stream, of at most `keep` bytes."""
+    """A file for a stream, up to a limit. `tail` is the end of the stream, of at most `keep` bytes."""
 
     def __init__(self, descriptor: int, limit: int, keep: int) -> None:
         self._descriptor = descriptor
@@ -68,15 +69,15 @@ class Sink:
         return bytes(self._tail[-self._keep :])
 
     def put(self, data: bytes) -> None:
-        """Keep what there is room for, and count the rest; a full disk is no room either."""
+        """Write as much as there is room for, and count the rest as dropped; a full disk counts as no room."""
         self.total += len(data)
         self._tail += data
         if len(self._tail) > 2 * self._keep + PIECE:
             del self._tail[: -self._keep]
-        wanted, written = data[: self._room], 0
+        fitting, written = data[: self._room], 0
         try:
-            while written < len(wanted):
-                written += os.write(self._descriptor, wanted[written:])
+            while written < len(fitting):
+                written += os.write(self._descriptor, fitting[written:])
         except OSError:
             self._room = written
         self._room -= written

@@ -1,4 +1,4 @@
-"""Running one handler: the user's function, called with a job's payload, and what came of it as an outcome."""
+"""Run one handler: call the user's function with a job's payload, and make an outcome of what it returns or raises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CONTEXT = "ctx"
 LONGEST_TEXT = 10_000
-DEADLINE, CANCELLED, STOPPED = "deadline", "cancelled", "stopped"  # why a job in hand is told to end
+DEADLINE, CANCELLED, STOPPED = "deadline", "cancelled", "stopped"  # why a running job is told to end
 TIMED_OUT = "ran past its time-out"
 CUT_SHORT = "the worker stopped before this was finished"
 CALLED_OFF = "called off"
@@ -29,7 +29,12 @@ _encode = encoder()
 
 
 class Snooze(Exception):
-    """Raised by a handler to be called again after a while, such as `"10m"`; spends no attempt."""
+    """Raised by a handler to be called again later; spends no attempt.
+
+    Args:
+        after: How much later, such as `"10m"`.
+        note: A text for people, which the run shows.
+    """
 
     def __init__(self, after: str, note: str | None = None) -> None:
         super().__init__(f"try again in {after}")
@@ -42,7 +47,7 @@ class GiveUp(Exception):
 
 
 class Unreadable(GiveUp, BadInput):
-    """The payload is no JSON that every reader takes: it was not added as jobs are."""
+    """The payload is not JSON that every reader takes, so it was not added through rota."""
 
 
 class Interrupted(BaseException):
@@ -50,33 +55,35 @@ class Interrupted(BaseException):
 
 
 def run(function: Callable[..., Any], payload_json: str | None, context: object = None) -> Outcome:
-    """Call the handler with the payload's members as keyword arguments; whatever it raises is an outcome too."""
+    """Call a handler with the payload's members as keyword arguments; return its outcome, also if it raises."""
     try:
-        result = _begin(function, payload_json, context)
+        result = _call(function, payload_json, context)
         return _NOTHING if result is None else _done(result)
     except Interrupted:
         raise
-    except BaseException as problem:  # SystemExit, KeyboardInterrupt and a cancelled coroutine are failures too
-        return _raised(problem)
+    # SystemExit, KeyboardInterrupt and a cancelled coroutine fail the job: the worker lives.
+    except BaseException as problem:
+        return _outcome_of(problem)
 
 
 async def run_coroutine(function: Callable[..., Any], payload_json: str | None, context: object = None) -> Outcome:
-    """The same for a coroutine, in the loop that runs this one."""
+    """Await a handler that is a coroutine function, like `run`."""
     try:
-        result = await _begin(function, payload_json, context)
+        result = await _call(function, payload_json, context)
         return _NOTHING if result is None else _done(result)
     except BaseException as problem:
-        return _raised(problem)
+        return _outcome_of(problem)
 
 
-def _raised(problem: BaseException) -> Outcome:
+def _outcome_of(problem: BaseException) -> Outcome:
     if isinstance(problem, Snooze):
         return Snoozed(problem.after, problem.note)
-    return Failed(told(problem), again=not isinstance(problem, GiveUp))
+    return Failed(describe(problem), again=not isinstance(problem, GiveUp))
 
 
 def after_cancel(reason: str, outcome: Outcome) -> Outcome:
-    """What came of a job that was told to end. A time-out is one, whatever its handler made of it."""
+    """Return the outcome of a job that was told to end."""
+    # A time-out is one, whatever its handler made of it.
     if reason == DEADLINE:
         return Failed(TIMED_OUT, reason=TIMEOUT)
     if reason == STOPPED and not isinstance(outcome, Failed):
@@ -86,11 +93,12 @@ def after_cancel(reason: str, outcome: Outcome) -> Outcome:
 
 @cache
 def wants_context(function: Callable[..., Any]) -> bool:
+    """Whether a handler has a parameter for its context. Read once per function, because a signature is slow."""
     return CONTEXT in signature(function).parameters
 
 
-def _begin(function: Callable[..., Any], payload_json: str | None, context: object) -> Any:
-    """Call it; `context` None: it does not ask for one."""
+def _call(function: Callable[..., Any], payload_json: str | None, context: object) -> Any:
+    """Call a handler; `context` is None if it does not ask for one."""
     payload = None if payload_json is None else _decode(payload_json)
     extra = {} if context is None else {CONTEXT: context}
     if isinstance(payload, dict):
@@ -99,7 +107,6 @@ def _begin(function: Callable[..., Any], payload_json: str | None, context: obje
 
 
 def _decode(text: str) -> Any:
-    """The payload as a value."""
     try:
         return sound(text)
     except ValueError as problem:
@@ -118,8 +125,8 @@ def _done(result: Any) -> Outcome:
     return Done(text)
 
 
-def told(problem: BaseException) -> str:
-    """The error as people read it: what was raised, and where in the handler."""
+def describe(problem: BaseException) -> str:
+    """Return an error as people read it: what was raised, and where in the handler."""
     import traceback
 
     kind = type(problem).__name__
@@ -132,6 +139,7 @@ def told(problem: BaseException) -> str:
     if isinstance(problem, RotaError) or not frames:
         return first
     last = frames[-1]
-    if last.filename == __file__ and isinstance(problem, TypeError):  # the call itself: nothing of the user's has run
+    # The call itself failed, and nothing of the user's has run: the payload does not fit the signature.
+    if last.filename == __file__ and isinstance(problem, TypeError):
         return f"{first}: the members of the payload are its arguments, by name"
     return f"{first} (line {last.lineno} of {last.filename.rpartition('/')[2]}, in {last.name})"

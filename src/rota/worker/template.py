@@ -1,6 +1,6 @@
-"""Templates of a command's arguments: `{id}`, `{title}`, `{payload.path}` filled with one job's data.
+"""Templates of a command's arguments: `{id}`, `{title}`, `{payload.path}`, filled with the data of a job.
 
-Each argument stays one argument whatever the data holds. `{{` and `}}` are braces.
+Each argument stays one argument, whatever the data holds. `{{` and `}}` are braces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BRACE = "write {{ or }} for a brace itself"
 
 
 class Part(Record):
-    """A piece of an argument: text of the template's own, or the path of a value."""
+    """A piece of an argument: literal text, or the path of a value."""
 
     text: str = ""
     path: tuple[str, ...] = ()
@@ -35,10 +35,15 @@ class Argument(Record):
     parts: tuple[Part, ...]
 
     def fill(self, job: Mapping[str, Any]) -> str:
-        """The argument for this job, which has its payload as a value; `BadInput` says what is wrong with the data."""
+        """Return the argument for a job; `payload` is a value.
+
+        Raises:
+            BadInput: The job lacks a value, or its data would change what the argument means.
+        """
         filled = "".join(part.text or self._value(part, job) for part in self.parts)
         if "\0" in filled:
             raise BadInput(f"the argument {self.source!r} would hold a zero character, which no argument can")
+        # Data must not become an option of the program.
         if filled.startswith("-") and not (self.parts and self.parts[0].text):
             raise BadInput(
                 f"the argument {self.source!r} would begin with a dash because of the data, and so be an option: "
@@ -52,13 +57,13 @@ class Argument(Record):
             value = _member(value, name)
             if value is _MISSING:
                 missing, whole = ".".join(part.path[: depth + 1]), ".".join(part.path)
-                told = "" if missing == whole else f", which {{{whole}}} needs"
-                raise BadInput(f"the job has no {missing}{told}")
+                purpose = "" if missing == whole else f", which {{{whole}}} needs"
+                raise BadInput(f"the job has no {missing}{purpose}")
         return value if isinstance(value, str) else encoder()(value)
 
 
 class Command(Record):
-    """What runs for each job: its words as templates, and how long it may take, beside the job's own time-out."""
+    """A command that runs for each job: templates of its words, and a time-out besides that of the job."""
 
     arguments: tuple[Argument, ...]
     timeout: Duration | None = None
@@ -68,7 +73,11 @@ _MISSING = object()
 
 
 def parse(words: Sequence[str]) -> tuple[Argument, ...]:
-    """The arguments of a command, checked: the program is the template's own, never the data's."""
+    """Return the arguments of a command. The program must be literal: data never chooses it.
+
+    Raises:
+        BadInput: A word has a brace that is not closed, or names what a job does not have.
+    """
     if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
         raise BadInput("a command is a list of words, the program first, such as ['convert', '{payload.path}']")
     arguments = tuple(Argument(word, tuple(_parts(word))) for word in words)
@@ -78,7 +87,7 @@ def parse(words: Sequence[str]) -> tuple[Argument, ...]:
 
 
 def fill(arguments: Sequence[Argument], job: Mapping[str, Any]) -> list[str]:
-    """The words to run for this job."""
+    """Return the words to run for a job."""
     return [argument.fill(job) for argument in arguments]
 
 

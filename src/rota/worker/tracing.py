@@ -1,4 +1,4 @@
-"""OpenTelemetry: a span for each run, in the trace of whoever added the job. Nothing is loaded unless asked for."""
+"""OpenTelemetry: a span for each run, in the trace of the program that added the job. Loaded only if it is on."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FLUSH_WITHIN_MS = 3000
 
 
 class Run:
-    """One run; `outcome` is told before its block ends."""
+    """A run; its block sets the `outcome` before it ends."""
 
     outcome: Outcome | None = None
 
 
 class Tracing:
-    """Makes spans where the settings ask for them; otherwise it does nothing."""
+    """Makes spans if the settings ask for them; otherwise it does nothing."""
 
     def __init__(self, settings: Settings) -> None:
         self._otel = _Otel() if settings.tracing == OTEL else None
@@ -38,24 +38,24 @@ class Tracing:
         return self._otel is not None
 
     def carried(self, new: NewJob) -> NewJob:
-        """The same job, as part of the trace that the caller is in; one that names its own keeps it."""
+        """Return a job as part of the caller's current trace; one that names a trace keeps it."""
         if self._otel is None or new.trace is not None:
             return new
         return new.replace(trace=self._otel.current())
 
     @contextmanager
     def run(self, job: RunJob, queue: str, worker: str) -> Iterator[Run]:
-        """A run of a job, and whatever its handler does, as a span."""
+        """Trace the block, in which a handler runs, as a span."""
         run = Run()
         if self._otel is None:
             yield run
             return
         with self._otel.span(job, queue, worker) as span:
             yield run
-            self._otel.tell(span, run.outcome)
+            self._otel.set_outcome(span, run.outcome)
 
     def flush(self) -> None:
-        """Let spans that wait go out, before this process ends."""
+        """Send the spans that wait, before this process ends."""
         if self._otel is not None:
             self._otel.flush()
 
@@ -87,7 +87,7 @@ class _Otel:
         tracer, kind = self._trace.get_tracer("rota"), self._trace.SpanKind.CONSUMER
         return tracer.start_as_current_span(job.kind or "job", parent, kind, attributes)
 
-    def tell(self, span: Any, outcome: Outcome | None) -> None:
+    def set_outcome(self, span: Any, outcome: Outcome | None) -> None:
         match outcome:
             case Done():
                 word = "done"

@@ -174,7 +174,7 @@ def revoke_token(call: Call) -> int:
 def mcp(call: Call) -> int:
     if find_spec("mcp") is None:
         raise RotaError("`rota mcp` needs the MCP SDK, which is not installed: pip install 'rota[mcp]'")
-    from rota.mcp.serve import serve
-    from rota.mcp.session import SessionSettings
+    from rota.mcp.tool_session import SessionSettings
+    from rota.mcp.tools import serve
 
     return serve(call.store, SessionSettings(call["name"] or "mcp", call["queue"], call["most"] or 1, call["lease"]))

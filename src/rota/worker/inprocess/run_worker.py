@@ -20,7 +20,7 @@ from rota.core.times import SECOND, format_duration
 from rota.store.claims.exchange import RUNS_TOLD
 from rota.worker.context import Context, check_names
 from rota.worker.handler import run
-from rota.worker.inprocess import answers
+from rota.worker.inprocess import hooks
 from rota.worker.inprocess.claim_session import ClaimSession, Heartbeats, HeldClaim
 from rota.worker.tracing import Tracing
 
@@ -68,7 +68,7 @@ def run_worker(
     Raises:
         BadInput: A hook is not a function, or an argument is not valid.
     """
-    _check_hooks(execute, capture_io)
+    hooks.check(execute, capture_io)
     if limit is not None and limit < 1:
         raise BadInput(f"limit must be at least 1, not {limit}: leave it out to work until asked to stop")
     check_names(context or {})
@@ -113,7 +113,7 @@ class JobLoop:
         self._settings = tracker.app.settings
         self._queue = queue
         self._execute = execute
-        self._capture_io = None if capture_io is None else _with_job(capture_io)
+        self._capture_io = None if capture_io is None else hooks.with_job(capture_io)
         self._values = dict(context)
         self._current: CurrentJob | None = None
         self._failure: Failed | None = None
@@ -236,10 +236,10 @@ class JobLoop:
         assert self._current is not None
         held, job, ctx = self._current.held, self._current.job, self._current.ctx
         if self._capture_io is not None:
-            self._capture(held, answers.paths(self._awaited(self._capture_io(ctx.run_id, job))))
+            self._capture(held, hooks.paths(self._awaited(self._capture_io(ctx.run_id, job))))
         answer = self._awaited(self._execute(job, ctx))
-        self._failure = answers.failure(answer)
-        return None if self._failure else answers.result(answer)
+        self._failure = hooks.failure(answer)
+        return None if self._failure else hooks.result(answer)
 
     def _awaited(self, answer: Any) -> Any:
         """Return the answer of a hook; a coroutine is run first."""
@@ -337,30 +337,6 @@ def _tracker(url: str, every: int) -> Tracker:
     from rota.tracking.tracker import LONGEST, NAME
 
     return Tracker(url, NAME, min(every / SECOND, LONGEST))
-
-
-def _with_job(capture_io: Callable[..., Any]) -> Callable[[str, Job], Any]:
-    """Return the hook as a function of the run's id and the job, though it may take only the run's id."""
-    try:
-        signature = inspect.signature(capture_io)
-    except ValueError:  # a function written in C may have no signature
-        return capture_io
-    for count in (2, 1):
-        try:
-            signature.bind(*range(count))
-        except TypeError:
-            continue
-        return capture_io if count == 2 else lambda run_id, job: capture_io(run_id)
-    raise BadInput(f"capture_io takes (run_id, job) or (run_id), not {signature}")
-
-
-def _check_hooks(execute: object, capture_io: object) -> None:
-    if not callable(execute):
-        raise BadInput(f"execute must be a function, execute(job, ctx), not {execute!r:.60}")
-    if capture_io is not None and not callable(capture_io):
-        raise BadInput(f"capture_io must be a function, capture_io(run_id, job), not {capture_io!r:.60}")
-    if callable(capture_io):
-        _with_job(capture_io)
 
 
 def _in_words(outcome: Outcome) -> str:

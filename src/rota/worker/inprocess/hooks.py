@@ -1,17 +1,48 @@
-"""Reading the answers of the two hooks, which may be any object."""
+"""The two hooks of `run_worker`, `execute` and `capture_io`: how they are called, and how their answers are read."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rota.core.claim import Failed
 from rota.core.errors import BadInput
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.job import Job
+
 PATHS = ("transcript_path", "stderr_path")
 LONGEST_PATH = 4096
 _MISSING = object()
+
+
+def check(execute: object, capture_io: object) -> None:
+    """Refuse hooks that cannot be called as `run_worker` calls them."""
+    if not callable(execute):
+        raise BadInput(f"execute must be a function, execute(job, ctx), not {execute!r:.60}")
+    if capture_io is not None and not callable(capture_io):
+        raise BadInput(f"capture_io must be a function, capture_io(run_id, job), not {capture_io!r:.60}")
+    if callable(capture_io):
+        with_job(capture_io)
+
+
+def with_job(capture_io: Callable[..., Any]) -> Callable[[str, Job], Any]:
+    """Return the hook as a function of the run's id and the job, though it may take only the run's id."""
+    try:
+        signature = inspect.signature(capture_io)
+    except ValueError:  # a function written in C may have no signature
+        return capture_io
+    for count in (2, 1):
+        try:
+            signature.bind(*range(count))
+        except TypeError:
+            continue
+        return capture_io if count == 2 else lambda run_id, job: capture_io(run_id)
+    raise BadInput(f"capture_io takes (run_id, job) or (run_id), not {signature}")
 
 
 def failure(answer: Any) -> Failed | None:
