@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rota.core.claim import Claim, Run
     from rota.core.job import Job, Needed
     from rota.core.record import Record
-    from rota.core.restart import RestartPolicy
     from rota.core.schedule import Schedule
+    from rota.core.slot import RestartPolicy
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker
     from rota.settings import Settings

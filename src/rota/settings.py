@@ -7,8 +7,8 @@ import os
 from rota.core.errors import BadInput, BadSetting, RotaError
 from rota.core.health import HealthPolicy
 from rota.core.record import Record
-from rota.core.restart import RestartPolicy
 from rota.core.retry import Backoff
+from rota.core.slot import RestartPolicy
 from rota.core.times import DAY, HOUR, MINUTE, SECOND, parse_duration
 
 TYPE_CHECKING = False

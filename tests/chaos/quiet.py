@@ -8,8 +8,7 @@ from rota.core.claim import Run
 from rota.core.event import Event, JobMoved, SlotChanged, WorkerChanged
 from rota.core.job import Job
 from rota.core.record import Record
-from rota.core.restart import RestartPolicy
-from rota.core.slot import History
+from rota.core.slot import History, RestartPolicy
 from rota.core.worker import Worker
 from rota.lab.chaos.crew_processes import Remains, Vitals
 from rota.lab.chaos.ledger_reader import Ledger

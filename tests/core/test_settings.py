@@ -15,11 +15,11 @@ from rota.core.frames import codec, outcomes
 from rota.core.health import HealthPolicy
 from rota.core.job import NewJob
 from rota.core.queue import Queue
-from rota.core.restart import RestartPolicy
 from rota.core.retry import Backoff
+from rota.core.slot import RestartPolicy
 from rota.core.times import DAY, MINUTE, SECOND
 from rota.demo.run import POOLS
-from rota.orchestrator import dispatch_window, maintenance, shutdown
+from rota.orchestrator import dispatch, maintenance, shutdown
 from rota.settings import MEANINGS, Settings, _plain, load
 from rota.store.jobs import payload
 from rota.worker import context, job_state, runtime
@@ -66,7 +66,7 @@ def test_what_is_no_setting_is_as_the_design_says_too() -> None:
 
 
 def test_the_largest_of_each_is_as_the_design_says() -> None:
-    jobs = {payload.LARGEST, outcomes.LARGEST_RESULT, context.LARGEST_CHECKPOINT, dispatch_window.LARGEST_WINDOW}
+    jobs = {payload.LARGEST, outcomes.LARGEST_RESULT, context.LARGEST_CHECKPOINT, dispatch.LARGEST_WINDOW}
     assert jobs == {256 * 1024}
     assert {middleware.LARGEST_BODY, codec.LARGEST} == {1024 * 1024}
     assert codec.LARGEST_REPORT == 64 * 1024

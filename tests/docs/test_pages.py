@@ -212,7 +212,7 @@ def test_every_promise_of_security_is_on_its_page_with_tests_that_exist() -> Non
         ("store/jobs/explain.py", "has failed since"),
         ("store/jobs/explain.py", "there is no worker"),
         ("core/slot.py", "was not ready in time,"),
-        ("core/restart.py", "times within"),
+        ("core/slot.py", "times within"),
         ("cli/doctor/environment.py", ", and no worker serves it"),
         ("cli/doctor/environment.py", "does not have"),
         ("cli/verbs/maintenance.py", "would mend: "),

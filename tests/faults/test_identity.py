@@ -31,7 +31,7 @@ from rota.orchestrator.event_loop import EventLoop
 from rota.process.watch import Watch
 from rota.store.workers.crews import Process
 from rota.process.host import process_start
-from rota.process.parent import Parent
+from rota.process.watch import Parent
 
 
 def begin():

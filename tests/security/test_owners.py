@@ -16,8 +16,8 @@ from rota.core.claim import Claim, Done
 from rota.core.errors import Denied, NotFound, RotaError, Stale
 from rota.core.event import WorkerChanged
 from rota.core.job import ACTIVE, NewJob
-from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
+from rota.core.slot import RestartPolicy
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
 from rota.process.host import process_start

@@ -16,8 +16,8 @@ import pytest
 from rota.cli.verbs import all_verbs
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.job import NewJob
-from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
+from rota.core.slot import RestartPolicy
 from rota.core.source import Declared
 from rota.core.times import SECOND
 from rota.process.host import host_id

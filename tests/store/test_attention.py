@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from rota.core.claim import Done
 from rota.core.orchestrator import LEASE
-from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
-from rota.core.slot import History
+from rota.core.slot import History, RestartPolicy
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.live.attention import MOST_ERRORS, Notice, notices
 from rota.process.host import host_id

@@ -10,7 +10,7 @@ from rota.core.claim import Done, Failed, Released, Snoozed
 from rota.core.death import DEADLINE, SIGNALED
 from rota.core.job import DONE, FAILED, READY
 from rota.core.orchestrator import LEASE
-from rota.core.restart import RestartPolicy
+from rota.core.slot import RestartPolicy
 from rota.core.times import MINUTE
 from rota.core.worker import Dead
 from rota.store.claims.exchange import Idle, Report

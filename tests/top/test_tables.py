@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from rota.core.claim import Done, Snoozed
 from rota.core.job import NewJob
-from rota.core.restart import RestartPolicy
-from rota.core.slot import LOAD, REFUSE, History
+from rota.core.slot import LOAD, REFUSE, History, RestartPolicy
 from rota.core.source import Declared
 from rota.core.times import HOUR, MINUTE, SECOND
 from rota.live.throughput import Throughput

@@ -14,8 +14,8 @@ from playwright.sync_api import expect
 
 from rota.core.claim import Failed
 from rota.core.job import NewJob
-from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
+from rota.core.slot import RestartPolicy
 from rota.core.source import Declared
 from rota.core.times import SECOND
 from rota.store.claims.exchange import Report

@@ -34,7 +34,7 @@ from rota.settings import Settings
 from rota.process.host import host_id
 from rota.store.open import open_store
 from rota.store.claims.exchange import Idle, Report
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
 
 path, room, fence, queue, concurrency = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
 store = open_store(path, Settings())

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rota.core.frames import codec as frames
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
 from tests.support.eventually import eventually
 from tests.support.shell import environment
 

@@ -11,7 +11,7 @@ import pytest
 
 from rota.core.frames import codec as frames
 from rota.core.times import SECOND
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
 from tests.support.crews import is_alive
 from tests.support.eventually import eventually
 

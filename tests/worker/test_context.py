@@ -13,7 +13,7 @@ import rota
 from rota import App
 from rota.core.frames import codec as frames
 from rota.core.times import DAY
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
 from rota.settings import Settings
 from rota.testing import work_off
 from rota.worker.context import RESERVED

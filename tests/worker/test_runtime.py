@@ -11,7 +11,7 @@ import pytest
 from rota.core.frames import codec as frames
 from rota.core.orchestrator import LEASE
 from rota.core.times import SECOND
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
 from rota.worker.job_state import FENCE
 from tests.support.crews import states
 from tests.support.eventually import eventually

@@ -1,16 +1,17 @@
-"""The slot: the lasting place that a worker fills, and what a death there means."""
+"""The slot: the lasting place that a worker fills, how often it is restarted, and when it is given up."""
 
 from __future__ import annotations
 
 from rota.core.record import Record
-from rota.core.restart import GiveUp, Restart
+from rota.core.times import MINUTE, SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota.core.death import Charge
-    from rota.core.restart import RestartPolicy
     from rota.core.state_machine import Moves
-    from rota.core.times import Instant
+    from rota.core.times import Duration, Instant
 
 EMPTY, STARTING, UP, BACKOFF, STOPPING, FAILED = "empty", "starting", "up", "backoff", "stopping", "failed"
 STATES = (EMPTY, STARTING, UP, BACKOFF, STOPPING, FAILED)
@@ -48,6 +49,41 @@ HTTP = "-"  # what the slot of the HTTP API has for a queue: no queue can be cal
 
 def slot_name(queue: str, n: int) -> str:
     return f"http:{n}" if queue == HTTP else f"worker:{queue}:{n}"
+
+
+class Restart(Record):
+    """Start a new worker after this long."""
+
+    after: Duration
+
+
+class GiveUp(Record):
+    """Start no more until a person resets the slot."""
+
+    reason: str
+
+
+class RestartPolicy(Record):
+    """Backoff doubles with each restart in a sliding window; two limits end it."""
+
+    window: Duration = 5 * MINUTE
+    most_in_window: int = 5
+    most_in_lifetime: int = 20
+    longest_backoff: Duration = 60 * SECOND
+    first_backoff: Duration = SECOND
+
+    def decide(self, restarts: Sequence[Instant], lifetime: int, now: Instant) -> Restart | GiveUp:
+        """What follows a death at `now`, asked before anything is counted. `restarts` are the times of earlier ones."""
+        recent = len(self.within(restarts, now))
+        if lifetime >= self.most_in_lifetime:
+            return GiveUp(f"restarted {lifetime} times in all, at most {self.most_in_lifetime} are allowed")
+        if recent >= self.most_in_window:
+            return GiveUp(f"restarted {recent} times within {self.window // SECOND} s")
+        return Restart(min(self.first_backoff << recent, self.longest_backoff))
+
+    def within(self, restarts: Sequence[Instant], now: Instant) -> list[Instant]:
+        """Those that still count."""
+        return [at for at in restarts if now - at < self.window]
 
 
 class History(Record):

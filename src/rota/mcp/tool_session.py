@@ -13,7 +13,7 @@ from rota.core.errors import Conflict, Refused, RotaError, Stale, UnknownWorker
 from rota.core.ids import printable
 from rota.core.record import Record
 from rota.core.times import SECOND
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

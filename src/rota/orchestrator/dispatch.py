@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from rota.core import slot
 from rota.core.errors import RotaError, Stale
 from rota.core.queue import DEFAULT
 from rota.core.times import MILLISECOND
 from rota.orchestrator import store_thread as urgency
 from rota.orchestrator.maintenance import NEVER, now
-from rota.store.claims.exchange import MOST_FAR, Exchange, Report
+from rota.store.claims.exchange import MOST_FAR, Exchange, Idle, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.times import Duration, Instant
     from rota.orchestrator.pool_backoff import PoolBackoff
+    from rota.orchestrator.slot import SupervisedSlot
     from rota.orchestrator.store_thread import StoreThread
-    from rota.store.claims.exchange import Checkpoint, Idle, Settled
+    from rota.orchestrator.worker_process import WorkerProcess
+    from rota.store.claims.exchange import Checkpoint, Settled
     from rota.store.store import Store
 
 SOONEST_CLAIM: Duration = 10 * MILLISECOND  # well within the burst of a rate, so that faster rates come in batches
+LARGEST_COUNT = 128
+SPAN: Duration = 30 * MILLISECOND
+STUCK: Duration = 4 * SPAN
+LARGEST_WINDOW = 256 * 1024
 
 
 class Holdings:
@@ -214,3 +221,45 @@ class Dispatch:
         self._deliver(answer, brought)
         if len(answer.claims) < room and (answer.claims or brought):
             self._starved()  # someone stays idle: when will there be more? If nothing changed, the last look told
+
+
+def usual_after(usual: Duration, took: Duration) -> Duration:
+    """How long a worker's jobs usually take, after one more. A long one is believed at once, a short one bit by bit."""
+    return took if took > usual else (3 * usual + took) // 4
+
+
+def window(usual: Duration) -> int:
+    """As many as fit in a few tens of milliseconds, and at least one."""
+    return max(1, min(LARGEST_COUNT, SPAN // max(1, usual)))
+
+
+def idle(places: Iterable[SupervisedSlot], at: Instant) -> list[Idle]:
+    """Workers with room: for two windows of short jobs, for one long job, or for as many as they have in hand."""
+    found = []
+    for place in places:
+        child = place.child
+        if (
+            child is None
+            or not place.takes_jobs
+            or place.state != slot.UP
+            or child.stopping
+            or child.ending is not None
+        ):
+            continue
+        room, held = _room(child, at), len(child.held)
+        if room > 0:
+            found.append(Idle(child.worker_id, place.queue, room, held, child.concurrency > 1, child.wants_whole))
+    return found
+
+
+def _room(child: WorkerProcess, at: Instant) -> int:
+    """How many more a worker takes now: one that has several in hand takes no window, and nothing beside one alone.
+
+    Nobody waits behind a job that takes long, whatever those before it took.
+    """
+    size, held = min(window(child.usual), LARGEST_WINDOW // child.usual_bytes or 1), len(child.held)
+    if child.concurrency > 1:
+        return 0 if any(each.isolated for each in child.held) else child.concurrency - held
+    if held and at - child.job_started_at >= STUCK:
+        return 0
+    return 1 - held if size == 1 else 2 * size - held if held <= size else 0

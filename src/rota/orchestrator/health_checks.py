@@ -9,7 +9,7 @@ from rota.core.death import DEADLINE, OPERATOR
 from rota.core.health import INVALID_FRAMES, InHand
 from rota.core.ids import run_id
 from rota.core.times import SECOND
-from rota.orchestrator.dispatch_window import STUCK
+from rota.orchestrator.dispatch import STUCK
 from rota.process import leaks as leaked
 
 if TYPE_CHECKING:

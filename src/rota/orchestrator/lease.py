@@ -11,7 +11,7 @@ from rota.core.orchestrator import RENEW_EVERY, standing
 from rota.core.state_machine import check
 from rota.orchestrator import store_thread as urgency
 from rota.orchestrator.maintenance import NEVER, now
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

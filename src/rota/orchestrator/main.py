@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import time
 from typing import TYPE_CHECKING
 
 from rota.core.errors import Conflict
@@ -16,7 +18,6 @@ from rota.orchestrator.event_loop import EventLoop
 from rota.orchestrator.pidlock import MAIN, PidLock, holder, lock_path
 from rota.orchestrator.store_thread import StoreThread
 from rota.orchestrator.supervisor import Supervisor
-from rota.orchestrator.systemd import Notify
 from rota.orchestrator.tracking import Tracked, open_worker_rows
 from rota.process.host import process_start
 from rota.process.log import TEXT, Log, keep_small
@@ -127,7 +128,7 @@ def _keep(settings: Settings, start: Start, say: Say, startup: Callable[[str, st
     assert settings.db is not None and start.crew is not None
     reset_signals()
     inherit_orphans()
-    loop, notify, database, name = EventLoop(), Notify(), settings.db, start.crew
+    loop, notify, database, name = EventLoop(), SystemdNotify(), settings.db, start.crew
 
     def on_startup(problem: str | None) -> None:
         notify.ready("workers are up" if problem is None else "no worker is up yet")
@@ -191,3 +192,37 @@ def _environment(settings: Settings, start: Start) -> dict[str, str]:
         "ROTA_CAPTURE_LIMIT": str(settings.capture_limit),
         **start.told,
     }
+
+
+class SystemdNotify:
+    """Tell systemd that the crew is ready, alive and stopping; does nothing without `NOTIFY_SOCKET`."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._address = environment.get("NOTIFY_SOCKET", "").replace("@", "\0", 1)
+        wanted = environment.get("WATCHDOG_USEC", "")
+        mine = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        self._every = int(wanted) / 2e6 if self._address and wanted.isdigit() and mine else None
+        self._due = 0.0 if self._every is not None else float("inf")
+
+    def ready(self, status: str) -> None:
+        self._say(f"READY=1\nSTATUS={status}")
+
+    def stopping(self) -> None:
+        self._say("STOPPING=1")
+
+    def tick(self) -> float:
+        """Say that we live, if it is time; when to come again, on the monotonic clock."""
+        now = time.monotonic()
+        if self._every is not None and now >= self._due:
+            self._due = now + self._every
+            self._say("WATCHDOG=1")
+        return self._due
+
+    def _say(self, text: str) -> None:
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaker:
+                speaker.sendto(text.encode(), self._address)
+        except OSError:  # supervision goes on, whoever listens
+            pass

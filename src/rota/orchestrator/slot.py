@@ -1,4 +1,4 @@
-"""A slot in an orchestrator's hand."""
+"""An orchestrator's copy of its slots, and whether the first workers in them came up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from rota.core import slot
 from rota.core.state_machine import check
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from rota.core.times import Instant
     from rota.orchestrator.worker_process import WorkerProcess
+_TRIED = (slot.BACKOFF, slot.FAILED, slot.EMPTY)
 
 
 class SupervisedSlot:
@@ -37,3 +40,25 @@ class SupervisedSlot:
         """Move to another state, as the table of slots allows."""
         check(slot.MOVES, self.state, verb, state)
         self.state = state
+
+
+class Startup:
+    """Tells it once: None for a worker that is up, else why there is none."""
+
+    def __init__(self, places: Mapping[str, SupervisedSlot], hear: Callable[[str | None], None]) -> None:
+        self._places = places
+        self._hear: Callable[[str | None], None] | None = hear
+
+    def good(self) -> None:
+        """A worker is up."""
+        self._tell(None)
+
+    def bad(self, problem: str) -> None:
+        """Something failed: that is news when every slot has had its try and none is up."""
+        if not any(place.takes_jobs and place.state not in _TRIED for place in self._places.values()):
+            self._tell(problem)
+
+    def _tell(self, problem: str | None) -> None:
+        if self._hear is not None:
+            self._hear(problem)
+            self._hear = None

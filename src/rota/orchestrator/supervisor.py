@@ -13,26 +13,23 @@ from rota.core.death import LOST
 from rota.core.errors import RotaError, Stale
 from rota.core.frames import codec as frames
 from rota.core.ids import run_id, worker_id
-from rota.core.restart import GiveUp, Restart
+from rota.core.slot import GiveUp, Restart
 from rota.core.times import MILLISECOND, SECOND, format_duration
 from rota.orchestrator import store_thread as urgency
 from rota.orchestrator.directives import Directives
-from rota.orchestrator.dispatch import Dispatch
-from rota.orchestrator.dispatch_window import STUCK, idle
+from rota.orchestrator.dispatch import STUCK, Dispatch, idle
 from rota.orchestrator.external_workers import ExternalWorkers
 from rota.orchestrator.health_checks import LEAVES_WITHIN, HealthChecks
 from rota.orchestrator.lease import Lease
 from rota.orchestrator.maintenance import Maintenance, now
 from rota.orchestrator.pool_backoff import PoolBackoff
 from rota.orchestrator.shutdown import Shutdown
-from rota.orchestrator.slot import SupervisedSlot
-from rota.orchestrator.startup import Startup
+from rota.orchestrator.slot import Startup, SupervisedSlot
 from rota.orchestrator.tracking import Tracked
 from rota.orchestrator.worker_messages import WorkerMessages
 from rota.orchestrator.worker_process import WorkerProcess
 from rota.process import leaks
-from rota.process.boot_clock import since_boot
-from rota.process.host import host_id
+from rota.process.host import host_id, since_boot
 from rota.process.watch import is_alive_or_all_gone
 from rota.settings import words_of
 from rota.store.claims.exchange import Report

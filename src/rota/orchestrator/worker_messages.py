@@ -10,7 +10,7 @@ from rota.core.death import INVALID_FRAMES
 from rota.core.frames import codec as frames
 from rota.core.frames import messages, outcomes
 from rota.core.ids import run_id
-from rota.orchestrator.dispatch_window import usual_after
+from rota.orchestrator.dispatch import usual_after
 from rota.orchestrator.maintenance import now
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rota.core.health import PENDING, Health
 from rota.core.ids import run_id
 from rota.core.slot import HTTP
 from rota.core.times import SECOND
-from rota.orchestrator.dispatch_window import LARGEST_WINDOW, SPAN
+from rota.orchestrator.dispatch import LARGEST_WINDOW, SPAN
 from rota.process.host import is_stopped, process_start
 from rota.process.system import open_process
 from rota.store.workers.crews import Process

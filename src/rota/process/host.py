@@ -1,17 +1,39 @@
-"""What tells one host from another: its boot and its process namespace, so that a container is a host of its own.
+"""This host: its identity, its clock, its folders, and what tells two of its processes apart.
 
-And what tells its processes apart.
+A host is a boot and a process namespace, so that a container is a host of its own.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 
 from rota.core.errors import StoreError
-from rota.process.boot_clock import boot_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rota.core.times import Instant
 
 SHARED = "/tmp/rota-"  # noqa: S108 - looked at before it is used
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def since_boot() -> Instant:
+    """Return the time since boot, sleep included: the clock that all processes and leases of a host share."""
+    return time.clock_gettime_ns(_BOOT_CLOCK) // 1000
+
+
+def boot_id() -> str:
+    """Return what tells this boot from the one before."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except FileNotFoundError:
+        import subprocess
+
+        answer = subprocess.run(["sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=True)
+        return answer.stdout.strip()
 
 
 def host_id() -> str:

@@ -1,4 +1,4 @@
-"""The processes that a worker started, wherever they are now: their environment names it."""
+"""What a process has started: the session that it leads, and whatever carries a worker's id in its environment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,38 @@ import signal
 import time
 
 PATIENCE = 2.0  # for one that cannot be ended; on a busy machine the others take a moment too
+
+
+def end_session(leader: int, number: signal.Signals) -> None:
+    """Signal a whole session: its leader's group at once, then what a shell put into groups of its own.
+
+    The number of the leader names it, so it must be ours to reap still.
+    """
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+    for pid in session_members(leader):
+        try:
+            if os.getpgid(pid) != leader:
+                os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+def session_members(leader: int) -> list[int]:
+    """Return the processes of a session that have not ended; none where the system does not tell."""
+    found = []
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    state, _, _, session, *_ = file.read().rpartition(b")")[2].split()
+            except (OSError, ValueError):
+                continue
+            if int(session) == leader and state not in (b"Z", b"X"):
+                found.append(int(name))
+    return found
 
 
 def end_family(worker: str) -> None:

@@ -1,4 +1,4 @@
-"""Processes that are watched though not our children: orphans of a killed orchestrator, workers that gave a pid."""
+"""Processes that are watched though they are not our children: orphans, registered workers, our own parent."""
 
 from __future__ import annotations
 
@@ -97,3 +97,40 @@ class Watch:
         self._stopped_since.pop(worker, None)
         self._loop.forget_all(descriptor)
         os.close(descriptor)
+
+
+class Parent:
+    """Our parent, for as long as it lives: its number is its own until we have another parent."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._start = process_start(pid)
+        self._leads = False
+        self.pidfd: int | None = None
+        try:
+            self._leads = os.getpgid(pid) == pid
+            if hasattr(os, "pidfd_open"):
+                self.pidfd = os.pidfd_open(pid)
+        except OSError:
+            pass
+
+    @property
+    def is_gone(self) -> bool:
+        return os.getppid() != self._pid
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it is stopped, as by SIGSTOP."""
+        return not self.is_gone and is_stopped(self._pid)
+
+    def end_session(self) -> None:
+        """End it and all that it started; its number cannot be another's while a child in its group lives."""
+        if self.is_gone and process_start(self._pid) not in (None, self._start):
+            return
+        try:
+            if self._leads:
+                os.killpg(self._pid, signal.SIGKILL)
+            elif not self.is_gone:
+                os.kill(self._pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rota.core.claim import Run
     from rota.core.event import Event
     from rota.core.job import Job
-    from rota.core.restart import RestartPolicy
+    from rota.core.slot import RestartPolicy
     from rota.core.source import Source
     from rota.core.times import Duration, Instant
     from rota.core.worker import Worker

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from rota.core.death import EXIT_ORPHANED
 from rota.core.frames import assignment
 from rota.core.frames import codec as frames
-from rota.process import group
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
+from rota.process.tree import end_session
 from rota.worker.handler import STOPPED
 from rota.worker.orphan import start
 
@@ -300,7 +300,7 @@ def _poll(descriptors: Iterable[int], event: int, seconds: float | None) -> set[
 def _end_sessions(state: JobState) -> None:
     """End the worker and all that it started, because another worker may run its job now."""
     for leader in tuple(state.sessions):
-        group.end(leader, signal.SIGKILL)
+        end_session(leader, signal.SIGKILL)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

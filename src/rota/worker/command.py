@@ -17,7 +17,7 @@ from rota.core.ids import printable
 from rota.core.jsontext import Raw, encode, sound
 from rota.core.run_environment import ERR, OUT
 from rota.core.times import MINUTE, SECOND
-from rota.process import group
+from rota.process.tree import end_session
 from rota.worker.capture import PIECE, Folder, Sink
 from rota.worker.channel import readable
 from rota.worker.handler import DEADLINE, after_cancel
@@ -177,14 +177,14 @@ class _Pump:
                 now = time.monotonic()
                 if ended_for is None and (job.cancelled or (limit is not None and now >= limit)):
                     ended_for, kill_at = job.cancelled or DEADLINE, now + TERM_TO_KILL
-                    group.end(self._pid, signal.SIGTERM)
+                    end_session(self._pid, signal.SIGTERM)
                 elif kill_at is not None and now >= kill_at:
-                    group.end(self._pid, signal.SIGKILL)
+                    end_session(self._pid, signal.SIGKILL)
                     kill_at = now + 1.0
                 self._turn(kill_at if ended_for is not None else limit, wakeable=ended_for is None)
         finally:
             if not self.is_lost:
-                group.end(self._pid, signal.SIGKILL)
+                end_session(self._pid, signal.SIGKILL)
             self._drain()
             if self._pidfd is not None:
                 os.close(self._pidfd)

@@ -16,7 +16,7 @@ from rota.core.frames.outcomes import done_frame
 from rota.core.ids import run_id
 from rota.core.orchestrator import LEASE
 from rota.core.times import SECOND
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from rota.core import claim, job, orchestrator, slot, worker
 from rota.core.claim import Done
 from rota.core.errors import Conflict
 from rota.core.orchestrator import RUNNING, STARTING, STOPPING
-from rota.core.restart import GiveUp, Restart, RestartPolicy
+from rota.core.slot import GiveUp, Restart, RestartPolicy
 from rota.core.state_machine import ImpossibleMove
 from rota.process.host import host_id
 from rota.store.claims.exchange import Idle, Report

@@ -13,7 +13,7 @@ from rota.core.errors import Refused
 from rota.core.frames.assignment import Assignment
 from rota.core.frames.messages import Kinds
 from rota.core.ids import worker_id
-from rota.core.restart import RestartPolicy
+from rota.core.slot import RestartPolicy
 from rota.core.times import HOUR, SECOND
 from rota.live.attention import notices
 from rota.process.host import host_id

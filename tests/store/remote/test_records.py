@@ -16,9 +16,8 @@ from rota.core.frames.assignment import Assignment
 from rota.core.frames.messages import Kinds
 from rota.core.jsontext import encode
 from rota.core.record import Record
-from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
-from rota.core.slot import History
+from rota.core.slot import History, RestartPolicy
 from rota.core.times import SECOND
 from rota.store.claims.exchange import Exchange, Idle, Report
 from rota.store.remote.orchestrators import LARGEST_REPORT, report_bodies

@@ -14,7 +14,7 @@ from rota.core.errors import Stale
 from rota.core.event import SlotChanged, to_stored
 from rota.core.job import ACTIVE, DONE, FAILED, READY, SCHEDULED
 from rota.core.orchestrator import LEASE
-from rota.core.restart import GiveUp, Restart, RestartPolicy
+from rota.core.slot import GiveUp, Restart, RestartPolicy
 from rota.core.times import MINUTE, SECOND
 from rota.core.worker import END
 from rota.process.host import host_id

@@ -12,7 +12,7 @@ from rota.api.schemas.machine import report_of
 from rota.core.access import WORK
 from rota.core.errors import Conflict
 from rota.core.ids import job_id
-from rota.core.restart import GiveUp, Restart, RestartPolicy
+from rota.core.slot import GiveUp, Restart, RestartPolicy
 from rota.core.times import SECOND
 from rota.core.worker import Dead
 from rota.store import ownership

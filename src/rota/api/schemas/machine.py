@@ -14,8 +14,8 @@ from rota.core import death
 from rota.core.frames import outcomes
 from rota.core.frames.assignment import Assignment
 from rota.core.jsontext import Raw as Json
-from rota.core.restart import RestartPolicy
 from rota.core.schedule import NewSchedule
+from rota.core.slot import RestartPolicy
 from rota.store.claims.exchange import Idle, Report
 from rota.store.jobs.payload import encode as encode_payload
 from rota.store.workers.crews import Home, PollResult, Process

@@ -12,7 +12,7 @@ from rota.core import worker as workers
 from rota.core.errors import NotFound
 from rota.core.event import WorkerChanged
 from rota.core.record import Record
-from rota.core.restart import RestartPolicy
+from rota.core.slot import RestartPolicy
 from rota.core.times import SECOND
 from rota.lab.chaos.handlers import MARKS, SOURCE
 from rota.lab.chaos.plan import PLANNED, POISON, SOURCED

@@ -12,7 +12,7 @@ from rota.core.errors import BadInput
 from rota.core.frames import outcomes
 from rota.core.frames.messages import NO_KINDS
 from rota.core.jsontext import Raw, encode
-from rota.core.restart import GiveUp, Restart
+from rota.core.slot import GiveUp, Restart
 from rota.core.times import SECOND
 from rota.process.host import host_id, is_this
 from rota.store.claims.exchange import Exchange, Report
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.core.frames.messages import Kinds
-    from rota.core.restart import RestartPolicy
+    from rota.core.slot import RestartPolicy
     from rota.core.times import Duration, Instant
     from rota.core.worker import Dead
     from rota.store.claims.exchange import Checkpoint, Settled

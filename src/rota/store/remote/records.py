@@ -66,9 +66,8 @@ def machine_records() -> Mapping[str, type[Record]]:
         # Only crews need these: a hot verb over HTTP does not pay for importing them.
         from rota.core.frames.assignment import Assignment
         from rota.core.frames.messages import Kinds
-        from rota.core.restart import RestartPolicy
         from rota.core.schedule import NewSchedule
-        from rota.core.slot import History
+        from rota.core.slot import History, RestartPolicy
         from rota.store.claims.exchange import Exchange, Idle
         from rota.store.workers.crews import Directive, Home, PollResult, Process
         from rota.store.workers.death import Death

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from _thread import RLock
 import apsw
 
 from rota.core.errors import BadInput, InDoubt, NotFound, Replaced, StoreError, StoreFull, TakesLong
-from rota.process.boot_clock import boot_id, since_boot
+from rota.process.host import boot_id, since_boot
 from rota.store.engine.statements import Statements
 from rota.store.migrate import missing, refuse_development
 from rota.store.own_files import refuse_planted

@@ -9,14 +9,14 @@ from rota.core import worker as workers
 from rota.core.claim import TIMEOUT, Failed, Returned
 from rota.core.death import DEADLINE, RECYCLED, TOO_MANY_ERRORS, charge
 from rota.core.record import Record
-from rota.core.restart import GiveUp, Restart
+from rota.core.slot import GiveUp, Restart
 from rota.store.claims import settle
 from rota.store.engine.rows import to_job
 from rota.store.maintenance import tick
 from rota.store.workers import slots
 
 if TYPE_CHECKING:
-    from rota.core.restart import RestartPolicy
+    from rota.core.slot import RestartPolicy
     from rota.store.engine.transaction import Transaction
     from rota.store.store import Store
 

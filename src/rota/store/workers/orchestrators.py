@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.frames.messages import Kinds
-    from rota.core.restart import GiveUp, Restart, RestartPolicy
+    from rota.core.slot import GiveUp, Restart, RestartPolicy
     from rota.core.times import Duration, Instant
     from rota.store.claims.exchange import Exchange, Report
     from rota.store.engine.transaction import Transaction

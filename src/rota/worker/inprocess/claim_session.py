@@ -17,7 +17,7 @@ from rota.core import worker as workers
 from rota.core.errors import RotaError, Stale, UnknownWorker
 from rota.core.ids import printable
 from rota.core.jsontext import Raw
-from rota.process.boot_clock import since_boot
+from rota.process.host import since_boot
 from rota.process.log import Log
 from rota.process.system import wake_pipe
 

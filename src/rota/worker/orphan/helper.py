@@ -21,9 +21,9 @@ from rota.core.frames import outcomes
 from rota.core.frames.messages import checkpoint, running_tokens, tokens
 from rota.core.orchestrator import RENEW_EVERY
 from rota.core.times import SECOND
-from rota.process.boot_clock import since_boot
-from rota.process.parent import Parent
+from rota.process.host import since_boot
 from rota.process.tree import end_family
+from rota.process.watch import Parent
 from rota.settings import load
 from rota.store.open import open_store
 from rota.store.workers.death import Death

@@ -10,7 +10,7 @@ import pytest
 from rota.core.claim import Failed, Returned
 from rota.core.frames.assignment import Assignment
 from rota.core.times import MILLISECOND
-from rota.orchestrator.dispatch_window import LARGEST_WINDOW, STUCK, idle
+from rota.orchestrator.dispatch import LARGEST_WINDOW, STUCK, idle
 from rota.orchestrator.slot import SupervisedSlot
 from rota.orchestrator.worker_process import LARGEST_JOB, TOO_LARGE, WorkerProcess
 from tests.support.eventually import eventually

@@ -20,8 +20,7 @@ from rota.core.death import (
     Exit,
     charge,
 )
-from rota.core.restart import GiveUp, Restart, RestartPolicy
-from rota.core.slot import History
+from rota.core.slot import GiveUp, History, Restart, RestartPolicy
 from rota.core.times import MINUTE, SECOND
 
 POLICY = RestartPolicy()
