@@ -23,6 +23,7 @@ from docs.pages import (  # noqa: E402
     schema,
     settings,
     states,
+    typescript,
 )
 
 PAGES = {
@@ -38,6 +39,7 @@ PAGES = {
     "reference/settings.md": settings.page,
     "reference/states.md": states.page,
     "reliability.md": reliability.page,
+    "../web/src/types.ts": typescript.page,
 }
 
 

@@ -36,14 +36,15 @@ if TYPE_CHECKING:
 
 EVIL = "</pre><script>window.hit = 1</script><img src=x onerror='window.hit = 2'>\"'><svg onload='window.hit = 3'>"
 SEEN = "<script>window.hit = 1</script>"
-TYPES = ROOT / "web" / "src" / "types.ts"
+SOURCES = ROOT / "web" / "src"
+TYPES = (SOURCES / "types.ts", SOURCES / "states.ts")
 COLUMNS = (("worker", "hostname"), ("worker", "version"), ("slot", "failure_reason"), ("source", "task"))
 # What rota itself says, or holds to a pattern: instants, ids, names of queues, words of its own, what is tracked (which
 # has a test of its own).
 OWN = re.compile(r"""
     \w+\.(\w+_at|at|until|since|scheduled_for|id|\w+_id|queue|queue_type|status|last_status|health|slot)
     |Me\.scopes|Run\.(verb|reason)|Queue\.(name|rate|fence)|Slot\.name|Death\.(reason|usage)|Notice\.which
-    |Source\.name|Schedule\.(name|cron|timezone)|Fact\.(topic|type)|WorkerState\.component|Health\.errors
+    |Crew\.host|Source\.name|Schedule\.(name|cron|timezone)|Fact\.(topic|type)|WorkerState\.component|Health\.errors
     |(TrackedWorker|Vectorizer)\.\w+
 """, re.VERBOSE)  # fmt: skip
 
@@ -93,7 +94,7 @@ def plant_crew(store: Store) -> dict[str, str]:
 def plant_clockwork(store: Store) -> dict[str, str]:
     """A source and a schedule that failed with evil words."""
     store.sources.declare([Declared("files", "tag", "tag", SECOND, 1, 1, None)])
-    store.schedules.add(NewSchedule("nightly", "0 2 * * *", kind=EVIL[:180]))
+    store.schedules.add(NewSchedule("nightly", "0 2 * * *", kind=EVIL[:180], payload_json=json.dumps(EVIL)))
     with store.write() as tx:
         tx.execute("source.fill_failed", name="files", error=EVIL)
         tx.execute("source.failed", name="files", now=tx.now, error=EVIL, worker=EVIL)
@@ -113,13 +114,16 @@ def plant_columns(server: Server) -> None:
 
 
 def shown() -> set[str]:
-    """Each text, such as `Job.title`, that the dashboard reads from the API, by the shapes that it is written to."""
-    found = set()
-    for shape, fields in re.findall(r"export interface (\w+) \{(.*?)\n\}", TYPES.read_text(), re.DOTALL):
+    """Return each text, such as `Job.title`, that the API has for the dashboard and that a source of it names."""
+    pages = [path for path in SOURCES.rglob("*.ts*") if path not in TYPES and ".test." not in path.name]
+    read = set(re.findall(r"\w+", " ".join(path.read_text() for path in pages)))
+    texts = set()
+    declared = "\n".join(path.read_text() for path in TYPES)
+    for shape, fields in re.findall(r"export interface (\w+) \{(.*?)\n\}", declared, re.DOTALL):
         for name, kind in re.findall(r"^  (\w+)\??: ([^;]+);", fields, re.MULTILINE):
-            if re.search(r"\b(string|Json)\b", re.sub(r"Record<.*>|\[name.*", "", kind)):
-                found.add(f"{shape}.{name}")
-    return found
+            if name in read and re.search(r"\b(string|Json)\b", re.sub(r"Record<.*>|\[name.*", "", kind)):
+                texts.add(f"{shape}.{name}")
+    return texts
 
 
 def told(client: Client, jobs: list[str], workers: list[str]) -> dict[str, list[dict[str, Any]]]:
@@ -134,6 +138,7 @@ def told(client: Client, jobs: list[str], workers: list[str]) -> dict[str, list[
         answers = [client.get(f"/api/v1/{path}") for path in paths]
         found[shape] = [each for answer in answers for each in (answer if isinstance(answer, list) else [answer])]
     found["Orchestrator"] = found["Crew"][0]["orchestrators"]
+    found["Node"] = client.get(f"/api/v1/{jobs[0]}/graph")["nodes"]
     with client.events("worker:*") as events:
         watched = len(found["Slot"]) + len(workers)
         found["WorkerState"] = [event["worker"] for _, event in zip(range(watched), events, strict=False)]

@@ -26,7 +26,8 @@ export function orchestratorAt(crew: string, host: string, id = 1): Orchestrator
 }
 
 export function crewOf(orchestrators: Orchestrator[], slots: Slot[]): Crew {
-  return { status: "running", orchestrators, slots, settings: { restart_limit: 5, restart_window: 300, restart_lifetime: 20 } };
+  const here = { pid: 7, host: "studio", started_at: null, last_reconcile_at: null, pools: {} };
+  return { status: "running", ...here, orchestrators, slots, settings: { restart_limit: 5, restart_window: 300, restart_lifetime: 20 } };
 }
 
 export function jobWith(more: Partial<Job>): Job {

@@ -1,10 +1,12 @@
-// The shapes of the API that the pages read; docs/reference/openapi.json describes them.
-export type JobStatus = "blocked" | "scheduled" | "ready" | "active" | "done" | "failed" | "cancelled";
-export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+// The nouns of the API that the pages read. Written by `./dev docs`, as is openapi.json.
+import type { Json, JobStatus, Series, Settings } from "./states.ts";
+
+export type * from "./states.ts";
 
 export interface Me {
+  id: string;
   name: string;
-  scopes: string[];
+  scopes: ("admin" | "enqueue" | "read" | "work")[];
 }
 
 export interface Job {
@@ -21,7 +23,6 @@ export interface Job {
   attempts: number;
   max_attempts: number;
   due_at: string | null;
-  scheduled_for: string | null;
   created_at: string;
   started_at: string | null;
   finished_at: string | null;
@@ -30,24 +31,32 @@ export interface Job {
   worker_id: string | null;
   run_id: string | null;
   note: string | null;
+  scheduled_for: string | null;
 }
 
 export interface Run {
   id: string;
   job_id: number;
   worker_id: string;
+  token: number;
   attempt: number;
-  status: string;
+  status: "completed" | "expired" | "failed" | "released";
   verb: string;
   reason: string | null;
   error: string | null;
   note: string | null;
   claimed_at: string;
   ended_at: string;
+  renewed_count: number;
+  transcript_path: string | null;
+  stderr_path: string | null;
 }
 
 export interface Output {
+  job_id: number;
   run_id: string;
+  stream: "stderr" | "transcript";
+  host: string | null;
   is_live: boolean;
   size: number;
   offset: number;
@@ -55,8 +64,15 @@ export interface Output {
   text: string;
 }
 
+export interface Node {
+  id: number;
+  title: string;
+  queue: string;
+  status: JobStatus;
+}
+
 export interface Graph {
-  nodes: { id: number; title: string; queue: string; status: JobStatus }[];
+  nodes: Node[];
   edges: [number, number][];
   is_whole: boolean;
 }
@@ -73,7 +89,7 @@ export interface Queue {
   per_key: number | null;
   breaker: number | null;
   failures: number;
-  fence: string | null;
+  fence: "end" | "tell" | null;
   counts: Record<JobStatus, number>;
   oldest_ready_at: string | null;
 }
@@ -85,7 +101,7 @@ export interface Slot {
   host: string | null;
   host_id: string;
   wanted: boolean;
-  status: string;
+  status: "backoff" | "empty" | "failed" | "starting" | "stopping" | "up";
   health: string | null;
   worker_id: string | null;
   restarts: number;
@@ -99,15 +115,19 @@ export interface Worker {
   name: string;
   hostname: string;
   pid: number | null;
-  status: string;
+  status: "busy" | "dead" | "idle" | "late" | "paused" | "starting" | "stopped" | "stopping";
   registered_at: string;
   last_heartbeat_at: string;
+  heartbeat_interval: number | null;
   current_job: number | null;
   slot: string | null;
   version: string | null;
+  heartbeat_count: number;
   success_count: number;
   error_count: number;
+  last_error_at: string | null;
   last_error_message: string | null;
+  metadata: Record<string, Json>;
 }
 
 export interface Death {
@@ -127,15 +147,13 @@ export interface Death {
 }
 
 export interface Notice {
-  noun: "host" | "slot" | "queue" | "failures" | "schedule" | "job" | "run";
+  noun: "failures" | "host" | "job" | "queue" | "run" | "schedule" | "slot";
   which: string;
   text: string;
   since: string | null;
 }
 
-export type Series = (number | null)[];
-
-export interface Pace {
+export interface Throughput {
   step: number;
   finished: Series;
   failed: Series;
@@ -149,7 +167,7 @@ export interface Pace {
 
 export interface Orchestrator {
   id: number;
-  status: string;
+  status: "killed" | "late" | "running" | "starting" | "stopped" | "stopping";
   crew: string;
   hostname: string;
   host_id: string;
@@ -160,18 +178,15 @@ export interface Orchestrator {
 }
 
 export interface Crew {
-  status: string;
+  status: "running" | "starting" | "stopped" | "stopping";
+  pid: number | null;
+  host: string | null;
+  started_at: string | null;
+  last_reconcile_at: string | null;
+  pools: Record<string, number>;
   slots: Slot[];
   orchestrators: Orchestrator[];
   settings: Settings;
-}
-
-// Those that pages reckon with, durations in seconds; all others are only shown.
-export interface Settings {
-  restart_limit: number;
-  restart_window: number;
-  restart_lifetime: number;
-  [name: string]: string | number | boolean | object | null;
 }
 
 export interface Source {
@@ -179,13 +194,23 @@ export interface Source {
   queue: string;
   task: string;
   every: number;
+  low: number;
+  batch: number;
+  repeats: number | null;
   counts: Record<string, number>;
   added_count: number;
   success_count: number;
   error_count: number;
+  last_success_at: string | null;
+  last_success_worker: string | null;
   last_error_at: string | null;
   last_error_message: string | null;
+  last_error_worker: string | null;
   repeated_count: number;
+  last_repeated_key: string | null;
+  filler: number;
+  filler_status: JobStatus | null;
+  fill_count: number;
   last_fill_at: string | null;
   last_fill_error: string | null;
   next_fill_at: string | null;
@@ -195,23 +220,36 @@ export interface Schedule {
   name: string;
   cron: string;
   timezone: string;
+  missed: "all" | "once" | "skip";
   queue: string;
+  kind: string | null;
+  payload: Json;
+  priority: number;
+  max_attempts: number | null;
+  timeout: number | null;
   declared: boolean;
   paused: boolean;
+  paused_at: string | null;
   pause_reason: string | null;
   next_at: string | null;
   last_at: string | null;
+  fired_at: string | null;
+  fired_count: number;
   last_job: number | null;
-  last_status: string | null;
+  last_status: JobStatus | null;
   error: string | null;
 }
 
 export interface TrackedWorker {
   id: string;
   version: string | null;
+  started: string;
+  expected_heartbeat_interval: number;
   last_heartbeat: string;
+  heartbeat_count: number;
   success_count: number;
   error_count: number;
+  last_error_at: string | null;
   last_error_message: string | null;
 }
 
@@ -221,6 +259,8 @@ export interface Vectorizer {
   success_count: number;
   error_count: number;
   health: number | null;
+  last_success_at: string | null;
+  last_error_at: string | null;
   last_error_message: string | null;
   updated_at: string | null;
 }
@@ -233,40 +273,4 @@ export interface Tracking {
   live_workers: TrackedWorker[];
   dead_workers: TrackedWorker[];
   vectorizers: Vectorizer[];
-}
-
-export interface Fact {
-  id: string;
-  topic: string;
-  type: string;
-  at: string;
-  actor: string;
-  [noun: string]: unknown;
-}
-
-// What the live feed says of a queue, of a slot or a worker nobody watches, and of the system.
-export interface QueueState {
-  queue_type: string | null;
-  pending: number;
-  running: number;
-  completed: number;
-  avg_time: number;
-  eta: number;
-}
-
-export interface WorkerState {
-  component: string;
-  id: number | string;
-  queue_type: string | null;
-  status: string;
-  pid: number | null;
-  current_job: number | null;
-  worker_id: string | null;
-  name: string;
-  since?: number; // when this page saw its job or its state change
-}
-
-export interface Health {
-  status: "healthy" | "degraded" | "error";
-  errors: string[];
 }

@@ -7,7 +7,7 @@ import { count, duration, rate, rateOf, timeLeft } from "../format.ts";
 import { useFeed, useLook, type Looked } from "../hooks.ts";
 import { to } from "../route.ts";
 import { agos, begun, bridged, last, perSecond } from "../series.ts";
-import type { Death, Notice, Pace, Queue, Series } from "../types.ts";
+import type { Death, Notice, Throughput, Queue, Series } from "../types.ts";
 import { Ago, Do, Empty, JobLink, Page, Panel, Shape, Shown, State, Table, useMay } from "../ui.tsx";
 
 const NOUN_STATE: Record<Notice["noun"], string> = { host: "unreachable", slot: "failed", queue: "paused", failures: "failed", schedule: "failed", job: "failed", run: "late" };
@@ -67,14 +67,14 @@ function Attention(): JSX.Element {
 
 const LEAST = 60; // seconds
 
-function shortened(pace: Pace): Pace {
+function shortened(pace: Throughput): Throughput {
   const from = begun([pace.finished, pace.failed, pace.pickup_p95, pace.run_p95], LEAST / pace.step);
   const cut = (series: Series): Series => series.slice(from);
   const [finished, failed, pickup_p50, pickup_p95] = [cut(pace.finished), cut(pace.failed), cut(pace.pickup_p50), cut(pace.pickup_p95)];
   return { ...pace, finished, failed, pickup_p50, pickup_p95, run_p50: cut(pace.run_p50), run_p95: cut(pace.run_p95) };
 }
 
-function Charts({ pace: whole, theme }: { pace: Pace; theme: string }): JSX.Element {
+function Charts({ pace: whole, theme }: { pace: Throughput; theme: string }): JSX.Element {
   const pace = useMemo(() => shortened(whole), [whole]);
   const times = useMemo(() => agos(pace.finished.length, pace.step), [pace.finished.length, pace.step]);
   const charts: [title: string, lines: Line[], say: (value: number) => string][] = useMemo(
@@ -131,7 +131,7 @@ function Tile({ label, value, title, href }: { label: string; value: string; tit
   );
 }
 
-function Tiles({ pace, found }: { pace: Pace | null; found: Queue[] | null }): JSX.Element {
+function Tiles({ pace, found }: { pace: Throughput | null; found: Queue[] | null }): JSX.Element {
   const { all, workers, isWhole } = useFeed();
   const crew = [...workers.values()];
   const busy = crew.filter((worker) => worker.current_job !== null).length;
@@ -148,7 +148,7 @@ function Tiles({ pace, found }: { pace: Pace | null; found: Queue[] | null }): J
   );
 }
 
-function QueueTable({ pace, look }: { pace: Pace | null; look: Looked<Queue[]> }): JSX.Element {
+function QueueTable({ pace, look }: { pace: Throughput | null; look: Looked<Queue[]> }): JSX.Element {
   const { queues } = useFeed();
   return (
     <Panel title="Queues" side={<a href={to("queues")}>All about queues</a>}>
@@ -215,7 +215,7 @@ export function Deaths({ deaths }: { deaths: Death[] }): JSX.Element {
 
 export function Overview({ theme }: { theme: string }): JSX.Element {
   const { workers, changes, isWhole } = useFeed();
-  const pace = useLook<Pace>("pace", ["queue"], 2000, 10_000);
+  const pace = useLook<Throughput>("pace", ["queue"], 2000, 10_000);
   const queues = useLook<Queue[]>("queues", ["queue"], 1000);
   const deaths = useLook<Death[]>("deaths?limit=8", ["worker"], 1500);
   const crew = useMemo(() => inOrder(workers.values()), [changes.worker]);

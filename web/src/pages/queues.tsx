@@ -4,7 +4,7 @@ import { limitsDeed, pauseDeed, resumeDeed, scaleDeed } from "../deeds.ts";
 import { count, duration, rate, rateOf, timeLeft } from "../format.ts";
 import { useFeed, useLook } from "../hooks.ts";
 import { to } from "../route.ts";
-import type { Crew, JobStatus, Pace, Queue } from "../types.ts";
+import type { Crew, JobStatus, Throughput, Queue } from "../types.ts";
 import { Ago, Do, Empty, Page, Shown, State, useMay } from "../ui.tsx";
 
 const COUNTED: JobStatus[] = ["ready", "active", "scheduled", "blocked", "done", "failed", "cancelled"];
@@ -21,7 +21,7 @@ function limits(queue: Queue): [string, string][] {
   return found.filter(([, value]) => value !== null).map(([name, value]) => [name, typeof value === "number" ? count(value) : String(value)]);
 }
 
-function Card({ queue, crew, pace, isMarked }: { queue: Queue; crew: Crew | null; pace: Pace | null; isMarked: boolean }): JSX.Element {
+function Card({ queue, crew, pace, isMarked }: { queue: Queue; crew: Crew | null; pace: Throughput | null; isMarked: boolean }): JSX.Element {
   const { queues } = useFeed();
   const live = queues.get(queue.name);
   const slots = (crew?.slots ?? []).filter((slot) => slot.wanted && slot.queue === queue.name);
@@ -97,7 +97,7 @@ function Card({ queue, crew, pace, isMarked }: { queue: Queue; crew: Crew | null
 export function Queues({ which }: { which: string | null }): JSX.Element {
   const look = useLook<Queue[]>("queues", ["queue"], 700);
   const crew = useLook<Crew>("orchestrator", ["worker"], 1500);
-  const pace = useLook<Pace>("pace", ["queue"], 2000);
+  const pace = useLook<Throughput>("pace", ["queue"], 2000);
   const may = useMay();
   const isThere = look.data !== null;
   useEffect(() => {
