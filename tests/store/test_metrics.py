@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.claim import Done, Failed, Snoozed
-from rota.core.metric import BOUNDS, PICKUP, RUN, bucket
 from rota.core.source import Declared
 from rota.core.times import HOUR, MILLISECOND, SECOND
 from rota.core.worker import Dead
+from rota.store.engine.transaction import BOUNDS, PICKUP, RUN, bucket
 from rota.store.jobs.enqueue import NewJob
 from rota.store.metrics import DEATH
 from rota.store.sources import Found

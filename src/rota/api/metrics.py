@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rota.core import job as jobs
 from rota.core import slot as slots
 from rota.core import worker as workers
-from rota.core.metric import BOUNDS, PICKUP, RUN
 from rota.core.times import SECOND
 from rota.core.version import __version__
+from rota.store.engine.transaction import BOUNDS, PICKUP, RUN
 from rota.store.metrics import DEATH, STALE
 
 if TYPE_CHECKING:

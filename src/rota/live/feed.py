@@ -13,9 +13,9 @@ from rota.core.errors import BadInput
 from rota.core.event import JobChanged, JobMoved
 from rota.core.jsontext import sound
 from rota.core.record import Record
-from rota.core.system_health import ERROR
 from rota.core.times import MILLISECOND, SECOND, format_instant
 from rota.core.topic import checked, first_match, topics_of_jobs
+from rota.live.system_health import ERROR
 from rota.live.topic_states import HEALTH, TopicStates
 
 if TYPE_CHECKING:

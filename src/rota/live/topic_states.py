@@ -9,8 +9,8 @@ from rota.core.event import QueueChanged, ScheduleChanged, SourceChanged, Unknow
 from rota.core.queue import ALL
 from rota.core.record import Record
 from rota.core.slot import HTTP
-from rota.core.system_health import Place, average, eta, health
 from rota.core.topic import first_match
+from rota.live.system_health import Place, average, eta, health
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rota.core.record import Record
-from rota.core.run_environment import run_of
 from rota.process import system
+from rota.process.run_environment import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

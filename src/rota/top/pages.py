@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from rota.core import claim as claims
 from rota.core import job as jobs
-from rota.core import system_health
 from rota.core.ids import printable
 from rota.core.jsontext import sound
 from rota.core.times import SECOND, format_duration, format_instant
+from rota.live import system_health
 from rota.live.throughput import RATE_OVER, STEP, STEPS
 from rota.top.tables import BAD, BUSY, DIM, GOOD, PLAIN, WARN, ago, bars, rate
 

@@ -15,8 +15,8 @@ from rota.core import job as jobs
 from rota.core.errors import RotaError
 from rota.core.record import Record
 from rota.core.slot import HTTP
-from rota.core.system_health import Place, health
 from rota.live.attention import notices
+from rota.live.system_health import Place, health
 from rota.live.throughput import STEP, STEPS
 from rota.store.directives import until_acknowledged
 

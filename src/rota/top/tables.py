@@ -14,9 +14,9 @@ from rota.core.ids import printable
 from rota.core.queue import BREAKER
 from rota.core.record import Record
 from rota.core.source import is_internal
-from rota.core.system_health import average, eta
 from rota.core.times import SECOND, format_duration
 from rota.live.attention import FAILURES, JOB, QUEUE, RUN, SLOT
+from rota.live.system_health import average, eta
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -9,14 +9,14 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
-from rota.core import run_environment
 from rota.core.claim import Done, Failed, Snoozed
 from rota.core.errors import BadInput
 from rota.core.frames.outcomes import LARGEST_RESULT
 from rota.core.ids import printable
 from rota.core.jsontext import Raw, encode, sound
-from rota.core.run_environment import ERR, OUT
 from rota.core.times import MINUTE, SECOND
+from rota.process import run_environment
+from rota.process.run_environment import ERR, OUT
 from rota.process.tree import end_session
 from rota.worker.capture import PIECE, Folder, Sink
 from rota.worker.channel import readable

@@ -14,7 +14,6 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rota.core import run_environment
 from rota.core.claim import Failed, Released
 from rota.core.death import EXIT_ORPHANED, EXIT_RECYCLED, EXIT_SETUP_FAILED, EXIT_TOO_MANY_ERRORS
 from rota.core.errors import RotaError
@@ -22,6 +21,7 @@ from rota.core.frames import codec as frames
 from rota.core.job import UNKNOWN_KIND
 from rota.core.source import KIND
 from rota.core.times import SECOND
+from rota.process import run_environment
 from rota.settings import load
 from rota.worker.channel import STOP_SIGNALS, Channel, ChannelThread
 from rota.worker.context import Context

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
 
 from rota.core import claim, job, orchestrator, slot, worker
 from rota.core.errors import Conflict, Denied
 from rota.core.event import JobMoved, change, encode
-from rota.core.metric import PICKUP, RUN, bucket
 from rota.core.source import is_internal
 from rota.core.state_machine import ImpossibleMove, check
+from rota.core.times import MILLISECOND, MINUTE, SECOND
 from rota.store.engine.rows import scalar
 
 TYPE_CHECKING = False
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 
 
 SHARDS = 16  # into which those who write at once split the counters
+RUN, PICKUP = "run", "pickup"  # the durations that histograms count
+BOUNDS = (
+    *(n * MILLISECOND for n in (1, 5, 10, 50, 100, 250, 500)),
+    *(n * SECOND for n in (1, 5, 10, 30)),
+    *(n * MINUTE for n in (1, 5, 15, 60)),
+)
 _BUSY_OR_IDLE = (worker.IDLE, worker.BUSY)
 _WORKING = (worker.STARTING, *_BUSY_OR_IDLE)
 _CLAIM = (
@@ -67,6 +74,11 @@ def check_statement(name: str) -> None:
         for old in before:
             for new in after:
                 check(moves, old, verb, new)
+
+
+def bucket(duration: Duration) -> int:
+    """Return the index of the first bound that a duration does not exceed, or one beyond the last."""
+    return bisect_left(BOUNDS, duration)
 
 
 class Transaction:

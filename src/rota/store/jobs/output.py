@@ -7,8 +7,8 @@ import os
 import stat
 
 from rota.core.errors import Denied, NotFound, RotaError
-from rota.core.run_environment import ERR, OUT
 from rota.process.host import host_id
+from rota.process.run_environment import ERR, OUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

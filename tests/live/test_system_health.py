@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.core.system_health import DEGRADED, ERROR, HEALTHY, Place, average, eta, health
+from rota.live.system_health import DEGRADED, ERROR, HEALTHY, Place, average, eta, health
 
 
 def place(status: str, n: int = 0, queue: str = "tag", watched: bool = True, reason: str | None = None) -> Place:

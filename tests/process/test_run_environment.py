@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from rota.core.ids import run_id
-from rota.core.run_environment import PIECES, changes, run_of
+from rota.process.run_environment import PIECES, changes, run_of
 
 
 @given(some.lists(some.integers(1, 36**12 - 1), min_size=1).map(sorted))
