@@ -158,7 +158,7 @@ def test_what_a_frame_declares_is_heard_and_rubbish_is_left_out() -> None:
         {**good, "priority": True}, {**good, "cron": "*" * 300}, {**good, "payload_json": "{}"},
         {**good, "timeout": 1 << 70},
     ]  # fmt: skip
-    assert core.heard({"schedules": [*rubbish, good]}) == [
+    assert core.from_hello({"schedules": [*rubbish, good]}) == [
         NewSchedule("s", "* * * * *", "UTC", ALL, "tag", "k", None, 2, 5, None)
     ]
-    assert core.heard({"schedules": "x"}) == core.heard({}) == []
+    assert core.from_hello({"schedules": "x"}) == core.from_hello({}) == []

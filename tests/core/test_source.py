@@ -13,7 +13,7 @@ from rota.core.source import (
     MEMORY_TIME,
     Declared,
     checked,
-    heard,
+    from_hello,
     held_until,
     is_internal,
     key_hash,
@@ -69,7 +69,7 @@ def test_a_source_that_cannot_work_is_refused_with_what_would_be_right(change: d
 
 def test_a_hello_frame_declares_sources() -> None:
     body = {"sources": [{name: getattr(FILES, name) for name in Declared._fields}]}
-    assert heard(body) == [FILES]
+    assert from_hello(body) == [FILES]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_hello_frame_declares_sources() -> None:
     ],
 )
 def test_rubbish_in_a_hello_frame_declares_nothing(told: object) -> None:
-    assert heard({"sources": told}) == []
+    assert from_hello({"sources": told}) == []
 
 
 def test_no_queue_of_a_user_is_internal() -> None:

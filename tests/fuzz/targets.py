@@ -111,9 +111,9 @@ def body_of_a_frame(body: dict[str, Any]) -> None:
     ):
         read(body)
     messages.kinds(body.get("kinds"))
-    for each in schedule.heard(body):
+    for each in schedule.from_hello(body):
         refuses(lambda each=each: schedule.checked(each, NOW))  # type: ignore[misc]
-    source.heard(body)
+    source.from_hello(body)
     source.vectorizers(body)
 
 

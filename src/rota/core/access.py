@@ -20,7 +20,7 @@ _PREFIX = "rota"
 
 
 class AccessToken(Record):
-    """What lets a program use the HTTP API, as the store knows it; the secret itself is kept nowhere."""
+    """An access token of the HTTP API as the store has it. The secret itself is kept nowhere."""
 
     id: str
     name: str
@@ -31,22 +31,22 @@ class AccessToken(Record):
     revoked_at: Instant | None
 
     def allows(self, scope: str) -> bool:
-        """Whether it opens what needs this scope; admin opens everything, a revoked token nothing."""
+        """Return whether it grants this scope: admin grants every scope, a revoked token none."""
         return self.revoked_at is None and (scope in self.scopes or ADMIN in self.scopes)
 
 
 def token_id(entropy: bytes) -> str:
-    """A token's id made of at least six random bytes."""
+    """Make a token's id of at least six random bytes."""
     return f"token-{base36(int.from_bytes(entropy, 'big') % 36**8)}"
 
 
 def secret_text(id: str, entropy: bytes) -> str:
-    """The text that a program presents: the id finds the row, the rest proves it."""
+    """Make the secret that a program presents: the id finds the row, the rest proves the right to it."""
     return f"{_PREFIX}_{id.removeprefix('token-')}_{entropy.hex()}"
 
 
 def id_of(secret: str) -> str | None:
-    """The token that a presented text claims to be; None when it is no such text."""
+    """Return the id of the token that a secret claims to be, or None if it does not look like a secret."""
     prefix, _, rest = secret.partition("_")
     id, _, proof = rest.partition("_")
     if prefix != _PREFIX or len(id) != 8 or not proof or not (id + proof).isascii() or not (id + proof).isalnum():
@@ -55,30 +55,34 @@ def id_of(secret: str) -> str | None:
 
 
 def checked_scopes(scopes: Iterable[str]) -> frozenset[str]:
-    """The scopes as a set, or what is wrong with them."""
-    found = frozenset(scopes)
-    if not found:
+    """Return the scopes as a set.
+
+    Raises:
+        BadInput: There is none, or one is unknown.
+    """
+    result = frozenset(scopes)
+    if not result:
         raise BadInput(f"a token needs a scope: one or more of {', '.join(SCOPES)}")
-    for scope in sorted(found):
+    for scope in sorted(result):
         if scope not in SCOPES:
             raise BadInput(f"{scope!r} is not a scope: one of {', '.join(SCOPES)}")
-    return found
+    return result
 
 
 def is_local(name: str) -> bool:
-    """Whether a server makes tokens of this name by itself, so that none was made by anybody."""
+    """Return whether this is the name of a token that a server makes by itself."""
     return name == LOCAL or name.startswith(f"{LOCAL}@")
 
 
 def own_name(name: str) -> str:
-    """A name that a person may give a token."""
+    """Return a name that a person may give a token, or refuse it."""
     if is_local(name):
         raise BadInput(f"{name!r} is the name of a token that a server makes by itself: choose another")
     return name
 
 
 def checked_name(name: str) -> str:
-    """A token's name stands in the event log as who did something, so it is short and plain."""
+    """Return a token's name, or refuse it. The event log shows it as an actor, so it must be short and plain."""
     if 0 < len(name) <= LONGEST_NAME and name.isprintable() and name == name.strip():
         return name
     raise BadInput(f"{name!r} is not a token's name: at most {LONGEST_NAME} printable characters")

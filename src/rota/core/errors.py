@@ -1,10 +1,10 @@
-"""What can go wrong, one class per exit code; the message names what was wrong and what would be right."""
+"""The errors of rota, one class per exit code. A message names what was wrong and what would be right."""
 
 from __future__ import annotations
 
 
 class RotaError(Exception):
-    """Something failed (exit code 1); every error of rota is one of these."""
+    """The base class of every error that rota raises on purpose (exit code 1)."""
 
     exit_code = 1
 
@@ -14,27 +14,27 @@ class StoreError(RotaError):
 
 
 class StoreFull(StoreError):
-    """No room on the disk; nothing was acknowledged, and it works again when there is room."""
+    """The disk is full. The change was rolled back, and works again when there is room."""
 
 
 class Replaced(StoreError):
-    """The database that is open was removed with its lock, or replaced by another: nobody will ever see it again."""
+    """The open database file was removed or replaced by another: what is written to it would be lost."""
 
 
 class StoreAway(StoreError):
-    """The database is out of reach; nothing was changed, and it works again when the database is back."""
+    """The database is out of reach. Nothing was changed, and it works again when the database is back."""
 
 
 class InDoubt(StoreError):
-    """The link broke while a change was made whole: it stands as a whole or not at all, and which is not known."""
+    """The connection was lost during COMMIT: the transaction was either applied completely or not at all."""
 
 
 class Contended(StoreError):
-    """Others were in the way, so the database undid the change; it can be made again."""
+    """The database rolled the transaction back because of concurrent ones; it can be tried again."""
 
 
 class TakesLong(StoreError):
-    """A look that was to be quick would have taken long: look again where nobody waits for it."""
+    """A query that must be quick was cut off: repeat it where nobody waits for the answer (decision 26)."""
 
 
 class NotAllowed(StoreError):
@@ -52,43 +52,43 @@ class BadInput(RotaError):
 
 
 class BadSetting(BadInput):
-    """A setting that makes no sense, refused at start."""
+    """A setting is not valid; raised when the settings are loaded."""
 
 
 class TooLarge(BadInput):
-    """A payload, result or checkpoint over its limit."""
+    """A payload, result or checkpoint is over its limit."""
 
 
 class Cycle(BadInput):
-    """A dependency that would make a job wait for itself."""
+    """A dependency would make a job wait for itself."""
 
 
 class NotFound(RotaError):
-    """No such job, worker, queue or database (exit code 3)."""
+    """There is no such job, worker, queue or database (exit code 3)."""
 
     exit_code = 3
 
 
 class Conflict(RotaError):
-    """Someone else has it, or it is in a state that does not allow this (exit code 4)."""
+    """Another worker holds the job, or its state does not allow this (exit code 4)."""
 
     exit_code = 4
 
 
 class Stale(RotaError):
-    """The claim is no longer yours: its token or its lease was lost (exit code 5)."""
+    """The claim was lost: its token is no longer current, or its lease has expired (exit code 5)."""
 
     exit_code = 5
 
 
 class Refused(RotaError):
-    """Not now (exit code 6): paused, nothing ready, a limit reached, not running."""
+    """This cannot be done now (exit code 6): paused, nothing ready, a limit reached, not running."""
 
     exit_code = 6
 
 
 class Denied(Refused):
-    """The caller may not do this: it is another's, or the caller's access token does not allow it."""
+    """The caller may not do this: it belongs to another worker, or the access token does not allow it."""
 
 
 class QueueFull(Refused):
@@ -100,10 +100,10 @@ class NothingReady(Refused):
 
 
 class WaitedTooLong(Refused):
-    """The time the caller gave ran out."""
+    """The caller's time limit ran out."""
 
 
 class UnknownWorker(RotaError):
-    """This worker id is not registered: register again (exit code 7)."""
+    """The worker id is not registered: register again (exit code 7)."""
 
     exit_code = 7

@@ -1,4 +1,4 @@
-"""Ids as people and programs read them."""
+"""Ids, names and counts as people and programs write them, and how they are checked."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 def base36(number: int, width: int = 8) -> str:
+    """Write a number in digits and small letters, padded to a width with zeros."""
     text = ""
     while number:
         number, digit = divmod(number, 36)
@@ -19,12 +20,16 @@ def base36(number: int, width: int = 8) -> str:
 
 
 def run_id(token: int) -> str:
-    """A run is named after its claim's token."""
+    """Return the id of a run, which is its claim's token in base 36."""
     return f"run-{base36(token)}"
 
 
 def token_of(run_id: str) -> int:
-    """The token of the claim that a run is named after."""
+    """Return the token of the claim that a run is named after.
+
+    Raises:
+        BadInput: This is not the id of a run.
+    """
     prefix, _, digits = run_id.partition("-")
     if prefix == "run" and 8 <= len(digits) <= 12 and set(digits) <= set(_DIGITS):
         return int(digits, 36)
@@ -32,25 +37,26 @@ def token_of(run_id: str) -> int:
 
 
 def worker_id(entropy: bytes) -> str:
-    """A worker id made of at least six random bytes."""
+    """Make a worker id of at least six random bytes."""
     return f"worker-{base36(int.from_bytes(entropy, 'big') % 36**8)}"
 
 
-def whole(what: str, value: object, least: int, most: int) -> int:
-    """A whole number within these bounds, or what is wrong with it."""
+def whole(name: str, value: object, least: int, most: int) -> int:
+    """Return a whole number within these bounds, or refuse the value under this name."""
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
-    raise BadInput(f"{what} must be a whole number from {least:,} to {most:,}, not {value!r:.40}")
+    raise BadInput(f"{name} must be a whole number from {least:,} to {most:,}, not {value!r:.40}")
 
 
 def job_id(text: str) -> int:
+    """Return the number of a job, or refuse the text."""
     if text.isascii() and text.isdigit() and len(text) < 19:
         return int(text)
     raise BadInput(f"{text!r} is not a job id: ids are whole numbers, as `rota list` shows them")
 
 
 def queue_name(text: str) -> str:
-    """A queue's name goes into topics, slots and metrics, so its letters are few."""
+    """Return the name of a queue, or refuse it: it is part of topics, slots and metrics, so few letters are valid."""
     if 0 < len(text) <= 64 and set(text) <= _NAME and text[0] not in "-.":
         return text
     raise BadInput(
@@ -59,7 +65,7 @@ def queue_name(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Without control characters: nothing that a job's data holds may steer a terminal."""
+    """Return a text without control characters, so that no data of a job can control a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else " " if c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,4 +1,4 @@
-"""A JSON writer and reader for the hot verbs: `json` imports `re`, which costs as much as the rest of a heartbeat."""
+"""JSON for the hot verbs: importing `json` would import `re`, as slow as the rest of a heartbeat (decision 5)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,25 @@ DEEPEST = 60  # levels; a request to the API may have 64, and has room for such 
 _LONGEST_NUMBER = 308  # digits: a longer one may be beyond what a float can hold
 _UNREAD = object()
 quote: Callable[[str], str] = encode_basestring
-_made: list[Callable[[object], str]] = []
+_encoders: list[Callable[[object], str]] = []
 
 
 class Raw(str):
-    """Text that is JSON already: written as it stands."""
+    """Text that is JSON already, and is written unchanged."""
 
 
 def encode(value: object, indent: int | None = None) -> str:
-    """`value` as JSON text: None, booleans, numbers, strings, `Raw`, and lists, tuples and dicts of these."""
+    """Write a value as JSON text: None, booleans, numbers, strings, `Raw`, and lists, tuples and dicts of these.
+
+    Raises:
+        BadInput: A number is not finite.
+        TypeError: The value has no JSON form.
+    """
     return "".join(_pieces(value, "\n" if indent else "", " " * (indent or 0)))
 
 
 def shown(text: str, ascii_only: bool = False) -> str:
-    """JSON text as a terminal may have it: the same value, with an escape for each letter that could steer one."""
+    """Escape each letter of a JSON text that could control a terminal; the value stays the same."""
     return "\n".join(
         line if line.isprintable() and (line.isascii() or not ascii_only) else "".join(_escaped(line, ascii_only))
         for line in text.split("\n")
@@ -49,21 +54,32 @@ def _escaped(line: str, ascii_only: bool) -> Iterator[str]:
     for letter in line:
         if letter.isprintable() and (letter.isascii() or not ascii_only):
             yield letter
-        else:  # a tab or a return stands between two values, never in a text
+        else:
+            # JSON has a raw tab or return only between two values, never in a text.
             yield " " if letter in "\t\r" else encode_basestring_ascii(letter)[1:-1]
 
 
 def decode(text: str) -> Any:
-    """The value of a JSON text, by the scanner in C without the package around it; what is none is a ValueError."""
+    """Read a JSON text, with the scanner in C but without the package `json` around it.
+
+    Raises:
+        ValueError: This is not JSON.
+    """
     return _decoded(text, _scan, _Reading)
 
 
 def sound(text: str, value: Any = _UNREAD) -> Any:
-    """The value of a JSON text that every reader takes; a ValueError says why this is none.
+    """Read a JSON text, and check that every other reader accepts it too.
 
-    Its numbers are finite, its texts are Unicode, and it has at most `DEEPEST` levels: other numbers are no JSON, `jq`
-    and others read no half of a surrogate pair, and each reader has its own limit of levels. `value`: what an encoder
-    made the text of, which spares reading it.
+    Its numbers must be finite, its texts Unicode, and its levels at most `DEEPEST`: infinity is not JSON, `jq` and
+    others refuse half of a surrogate pair, and each reader has its own limit of levels.
+
+    Args:
+        text: The JSON text.
+        value: The value that the text was encoded from, which spares reading it again.
+
+    Raises:
+        ValueError: The text is not JSON, or some reader would refuse it; the message says why.
     """
     try:
         if value is _UNREAD or len(text) > _LONGEST_NUMBER:
@@ -83,12 +99,12 @@ def sound(text: str, value: Any = _UNREAD) -> Any:
 
 
 def has_escaped_half(text: str) -> bool:
-    """Whether a JSON text has escapes of surrogates: mostly pairs, each of which is a letter."""
+    """Return whether a JSON text may have half of a surrogate pair: it has escapes of surrogates, mostly in pairs."""
     return "\\ud" in text or "\\uD" in text
 
 
 def is_sound(text: str) -> bool:
-    """Whether every reader takes this JSON text."""
+    """Return whether every reader accepts this JSON text."""
     try:
         sound(text)
     except ValueError:
@@ -97,12 +113,12 @@ def is_sound(text: str) -> bool:
 
 
 def _levels(value: object) -> int:
-    """How deeply lists and dicts are nested."""
-    level, found = [value], 0
-    while level := [each for each in level if isinstance(each, list | tuple | dict)]:
-        level = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
-        found += 1
-    return found
+    """Return how deeply lists and dicts are nested."""
+    level, depth = [value], 0
+    while level := [item for item in level if isinstance(item, list | tuple | dict)]:
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+        depth += 1
+    return depth
 
 
 def _decoded(text: str, scan: Callable[[str, int], tuple[Any, int]] | None, reading: type[_Reading]) -> Any:
@@ -111,7 +127,8 @@ def _decoded(text: str, scan: Callable[[str, int], tuple[Any, int]] | None, read
             value, end = scan(text, 0)
             if end == len(text):
                 return value
-        except (StopIteration, SystemError):  # how it fails while `json`, which has its error, is not loaded
+        except (StopIteration, SystemError):
+            # Without `json`, whose error it would raise, the scanner fails like this. `loads` raises the right one.
             pass
     from json import loads
 
@@ -121,7 +138,7 @@ def _decoded(text: str, scan: Callable[[str, int], tuple[Any, int]] | None, read
 
 
 class _Reading:
-    """How the scanner reads: as `json.loads` does."""
+    """The settings of the scanner: it reads as `json.loads` does."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -148,7 +165,7 @@ def _refuse(constant: str) -> None:
 
 
 class _Sound(_Reading):
-    """The same, but for numbers that are not finite."""
+    """The settings of a scanner that refuses numbers that are not finite."""
 
     parse_float, parse_int, parse_constant = staticmethod(_finite), staticmethod(_whole), staticmethod(_refuse)
 
@@ -161,22 +178,24 @@ _scan, _scan_sound = _scanner(_Reading), _scanner(_Sound)
 
 
 def compact(value: object) -> str:
-    """The same without `Raw`, by the encoder in C where the program has loaded it anyway: an orchestrator has."""
+    """Write a value without `Raw` as JSON text, with the encoder in C if `json` is loaded, as in an orchestrator."""
     return encoder()(value) if "json" in sys.modules else encode(value)
 
 
 def encoder() -> Callable[[object], str]:
-    """The encoder in C, made once: making one costs more than using it."""
-    if not _made:
+    """Return the encoder in C. It is made once, because making one takes longer than using it."""
+    if not _encoders:
         from json import JSONEncoder
 
         plain = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         if _make_encoder is None:
-            _made.append(plain.encode)
-        else:  # `encode` makes one anew each time; without its list of what it is in, a circle ends as too deep
+            _encoders.append(plain.encode)
+        else:
+            # `plain.encode` would make one for each call. Without a memo of the containers that it is in, a circular
+            # value is refused as too deep.
             pieces = _make_encoder(None, plain.default, encode_basestring, None, ":", ",", False, False, False)
-            _made.append(lambda value: "".join(pieces(value, 0)))
-    return _made[0]
+            _encoders.append(lambda value: "".join(pieces(value, 0)))
+    return _encoders[0]
 
 
 def _pieces(value: object, line: str, step: str) -> Iterator[str]:
@@ -189,7 +208,8 @@ def _pieces(value: object, line: str, step: str) -> Iterator[str]:
     elif isinstance(value, bool):
         yield "true" if value else "false"
     elif isinstance(value, int | float):
-        if value in (_INFINITE, -_INFINITE) or value != value:  # only NaN differs from itself
+        # Only NaN differs from itself.
+        if value in (_INFINITE, -_INFINITE) or value != value:
             raise BadInput(f"{value} has no JSON form")
         yield repr(value)
     elif isinstance(value, dict):

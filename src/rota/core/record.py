@@ -15,7 +15,7 @@ else:
         return lambda cls: cls
 
 
-OFTEN = 100
+OFTEN = 100  # instances of a class, from which on it gets a constructor of its own
 
 
 @dataclass_transform(frozen_default=True)
@@ -42,9 +42,9 @@ class Record:
         name = kind.__name__
         if len(args) > len(fields):
             raise TypeError(f"{name} takes {len(fields)} values, not {len(args)}")
-        for given in kwargs:
-            if given in values or given not in fields:
-                raise TypeError(f"{name} has no room for {given!r}")
+        for field in kwargs:
+            if field in values or field not in fields:
+                raise TypeError(f"{name} has no room for {field!r}")
         values.update(kwargs)
         if not self._needed <= values.keys():
             raise TypeError(f"{name} needs {', '.join(sorted(self._needed - values.keys()))}")
@@ -66,15 +66,19 @@ class Record:
         return tuple(getattr(self, name) for name in self._fields)
 
     def replace(self, **changes: object) -> Self:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed.
+
+        Raises:
+            TypeError: There is no such field.
+        """
         return type(self)(**{name: changes.pop(name, getattr(self, name)) for name in self._fields}, **changes)
 
 
 def _own_init(kind: type[Record]) -> Any:
-    """An `__init__` for one class, several times as fast: worth its making for a class of which there are many."""
+    """Compile an `__init__` for one class. It is several times as fast, which pays for a class with many instances."""
     defaults = {name: getattr(kind, name) for name in kind._fields if name not in kind._needed}
     params = ", ".join(f"{name}=defaults[{name!r}]" if name in defaults else name for name in kind._fields)
     body = "".join(f"\n    values[{name!r}] = {name}" for name in kind._fields)
-    made: dict[str, Any] = {"defaults": defaults}
-    exec(f"def __init__(self, {params}):\n    values = self.__dict__{body}", made)  # noqa: S102 - made of field names alone
-    return made["__init__"]
+    namespace: dict[str, Any] = {"defaults": defaults}
+    exec(f"def __init__(self, {params}):\n    values = self.__dict__{body}", namespace)  # noqa: S102 - of field names only
+    return namespace["__init__"]

@@ -1,4 +1,4 @@
-"""The schedule: when it is due by the wall clock, and which runs a look at that clock brings."""
+"""Schedules: when one is due by the wall clock of its time zone, and for which times it adds jobs (decision 24)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SKIP, ONCE, ALL = "skip", "once", "all"
 MISSED = (SKIP, ONCE, ALL)
 UTC = "UTC"
-ON_TIME: Duration = MINUTE
+ON_TIME: Duration = MINUTE  # how late a job of a schedule that skips missed times may be added
 MOST_MISSED = 100
 MOST_DECLARED = 1000
 LONGEST_CRON = 200
@@ -27,7 +27,7 @@ LARGEST = 1 << 53
 
 
 class NewSchedule(Record):
-    """What a caller says of a schedule: when it is due, what becomes of missed times, and the job that it adds."""
+    """A schedule to add: when it is due, what becomes of missed times, and the job that it adds."""
 
     name: str
     cron: str
@@ -42,9 +42,10 @@ class NewSchedule(Record):
 
 
 class Schedule(Record):
-    """A schedule as it stands in the store. `next_at` and `last_at` are times that it names, by the wall clock.
+    """A schedule as the store has it.
 
-    `declared`: by an application, not by hand. `fired_at` is when its last job was added, `last_status` how that is.
+    `next_at` and `last_at` are times that its cron expression names, by the wall clock. `declared` is true if an
+    application declared it. `fired_at` is when its last job was added, `last_status` the status of that job.
     """
 
     name: str
@@ -81,7 +82,11 @@ class Firing(Record):
 
 
 def checked(new: NewSchedule, now: Instant) -> NewSchedule:
-    """The same, or what is wrong with it."""
+    """Return a new schedule unchanged.
+
+    Raises:
+        BadInput: A field is not valid, or the schedule would never be due.
+    """
     try:
         queue_name(new.name)
     except BadInput:
@@ -112,16 +117,22 @@ def fire(schedule: Schedule, next_at: Instant, now: Instant) -> Firing:
         if time <= now:
             times.append(time)
     if len(times) < most:
-        times.append(next_at)  # a known time, whatever a changed rule of its zone says of it today
+        # Named when the schedule was due last, so it is kept even if the rules of its zone have changed since.
+        times.append(next_at)
     if schedule.missed == SKIP and now - times[0] > ON_TIME:
         times = []
     return Firing(tuple(reversed(times)), following(schedule.cron, schedule.timezone, now))
 
 
 def following(cron: str, timezone: str, after: Instant) -> Instant | None:
-    """The first time after a moment; None when there is none."""
+    """Return the first time after an instant; None if there is none.
+
+    Raises:
+        BadInput: The cron expression or the time zone is not valid.
+    """
     for time in _ticks(cron, timezone, after):
-        if time > after:  # in an hour that comes twice, a time of day may lie behind
+        # In the hour that comes twice when clocks go back, a time of day may lie behind.
+        if time > after:
             return time
     return None
 
@@ -142,14 +153,14 @@ def _ticks(cron: str, timezone: str, start: Instant, back: bool = False) -> Iter
             " month and weekday, or six with seconds before them, such as '*/5 * * * *' or '0 9 * * MON-FRI'"
         ) from None
 
-    def instant(found: datetime) -> Instant:
-        return (found - begin) // timedelta(microseconds=1)
+    def instant(moment: datetime) -> Instant:
+        return (moment - begin) // timedelta(microseconds=1)
 
     return map(instant, simulated)
 
 
 def _zone(timezone: str) -> Any:
-    """What makes a zone of its name, once this one is known to be there."""
+    """Return the class of time zones, once it is known to have this one."""
     from zoneinfo import ZoneInfo
 
     try:
@@ -161,20 +172,27 @@ def _zone(timezone: str) -> Any:
     return ZoneInfo
 
 
-def heard(body: dict[str, Any]) -> list[NewSchedule]:
-    """The schedules that a HELLO frame declares; any program may be on the pipe, so what makes no sense is left out."""
-    told = body.get("schedules")
-    every = told[:MOST_DECLARED] if isinstance(told, list) else []
-    found: list[dict[str, Any]] = [each for each in every if isinstance(each, dict) and _fits(each)]
-    return [NewSchedule(**{name: each[name] for name in NewSchedule._fields if name in each}) for each in found]
+def from_hello(body: dict[str, Any]) -> list[NewSchedule]:
+    """Return the schedules that a HELLO frame declares.
+
+    Any program may be on the pipe, so schedules that are not valid are left out.
+    """
+    documents = body.get("schedules")
+    valid: list[dict[str, Any]] = [
+        document
+        for document in (documents[:MOST_DECLARED] if isinstance(documents, list) else ())
+        if isinstance(document, dict) and _fits(document)
+    ]
+    fields = NewSchedule._fields
+    return [NewSchedule(**{name: document[name] for name in fields if name in document}) for document in valid]
 
 
-def _fits(each: dict[str, Any]) -> bool:
-    texts = [each.get(name) for name in ("name", "cron", "timezone", "missed", "queue", "kind")]
-    numbers = [each.get(name) for name in ("max_attempts", "timeout") if each.get(name) is not None]
+def _fits(document: dict[str, Any]) -> bool:
+    texts = [document.get(name) for name in ("name", "cron", "timezone", "missed", "queue", "kind")]
+    numbers = [document[name] for name in ("max_attempts", "timeout") if document.get(name) is not None]
     return (
         all(isinstance(text, str) and len(text) <= LONGEST_CRON for text in texts)
         and all(type(number) is int and 0 < number < LARGEST for number in numbers)
-        and type(each.get("priority")) is int
-        and each.get("payload_json") is None
+        and type(document.get("priority")) is int
+        and document.get("payload_json") is None
     )

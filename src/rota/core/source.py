@@ -1,4 +1,4 @@
-"""The source: what a worker declares of one, the internal job that fills its queue, and keys that come again."""
+"""Sources: how an application declares one, the internal job that fills its queue, and keys that come again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ MEMORY_TIME: Duration = DAY
 
 
 class Declared(Record):
-    """A source as its application declares it. `repeats` None: a key may come again as often as it likes."""
+    """A source as its application declares it.
+
+    A key that comes again after more than `repeats` successes is held back; None is no limit.
+    """
 
     name: str
     queue: str
@@ -41,7 +44,7 @@ class Declared(Record):
 
 
 class Source(Record):
-    """A source as it stands in the store."""
+    """A source as the store has it: its declaration, its filler job, and what its passes and jobs have counted."""
 
     name: str
     queue: str
@@ -72,7 +75,11 @@ class Source(Record):
 
 
 def checked(source: Declared) -> Declared:
-    """The same, or what is wrong with it."""
+    """Return a declared source unchanged.
+
+    Raises:
+        BadInput: One of its fields is not valid.
+    """
     try:
         queue_name(source.name)
     except BadInput:
@@ -90,41 +97,44 @@ def checked(source: Declared) -> Declared:
     return source
 
 
-def heard(body: dict[str, Any]) -> list[Declared]:
-    """The sources that a HELLO frame declares; any program may be on the pipe, so what makes no sense is left out."""
-    told = body.get("sources")
-    found = []
-    for each in told[:MOST_DECLARED] if isinstance(told, list) else ():
-        if isinstance(each, dict) and _fits(each):
+def from_hello(body: dict[str, Any]) -> list[Declared]:
+    """Return the sources that a HELLO frame declares.
+
+    Any program may be on the pipe, so sources that are not valid are left out.
+    """
+    documents = body.get("sources")
+    sources = []
+    for document in documents[:MOST_DECLARED] if isinstance(documents, list) else ():
+        if isinstance(document, dict) and _fits(document):
             try:
-                found.append(checked(Declared(*(each[name] for name in Declared._fields))))
+                sources.append(checked(Declared(*(document[name] for name in Declared._fields))))
             except BadInput:
                 continue
-    return found
+    return sources
 
 
 def vectorizers(body: dict[str, Any]) -> dict[str, int | str]:
-    """The vectorizers that a HELLO frame names, by source: the id, or the table that it reads."""
-    told = body.get("vectorizers")
-    found = told.items() if isinstance(told, dict) and len(told) <= MOST_DECLARED else ()
-    return {name: each for name, each in found if is_vectorizer(each)}
+    """Return the vectorizer of each source that a HELLO frame names: its id, or the table that it reads."""
+    document = body.get("vectorizers")
+    items = document.items() if isinstance(document, dict) and len(document) <= MOST_DECLARED else ()
+    return {name: vectorizer for name, vectorizer in items if is_vectorizer(vectorizer)}
 
 
 def is_vectorizer(value: object) -> bool:
-    """Whether this can stand for a vectorizer."""
+    """Return whether a value names a vectorizer: by its id, or by the table that it reads."""
     if isinstance(value, str):
         return 0 < len(value) <= LONGEST_KEY and "\0" not in value
     return type(value) is int and 0 <= value <= LARGEST_ID
 
 
-def _fits(each: dict[str, Any]) -> bool:
-    texts = all(isinstance(each.get(name), str) for name in ("name", "queue", "task"))
-    numbers = all(type(each.get(name)) is int for name in ("every", "low", "batch"))
-    return texts and numbers and "repeats" in each and type(each["repeats"]) in (int, type(None))
+def _fits(document: dict[str, Any]) -> bool:
+    texts = all(isinstance(document.get(name), str) for name in ("name", "queue", "task"))
+    numbers = all(type(document.get(name)) is int for name in ("every", "low", "batch"))
+    return texts and numbers and "repeats" in document and type(document["repeats"]) in (int, type(None))
 
 
 def internal_queue(queue: str) -> str:
-    """Where the internal jobs of a queue's sources wait; no queue of a user can have this name."""
+    """Return the queue of the internal jobs that fill a queue; no user's queue can have such a name."""
     return INTERNAL + queue
 
 
@@ -133,12 +143,12 @@ def is_internal(queue: str) -> bool:
 
 
 def filler_kind(name: str) -> str:
-    """The kind of the internal job that fills a source's queue."""
+    """Return the kind of the internal job that makes the passes over a source."""
     return FILLER + name
 
 
 def held_until(successes: int, last_at: Instant, repeats: int | None) -> Instant | None:
-    """Until when a key that succeeded so often is held back; None when it is not. The pause doubles each time."""
+    """Return until when a key that succeeded so often is held back, or None. The pause doubles with each success."""
     if repeats is None or successes <= repeats:
         return None
     doublings = min(successes - repeats - 1, 30)
@@ -146,7 +156,7 @@ def held_until(successes: int, last_at: Instant, repeats: int | None) -> Instant
 
 
 def key_hash(key: str) -> int:
-    """A number of 64 bits that stands for a key in the memory of keys."""
+    """Return a 64-bit hash of a key, under which the store remembers it."""
     from hashlib import blake2b
 
     return int.from_bytes(blake2b(key.encode("utf-8", "replace"), digest_size=8).digest(), "big", signed=True)

@@ -1,4 +1,4 @@
-"""Instants are integer microseconds since 1970 UTC, durations integer microseconds; here both are read and written."""
+"""Instants and durations, and their text forms: both are integer microseconds, instants since 1970 in UTC."""
 
 from __future__ import annotations
 
@@ -16,12 +16,20 @@ DAY = 24 * HOUR
 _UNITS = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 LONGEST: Duration = 36_500 * DAY
-FIRST: Instant = -62_135_596_800 * SECOND  # of the years that have four digits
+FIRST: Instant = -62_135_596_800 * SECOND  # years 1 to 9999: the instants that ISO 8601 writes with four digits
 LAST: Instant = 253_402_300_800 * SECOND - 1
 
 
 def parse_duration(text: str, bare: Duration | None = None) -> Duration:
-    """`90s`, `2h`, `1h30m`, `1.5h`; a bare number counts in `bare`, or is refused where none is given."""
+    """Read a duration such as `90s`, `2h`, `1h30m` or `1.5h`.
+
+    Args:
+        text: The duration.
+        bare: The unit of a number without one. Without it such a number is refused.
+
+    Raises:
+        BadInput: This is not a duration, or it is too long.
+    """
     rest, total = text.strip().lower(), 0
     if not rest:
         raise _bad_duration(text, bare)
@@ -49,7 +57,7 @@ def _bad_duration(text: str, bare: Duration | None) -> BadInput:
 
 
 def format_duration(duration: Duration) -> str:
-    """The shortest text for people: `1.5s`, `30m`, `2h5m`."""
+    """Return a duration as a short text for people: `1.5s`, `30m`, `2h5m`."""
     if duration < SECOND:
         return f"{min(duration / MILLISECOND, 999):.3g}ms" if duration else "0s"
     if duration < MINUTE:
@@ -63,9 +71,13 @@ def format_duration(duration: Duration) -> str:
 
 
 def format_instant(instant: Instant) -> str:
-    """ISO 8601 in UTC with `Z`, as on the wire."""
+    """Return an instant in ISO 8601, in UTC with `Z`, as JSON documents have it.
+
+    By hand, because `datetime` takes long to import (decision 5).
+    """
     days, rest = divmod(instant, DAY)
-    year = 1970 + days * 400 // 146_097  # right, or one too many or too few
+    # An estimate by the average length of a year, which is off by one at most.
+    year = 1970 + days * 400 // 146_097
     while _days_until(year) > days:
         year -= 1
     while _days_until(year + 1) <= days:
@@ -76,7 +88,7 @@ def format_instant(instant: Instant) -> str:
 
 
 def instant_of(text: str) -> Instant:
-    """The instant of a text that `format_instant` wrote."""
+    """Return the instant of a text that `format_instant` wrote."""
     year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
     days = _days_until(year) + sum(_MONTHS[: month - 1]) + (month > 2 and _is_leap(year)) + day - 1
     seconds = int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])
@@ -88,7 +100,7 @@ def _is_leap(year: int) -> bool:
 
 
 def _days_until(year: int) -> int:
-    """Days from 1970 to the first of January of a year; by hand, because `datetime` is dear to import."""
+    """Return the days from 1970 to the first of January of a year."""
     past = year - 1
     return 365 * (year - 1970) + past // 4 - past // 100 + past // 400 - 477
 
@@ -102,7 +114,11 @@ def _month_and_day(year: int, day: int) -> tuple[int, int]:
 
 
 def parse_instant(text: str, now: Instant) -> Instant:
-    """ISO 8601 (UTC unless it says otherwise), or `+30m` from now."""
+    """Read an instant in ISO 8601, in UTC unless it names another zone, or relative to now such as `+30m`.
+
+    Raises:
+        BadInput: This is neither.
+    """
     if text.startswith("+"):
         return now + parse_duration(text[1:])
     from datetime import UTC, datetime, timedelta

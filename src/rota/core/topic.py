@@ -76,22 +76,29 @@ def first_match(patterns: Sequence[str], topics: Sequence[str]) -> str | None:
 
 
 def wanting(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Return whether any of these patterns wants a topic (no patterns want everything); it remembers each topic."""
-    known: dict[str, bool] = {}
+    """Return a function that says whether any of the patterns matches a topic, and caches its answers.
+
+    Without patterns every topic matches.
+    """
+    answers: dict[str, bool] = {}
 
     def wants(topic: str) -> bool:
-        if topic not in known:
-            known[topic] = not patterns or any(matches(pattern, topic) for pattern in patterns)
-        return known[topic]
+        if topic not in answers:
+            answers[topic] = not patterns or any(matches(pattern, topic) for pattern in patterns)
+        return answers[topic]
 
     return wants
 
 
 def matches(pattern: str, topic: str) -> bool:
-    """Whether a pattern wants a topic, in time linear in both: a subscriber may choose the one, a worker the other."""
+    """Return whether a pattern matches a topic.
+
+    It takes time linear in both, because strangers choose them: a subscriber the pattern, a worker's name the topic.
+    """
     if "*" not in pattern:
         return pattern == topic
-    if pattern.count(":") > topic.count(":"):  # each segment of it, also a star, takes one at least
+    # Each segment of the pattern, also a star, takes at least one of the topic.
+    if pattern.count(":") > topic.count(":"):
         return False
     head, *runs = _literal_runs(pattern)
     text, place = f":{topic}:", 0
@@ -112,7 +119,7 @@ def matches(pattern: str, topic: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _literal_runs(pattern: str) -> tuple[str, ...]:
-    """What stands before, between and behind the stars, each with the colons around it."""
+    """Return the literal parts before, between and after the stars, each with the colons around it."""
     runs = [":"]
     for segment in pattern.split(":"):
         if segment == "*":

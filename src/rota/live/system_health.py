@@ -1,4 +1,4 @@
-"""The system as a whole: is it healthy, and how long will what waits take?"""
+"""The health of the system as a whole, and how long the waiting jobs will take."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILLED = (slots.STARTING, slots.UP, slots.STOPPING)
 
 
 class Place(Record):
-    """A slot as far as the system's health goes; `watched`: an orchestrator should be filling it."""
+    """What the system's health depends on in a slot. `watched`: a live orchestrator should keep it filled."""
 
     name: str
     queue: str
@@ -28,7 +28,10 @@ class Place(Record):
 
 
 def health(places: Iterable[Place]) -> tuple[str, list[str]]:
-    """The worst that can be said, and why: a slot in trouble degrades, a pool without any worker is an error."""
+    """Return the health of the system and its reasons.
+
+    A slot that failed or backs off degrades it; a pool without any worker is an error.
+    """
     watched = [place for place in places if place.watched]
     filled = {place.queue for place in watched if place.status in _FILLED}
     empty = sorted({place.queue for place in watched} - filled - {slots.HTTP})
@@ -45,10 +48,10 @@ def _trouble(place: Place) -> str:
 
 
 def average(runs: int, took: Duration) -> float:
-    """Seconds per run; 0 while none is known."""
+    """Return the seconds per run; 0 if there was none."""
     return round(took / runs / SECOND, 6) if runs else 0.0
 
 
 def eta(pending: int, average: float, workers: int) -> float:
-    """Seconds until so many jobs are worked off."""
+    """Return the seconds that `workers` need for the pending jobs."""
     return round(pending * average / max(1, workers), 3)

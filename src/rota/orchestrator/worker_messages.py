@@ -71,8 +71,8 @@ class WorkerMessages:
                 child.health = child.health.on_garbage()
             case frames.HELLO:
                 child.has_said_hello = True
-                sources = source.heard(body)
-                self._maintenance.declare(child.worker_id, sources, schedule.heard(body))
+                sources = source.from_hello(body)
+                self._maintenance.declare(child.worker_id, sources, schedule.from_hello(body))
                 self._dispatch.fills |= bool(sources)
                 self._tracked.learn(body)
                 child.concurrency, child.kinds = messages.concurrency(body), messages.kinds(body.get("tasks"))
