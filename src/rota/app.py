@@ -64,8 +64,14 @@ os.register_at_fork(after_in_child=_replace_lock)
 class App:
     """A registry of tasks and a database, which is created when it is first used. Any thread may use it.
 
-    `App()` uses the nearest `.rota/rota.db`; `App("sqlite:///jobs.db")` or `App("postgresql://host/jobs")` names one.
-    The values of `context` are attributes of every handler's `ctx`; a setup may add more to `app.context`.
+    Args:
+        url: The database, such as `"sqlite:///jobs.db"` or `"postgresql://host/jobs"`. Without it the settings name
+            one, or else it is the nearest `.rota/rota.db`.
+        settings: The settings. Without them they are loaded from `rota.toml` and the environment.
+        context: Values that become attributes of every handler's `ctx`. A setup may add more to `app.context`.
+
+    Raises:
+        BadSetting: A setting is not valid.
 
     Example:
         >>> app = App()
@@ -89,11 +95,12 @@ class App:
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.sources: dict[str, Source] = {}
         self.schedules: dict[str, NewSchedule] = {}
-        self.every: Command | None = None  # what runs jobs of every kind that has no task: `rota worker exec` has one
+        # Runs the jobs of every kind that has no task; set by `rota worker exec`.
+        self.every: Command | None = None
 
     @property
     def store(self) -> Store:
-        """This thread's connection."""
+        """The store on this thread's connection, which is opened when it is first used."""
         store: Store | None = getattr(self._own, "store", None)
         if store is None:
             store = self._own.store = self.connect()
@@ -102,25 +109,30 @@ class App:
 
     def connect(self) -> Store:
         """Open a connection of the caller's own, to be closed after use."""
-        from rota.store.open import open_store  # a worker that only runs handlers needs no store
+        # Not at module level: every worker imports this file, and one that only runs handlers needs no store.
+        from rota.store.open import open_store
 
         with _opening:
             return open_store(self._url, self.settings, make=True, clock=self._clock, told=_warn)
 
     @property
     def jobs(self) -> Jobs:
+        """Jobs: to read, wait for, cancel and retry them."""
         return self.store.jobs
 
     @property
     def claims(self) -> Claims:
+        """Claims by hand: to take, renew and settle one."""
         return self.store.claims
 
     @property
     def workers(self) -> Workers:
+        """Workers: to register, list and stop them."""
         return self.store.workers
 
     @property
     def queues(self) -> Queues:
+        """Queues: their counts and limits, and to pause and resume them."""
         return self.store.queues
 
     def task(  # noqa: PLR0913 (each is a word that people write or leave out)
@@ -136,13 +148,26 @@ class App:
         missed: str = ONCE,
         title: str | Callable[[dict[str, Any]], str] | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
-        """Declare a handler: jobs of its kind, which is its name, run the decorated function or coroutine.
+        """Declare a handler: jobs of its kind run the decorated function or coroutine.
 
-        With `cron` such a job is added whenever that says so, by the clock of `timezone`; `missed` says what becomes of
-        times that nobody was there for: `once` is one run for all of them, `all` one for each, `skip` none.
+        Args:
+            queue: The queue that its jobs go to.
+            name: The kind of its jobs. Defaults to the name of the function.
+            priority: Jobs of a higher priority run first.
+            max_attempts: How often a job is tried. Defaults to the setting `max_attempts`.
+            timeout: How long an attempt may take, such as `"30s"`.
+            cron: Add a job whenever this cron expression is due.
+            timezone: The time zone of `cron`.
+            missed: What becomes of times of `cron` that passed while nothing ran: `once` adds one job for all of them,
+                `all` one for each, `skip` none.
+            title: What people see of a job: a text, or a function of its payload. Without one it shows the arguments,
+                so give one where these are secret.
 
-        `title` is what people see of a job: a text, or a function of its payload. Without one it shows the arguments,
-        so give one where these are secret.
+        Returns:
+            A decorator that makes a `Task` of a function.
+
+        Raises:
+            BadInput: Another task has this name, or an argument is not valid.
         """
         template = NewJob("", queue, "", priority=priority, max_attempts=max_attempts, timeout=_limit(timeout))
 
@@ -168,8 +193,24 @@ class App:
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """Declare a command as a handler. The decorated function is never called: its parameters are the payload.
 
-        `argv` are the words to run, the program first; `{id}`, `{title}`, `{queue}`, `{kind}` and `{payload.NAME}` are
-        filled in, each within its own word.
+        Args:
+            queue: The queue that its jobs go to.
+            argv: The words to run, the program first. `{id}`, `{title}`, `{queue}`, `{kind}` and `{payload.NAME}` are
+                filled in, each within its own word.
+            name: The kind of its jobs. Defaults to the name of the function.
+            priority: Jobs of a higher priority run first.
+            max_attempts: How often a job is tried. Defaults to the setting `max_attempts`.
+            timeout: How long an attempt may take, such as `"30s"`.
+
+        Returns:
+            A decorator that makes a `Task` of a function.
+
+        Raises:
+            BadInput: Another task has this name, or a word has an unknown gap.
+
+        Example:
+            >>> @app.command(queue="convert", argv=["ffmpeg", "-i", "{payload.path}", "{id}.mp3"])
+            ... def convert(path: str) -> None: ...
         """
         command = Command(parse(argv))
         template = NewJob("", queue, "", priority=priority, max_attempts=max_attempts, timeout=_limit(timeout))
@@ -203,7 +244,11 @@ class App:
         self.schedules[task.__name__] = checked_schedule(schedule, 0)
 
     def pool(self, queue: str = "default", *, concurrency: int) -> None:
-        """Set how many coroutines each worker of this queue's pool runs at a time; the default is 1."""
+        """Set how many coroutines each worker of this queue's pool runs at a time; the default is 1.
+
+        Raises:
+            BadInput: The number is out of range, or a task of this queue is not a coroutine.
+        """
         if type(concurrency) is not int or not 1 <= concurrency <= MOST_AT_ONCE:
             raise BadInput(f"concurrency is a whole number from 1 to {MOST_AT_ONCE}, not {concurrency!r}")
         for task in self.tasks.values():
@@ -218,7 +263,7 @@ class App:
     def setup(self, queue: str = "default") -> Callable[[Callable[[], S]], Callable[[], S]]:
         """Declare a function that each worker of this queue calls once, before its first job: load models here.
 
-        It may be a coroutine function, for what belongs to the event loop.
+        A coroutine function runs in the event loop of the tasks.
         """
 
         def declare(function: Callable[[], S]) -> Callable[[], S]:
@@ -241,30 +286,45 @@ class App:
     ) -> Callable[[Callable[[], Iterable[Any]]], Source]:
         """Declare where work is found: keys, or pairs of key and payload, that the function yields become jobs.
 
-        It is called in a worker when fewer than `low` of its jobs are ready, and after `every`; at most `batch` new
-        keys are taken. `task` runs the jobs. A key that comes again after more than `repeats` repeats is held back.
-        Where workers are tracked, its progress is that of `vectorizer`: an id, or the table that it reads.
+        A worker calls the function when few of its jobs are ready.
+
+        Args:
+            queue: The queue that its jobs go to.
+            task: The task that runs the jobs, or its name.
+            name: The name of the source. Defaults to the name of the function.
+            every: The shortest time between two passes, such as `"30s"`.
+            low: The next pass begins when fewer than this number of jobs are ready.
+            batch: How many new keys a pass takes at most.
+            repeats: A key that comes again after more successes is held back; None is no limit.
+            vectorizer: Where workers are tracked, progress is reported for this vectorizer: an id, or the table that
+                it reads.
+
+        Returns:
+            A decorator that makes a source of a function.
+
+        Raises:
+            BadInput: Another source has this name, or an argument is not valid.
         """
         if vectorizer is not None and not is_vectorizer(vectorizer):
             raise BadInput(f"vectorizer={vectorizer!r:.80} is neither the id of a vectorizer nor the name of its table")
 
         def declare(find: Callable[[], Iterable[Any]]) -> Source:
-            called = name or getattr(find, "__name__", None)
-            if called is None:
+            source_name = name or getattr(find, "__name__", None)
+            if source_name is None:
                 raise BadInput("this source has no name of its own: give it one with name=")
-            if called in self.sources:
-                raise BadInput(f"there is a source {called!r} already: give one of them another name=")
+            if source_name in self.sources:
+                raise BadInput(f"there is a source {source_name!r} already: give one of them another name=")
             kind = task if isinstance(task, str) else task.__name__
-            declared = Declared(called, queue, kind, parse_duration(every), low, batch, repeats)
-            source = self.sources[called] = Source(self, find, checked(declared), vectorizer)
-            filler = filler_kind(called)
+            declared = Declared(source_name, queue, kind, parse_duration(every), low, batch, repeats)
+            source = self.sources[source_name] = Source(self, find, checked(declared), vectorizer)
+            filler = filler_kind(source_name)
             self.tasks[filler] = Task(self, source.fill, NewJob(filler, queue, filler))
             return source
 
         return declare
 
     def declarations(self, queue: str = "default") -> dict[str, Any]:
-        """Return what the hello of a worker of this queue says about the application."""
+        """Return what a worker of this queue declares in its HELLO frame: its tasks, sources and schedules."""
         every = self.every is not None
         commands = [kind for kind, task in self.tasks.items() if task.command is not None]
         coroutines = [kind for kind, task in self.tasks.items() if task.is_coroutine]
@@ -325,18 +385,35 @@ class App:
 
         Raises:
             QueueFull: The queue was still full after `wait`.
+            BadInput: The job is not valid.
+
+        Example:
+            >>> app.enqueue(NewJob("Tag a.wav", queue="tag", kind="tag", payload={"path": "a.wav"}))
         """
         if connection is None:
             return self._add([new], wait)[0]
-        wanted = self._traced([new])
-        return self._within(connection, wait, lambda store: JobHandle(self, store.jobs.add_many(wanted)[0]))
+        jobs = self._traced([new])
+        return self._within(connection, wait, lambda store: JobHandle(self, store.jobs.add_many(jobs)[0]))
 
     def chain(self, *steps: NewJob) -> list[JobHandle]:
-        """Add jobs that run one after another, each once the one before it is done; all or none are added."""
+        """Add jobs that run one after another, each once the one before it is done; all or none are added.
+
+        Returns:
+            Their handles, in the same order.
+        """
         return self.enqueue_many(step.replace(follows=[n - 1]) if n else step for n, step in enumerate(steps))
 
     def batch(self, then: NewJob, until: str = UNTIL_DONE) -> Batch:
-        """Gather jobs in a `with` block; `then` runs once all of them are done, or with `until="final"` over."""
+        """Gather jobs in a `with` block.
+
+        Args:
+            then: The job that runs after all of them.
+            until: When it runs: with `"done"` once all are done, with `"final"` once all are done, failed or cancelled.
+
+        Example:
+            >>> with app.batch(then=report.job()) as batch:
+            ...     batch.add(tag.job("a.flac"))
+        """
         return Batch(self, then, until)
 
     @overload
@@ -350,11 +427,15 @@ class App:
     def enqueue_many(
         self, new: Iterable[NewJob], wait: str | None = None, *, connection: Sync | Async | None = None
     ) -> list[JobHandle] | Awaitable[list[JobHandle]]:
-        """Add many jobs in one transaction, all or none; the arguments are those of `enqueue`."""
+        """Add many jobs in one transaction, all or none; the arguments and errors are those of `enqueue`.
+
+        Returns:
+            A handle of each job, in the same order.
+        """
         if connection is None:
             return self._add(new, wait)
-        wanted = list(self._traced(new))
-        return self._within(connection, wait, lambda store: [JobHandle(self, id) for id in store.jobs.add_many(wanted)])
+        jobs = list(self._traced(new))
+        return self._within(connection, wait, lambda store: [JobHandle(self, id) for id in store.jobs.add_many(jobs)])
 
     def _add(self, new: Iterable[NewJob], wait: str | None) -> list[JobHandle]:
         patience = 0 if wait is None else parse_duration(wait)
@@ -379,19 +460,45 @@ class App:
     def crew(
         self, more: Mapping[str, int] | None = None, *, name: str | None = None, log: str | None = None, **pools: int
     ) -> Crew:
-        """Make a crew of workers for these tasks that ends with this program, such as `app.crew(tag=2, library=10)`."""
+        """Make a crew of workers for these tasks, which ends with this program.
+
+        Args:
+            more: Pools whose queue is not a Python name, such as `{"high-priority": 2}`.
+            name: The name of the crew. Defaults to the first free of `beside`, `beside-2` …
+            log: The file that its output goes to. Defaults to `crew.log` beside the database.
+            pools: The number of workers of each queue.
+
+        Raises:
+            BadInput: There is no pool, or one has no workers.
+
+        Example:
+            >>> with app.crew(tag=2, library=10):
+            ...     tag.enqueue("a.flac").wait()
+        """
         from rota.crew import Crew
 
         return Crew(self, {**(more or {}), **pools}, name, log)
 
     def events(self, topics: Sequence[str] = (), after: str | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the live feed of these topics (none: all): a snapshot, then changes, or what followed `after`."""
+        """Yield the live feed: a snapshot, then each change.
+
+        Args:
+            topics: Patterns of topics, such as `"queue:tag:*"`; without any, everything.
+            after: The id of an event: yield the changes after it instead of a snapshot.
+        """
         from rota.live.feed import follow
 
         return follow(self.store, topics, after)
 
     def reconcile(self, plan: bool = False) -> Reconciled:
-        """Do what is due and repair what is wrong in the store; with `plan` only report what would change."""
+        """Repair the store now: dead workers, expired leases, orphaned jobs.
+
+        Args:
+            plan: Only report what would change.
+
+        Returns:
+            How much of each kind was repaired.
+        """
         return self.store.reconcile(plan)
 
     def close(self) -> None:

@@ -29,6 +29,10 @@ class Crew:
     """Workers for an application's tasks, kept alive by an orchestrator of their own.
 
     It ends with the program that started it, however that ends. Use it in a `with` block, or `start` and `stop` it.
+    `App.crew` makes one.
+
+    Raises:
+        BadInput: There is no pool, or one has no workers.
 
     Example:
         >>> with app.crew(tag=2, library=10) as crew:
@@ -52,6 +56,9 @@ class Crew:
 
     def start(self) -> Crew:
         """Start the crew and wait until its first worker is up.
+
+        Returns:
+            The crew itself.
 
         Raises:
             Conflict: It is running already, or another crew has its name.
@@ -80,7 +87,11 @@ class Crew:
     def stop(self, graceful: bool = False, now: bool = False) -> None:
         """Stop the crew and wait until it has ended.
 
-        By default jobs that are running have 20 s to finish; with `graceful` as long as they take, with `now` no time.
+        Running jobs have the time of the setting `shutdown_timeout` to finish.
+
+        Args:
+            graceful: Wait for running jobs as long as they take.
+            now: End running jobs at once; they run again.
         """
         if self._process is None:
             return
@@ -96,6 +107,7 @@ class Crew:
 
     @property
     def is_running(self) -> bool:
+        """Whether its orchestrator is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -104,12 +116,20 @@ class Crew:
         return self._process.pid if self._process is not None and self.is_running else None
 
     def pause(self, queue: str | None = None) -> None:
-        """Let no further job start, of one of its queues or of all; its workers stay."""
+        """Start no further job of one of its queues, or of all; its workers stay.
+
+        Raises:
+            Refused: The crew has no pool for this queue.
+        """
         for name in self._queues(queue):
             self._app.queues.pause(name)
 
     def resume(self, queue: str | None = None) -> None:
-        """Undo `pause`."""
+        """Undo `pause`.
+
+        Raises:
+            Refused: The crew has no pool for this queue.
+        """
         for name in self._queues(queue):
             self._app.queues.resume(name)
 
@@ -120,8 +140,12 @@ class Crew:
             self._pools[queue] = count
 
     def reset(self, slot: str) -> None:
-        """Clear the restarts of a failed slot, which starts a worker in it."""
-        if slot not in (known.name for known in self.slots()):
+        """Clear the restarts of a failed slot, so that a worker is started in it.
+
+        Raises:
+            NotFound: The crew has no such slot.
+        """
+        if slot not in self.states():
             raise NotFound(f"crew {self.name} has no slot {slot}")
         self._app.store.slots.reset(slot)
 
@@ -139,7 +163,7 @@ class Crew:
         return [worker for worker in self._app.workers.list() if worker.slot in names]
 
     def events(self, topics: Sequence[str] = (), after: str | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the live feed of these topics (none: all): a snapshot, then changes, or what followed `after`."""
+        """Yield the live feed; see `App.events`."""
         return self._app.events(topics, after)
 
     def __enter__(self) -> Crew:
@@ -184,7 +208,7 @@ def _importable(module: str) -> tuple[str, str | None]:
 
 
 def _disown() -> None:
-    """Disown all crews in a forked child: its end must not end them."""
+    """Disown all crews in a forked child, whose end must not end them."""
     for crew in list(_running):
         crew._close_lifeline()
         crew._process = None

@@ -1,4 +1,8 @@
-"""Settings: a flag over a `ROTA_*` variable over `rota.toml` over the default; nonsense is refused at start."""
+"""Settings: an option wins over a `ROTA_*` variable, that over `rota.toml`, and that over the default.
+
+Values that are not valid are refused when the settings are loaded. The hot verbs load them too, so this file imports
+next to nothing at module level (decision 5).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import os
 
 from rota.core.errors import BadInput, BadSetting, RotaError
 from rota.core.health import HealthPolicy
+from rota.core.ids import queue_name
 from rota.core.record import Record
 from rota.core.retry import Backoff
 from rota.core.slot import RestartPolicy
@@ -25,7 +30,13 @@ POSTGRES = ("postgresql://", "postgres://")
 
 
 class Settings(Record):
-    """All settings, checked. Durations are microseconds here, and texts such as `30s` where people write them."""
+    """All settings; `MEANINGS` says what each is for.
+
+    Durations are microseconds here, and texts such as `30s` in files, variables and options.
+
+    Example:
+        >>> App("sqlite:///jobs.db", settings=load().replace(max_attempts=5))
+    """
 
     db: str | None = None
     schema: str = "rota"
@@ -65,21 +76,24 @@ class Settings(Record):
 
     @property
     def tracking_url(self) -> str | None:
-        """Where workers report that they live and what they did, if anywhere."""
+        """The PostgreSQL database in whose tracking tables workers report, or None."""
         if self.tracking is not None:
             return None if self.tracking == OFF else self.tracking
         return self.db if self.db is not None and self.db.startswith(POSTGRES) else None
 
     @property
     def backoff(self) -> Backoff:
+        """How long a failed job waits before it is tried again."""
         return Backoff(self.backoff_first, self.backoff_most, self.unknown_kind_timeout)
 
     @property
     def health(self) -> HealthPolicy:
+        """When a supervised worker is late or silent."""
         return HealthPolicy(self.startup_timeout, self.silent_interval)
 
     @property
     def restarts(self) -> RestartPolicy:
+        """How often and how soon a slot is filled again after a death."""
         return RestartPolicy(
             self.restart_window, self.restart_limit, self.restart_lifetime, first_backoff=self.restart_backoff
         )
@@ -154,7 +168,7 @@ _COUNTS = (
     "capture_limit",
     "http_port",
 )
-_ABOVE_NOTHING = (
+_POSITIVE = (
     "lease", "heartbeat_interval", "poll_interval", "backoff_first", "backoff_most", "restart_backoff",
     "restart_window", "frame_interval", "silent_interval", "startup_timeout", "shutdown_timeout",
     "unknown_kind_timeout",
@@ -164,15 +178,24 @@ _LARGEST_FILE = 1024 * 1024
 
 
 def is_duration(name: str) -> bool:
-    """Whether a setting is a time, in microseconds here."""
+    """Return whether a setting is a duration."""
     return name not in _TEXTS and name not in _COUNTS and name not in (_POOLS, _PROGRAMS)
 
 
 def load(
     flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None, start: str = "."
 ) -> Settings:
-    """The settings in force here; `flags` are given as they were written."""
-    given: dict[str, Any] = {}
+    """Load the settings that apply in a folder.
+
+    Args:
+        flags: The options of the command line, as they were written.
+        environment: The environment variables. Defaults to those of this process.
+        start: The folder from which a settings file is searched upwards.
+
+    Raises:
+        BadSetting: A setting is unknown or not valid, or a settings file cannot be read.
+    """
+    values_by_name: dict[str, Any] = {}
     environment = os.environ if environment is None else environment
     sources: list[tuple[str, Mapping[str, object]]] = [
         *((path, _beside(path, values)) for path, values in _from_files(start)),
@@ -184,13 +207,17 @@ def load(
     ]
     for source, values in sources:
         for name, value in values.items():
-            given[name] = _read(source, name, value)
-    return check(Settings(**given))
+            values_by_name[name] = _read(source, name, value)
+    return check(Settings(**values_by_name))
 
 
 def check(settings: Settings) -> Settings:
-    """Refuse settings that cannot work together."""
-    for name in _ABOVE_NOTHING:
+    """Return the settings unchanged.
+
+    Raises:
+        BadSetting: A value is out of range, or two of them do not go together.
+    """
+    for name in _POSITIVE:
         if getattr(settings, name) <= 0:
             raise BadSetting(f"{name} must be longer than nothing")
     if settings.heartbeat_interval < SECOND // 10:
@@ -215,14 +242,18 @@ def check(settings: Settings) -> Settings:
     return settings
 
 
-def networks(named: str) -> list[IPv4Network | IPv6Network]:
-    """The networks that a setting names; an address is a network of one."""
-    if not named.strip():
+def networks(text: str) -> list[IPv4Network | IPv6Network]:
+    """Read networks separated by commas; an address is a network of one.
+
+    Raises:
+        BadSetting: One is not a network.
+    """
+    if not text.strip():
         return []
     from ipaddress import ip_network
 
     try:
-        return [ip_network(each.strip(), strict=False) for each in named.split(",") if each.strip()]
+        return [ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()]
     except ValueError as problem:
         raise BadSetting(
             f"http_proxies must be addresses or networks such as 127.0.0.1,10.0.0.0/8: {problem}"
@@ -257,42 +288,42 @@ def _count(where: str, value: object) -> int:
 
 
 def _pools(where: str, value: object) -> tuple[tuple[str, int], ...]:
-    """Pools as a file has them, a table; or as one text, from a variable."""
-    from rota.core.ids import queue_name
-
+    """Read pools from a table of a file, or from the text of a variable such as `tag=2,library=10`."""
     if isinstance(value, str):
-        value = dict(each.strip().partition("=")[::2] for each in value.split(",") if each.strip())
+        value = dict(pool.strip().partition("=")[::2] for pool in value.split(",") if pool.strip())
     if not isinstance(value, dict):
         raise BadSetting(f"{where} must be a table such as `tag = 2` under [pools], not {value!r}")
     try:
-        found = tuple((queue_name(queue), _count(f"{where}, {queue}", count)) for queue, count in value.items())
+        pools = tuple((queue_name(queue), _count(f"{where}, {queue}", count)) for queue, count in value.items())
     except BadInput as problem:
         raise BadSetting(f"{where}: {problem}") from None
-    for queue, count in found:
+    for queue, count in pools:
         if count < 1:
             raise BadSetting(f"{where}, {queue} must be at least 1: leave the queue out to have no workers for it")
-    return found
+    return pools
 
 
 def _programs(where: str, value: object) -> tuple[tuple[str, str], ...]:
-    """Programs as a file has them, a table; or as one text, a line for each, from a variable."""
-    from rota.core.ids import queue_name
-
+    """Read programs from a table of a file, or from the text of a variable with a line for each."""
     if isinstance(value, str):
-        value = {queue.strip(): text.strip() for queue, _, text in (each.partition("=") for each in value.splitlines())}
+        value = {queue.strip(): text.strip() for queue, _, text in (line.partition("=") for line in value.splitlines())}
     if not isinstance(value, dict):
         raise BadSetting(f'{where} must be a table such as `tag = "node worker.mjs"` under [programs], not {value!r}')
     try:
-        found = tuple((queue_name(queue), str(text)) for queue, text in value.items())
+        programs = tuple((queue_name(queue), str(text)) for queue, text in value.items())
     except BadInput as problem:
         raise BadSetting(f"{where}: {problem}") from None
-    for queue, text in found:
+    for queue, text in programs:
         words_of(f"{where}, {queue}", text)
-    return found
+    return programs
 
 
 def words_of(where: str, text: str) -> list[str]:
-    """A program and its arguments, as a shell would split them."""
+    """Split a command into a program and its arguments, as a shell would.
+
+    Raises:
+        BadSetting: It is empty or not balanced; `where` begins the message.
+    """
     import shlex
 
     try:
@@ -305,13 +336,13 @@ def words_of(where: str, text: str) -> list[str]:
 
 
 def folder_of(start: str = ".") -> str | None:
-    """The folder of the file that holds the settings in force here, if any file does."""
-    found = _from_files(start)
-    return os.path.dirname(found[0][0]) if found else None
+    """Return the folder of the settings file that applies in a folder, or None."""
+    files = _from_files(start)
+    return os.path.dirname(files[0][0]) if files else None
 
 
 def _from_files(start: str) -> list[tuple[str, dict[str, object]]]:
-    """The nearest `rota.toml`, or `pyproject.toml` with a `[tool.rota]`, upwards from here."""
+    """Return the path and values of the nearest `rota.toml`, or `pyproject.toml` with a `[tool.rota]`, upwards."""
     here = os.path.abspath(start)
     while True:
         for file in _FILES:
@@ -326,22 +357,26 @@ def _from_files(start: str) -> list[tuple[str, dict[str, object]]]:
 
 
 def _beside(path: str, values: dict[str, object]) -> dict[str, object]:
-    """The values of a settings file, with the paths in them taken from the folder of that file."""
+    """Return the values of a settings file, with the paths in them made relative to its folder."""
     return {name: _beside_value(path, str(value)) if name in _PATHS else value for name, value in values.items()}
 
 
 def _beside_value(path: str, value: str) -> str:
     scheme = "sqlite:///" if value.startswith("sqlite:///") else ""
     rest = value.removeprefix(scheme)
-    if not rest or "://" in rest:  # the URL of a server
+    # The URL of a server has no path.
+    if not rest or "://" in rest:
         return value
     return scheme + os.path.join(os.path.dirname(path), rest)
 
 
 def refuse_strangers(path: str, start: str) -> None:
-    """Refuse what another user put where rota looks for it on the way up from `start`: it would choose what you run.
+    """Refuse a file of another user on the way up from `start`: it would choose what you run.
 
-    Trusted are root, you, and whoever owns the folder `start`, who could put it there as well.
+    Trusted are root, you, and the owner of the folder `start`, who could put a file there as well.
+
+    Raises:
+        BadSetting: The file belongs to somebody else.
     """
     owners = {os.lstat(path).st_uid, os.stat(path).st_uid}
     if strangers := owners - {0, os.geteuid(), os.stat(start).st_uid}:
@@ -353,7 +388,8 @@ def refuse_strangers(path: str, start: str) -> None:
 
 def _from_file(path: str, file: str, start: str) -> dict[str, object] | None:
     try:
-        if not os.path.isfile(path):  # nobody waits for a pipe
+        # Reading a pipe could wait forever.
+        if not os.path.isfile(path):
             raise BadSetting(f"{path} is not a file: move it away")
         with open(path, "rb") as opened:
             data = opened.read(_LARGEST_FILE)
@@ -370,22 +406,23 @@ def _from_file(path: str, file: str, start: str) -> dict[str, object] | None:
     if file == "rota.toml":
         return values
     tool = values.get("tool")
-    found = tool.get("rota") if isinstance(tool, dict) else None
-    if found is not None and not isinstance(found, dict):
-        raise BadSetting(f"{path}: tool.rota must be a table, [tool.rota], not {found!r:.80}")
-    return found
+    table = tool.get("rota") if isinstance(tool, dict) else None
+    if table is not None and not isinstance(table, dict):
+        raise BadSetting(f"{path}: tool.rota must be a table, [tool.rota], not {table!r:.80}")
+    return table
 
 
 def _toml(text: str) -> dict[str, Any]:
-    import tomllib  # with all that it needs it takes longer to import than most commands to run
+    # Importing it with its dependencies takes longer than most verbs run (decision 5).
+    import tomllib
 
     return tomllib.loads(text)
 
 
 def _plain(text: str) -> dict[str, Any] | None:
-    """A file of plain lines, `name = "text"` and `name = 5` below each other, as `rota init` makes one.
+    """Read a settings file of plain lines, `name = "text"` and `name = 5`, as `rota init` makes one.
 
-    Nothing for any other: the loops that call rota wait for every import, and this needs none.
+    Returns None for any other. Bash loops wait for every import, and unlike `tomllib` this needs none (decision 5).
     """
     values: dict[str, Any] = {}
     table = values
@@ -396,15 +433,15 @@ def _plain(text: str) -> dict[str, Any] | None:
             continue
         if line[0] == "[" and line[-1] == "]":
             name, table = line[1:-1], {}
-            given: object = table
-            into = values
+            value: object = table
+            target = values
         else:
             name, _, right = line.partition("=")
-            name, right, into = name.strip(), right.strip(), table
-            given = _plain_value(right)
-        if given is None or name in into or not name.replace("_", "").isalnum() or not name.isascii():
+            name, right, target = name.strip(), right.strip(), table
+            value = _plain_value(right)
+        if value is None or name in target or not name.replace("_", "").isalnum() or not name.isascii():
             return None
-        into[name] = given
+        target[name] = value
     return values
 
 

@@ -22,7 +22,13 @@ R = TypeVar("R")
 
 
 class Task(Generic[P, R]):
-    """A declared handler. Call it to run it here; `enqueue` it to have it run by a worker."""
+    """A declared handler. Call it to run it here; `enqueue` it to have it run by a worker.
+
+    Example:
+        >>> @app.task(queue="mail")
+        ... def send(to: str) -> None: ...
+        >>> send.enqueue("ada@example.org")
+    """
 
     def __init__(self, app: App, function: Callable[P, R], template: NewJob, command: Command | None = None) -> None:
         self.app = app
@@ -44,7 +50,14 @@ class Task(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """Return a job that calls the handler with these arguments; `.replace(priority=5)` sets other fields."""
+        """Return a job that calls the handler with these arguments, without adding it.
+
+        Raises:
+            BadInput: The handler cannot be called with these arguments.
+
+        Example:
+            >>> app.enqueue(send.job("ada@example.org").replace(priority=5))
+        """
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as problem:
@@ -58,23 +71,45 @@ class Task(Generic[P, R]):
         return self.template.replace(title=title, payload=payload or None)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
-        """Add a job that calls the handler with these arguments."""
+        """Add a job that calls the handler with these arguments.
+
+        Returns:
+            A handle of the job.
+
+        Raises:
+            BadInput: The handler cannot be called with these arguments.
+            QueueFull: The queue has reached its maximum depth.
+        """
         return self.app.enqueue(self.job(*args, **kwargs))
 
 
 class JobHandle:
-    """A job that was added to the store."""
+    """A job that was added to the store: `id` is its number."""
 
     def __init__(self, app: App, id: int) -> None:
         self._app = app
         self.id = id
 
     def get(self) -> Job:
-        """Return the job in its current state."""
+        """Return the job in its current state.
+
+        Raises:
+            NotFound: The job was pruned, or came from a source and is done.
+        """
         return self._app.jobs.get(self.id)
 
     def wait(self, timeout: float | None = None) -> Job:
-        """Wait, for at most `timeout` seconds, until the job is done, failed or cancelled, and return it."""
+        """Wait until the job is done, failed or cancelled.
+
+        Args:
+            timeout: How many seconds to wait at most. Defaults to no limit.
+
+        Returns:
+            The job in its final state.
+
+        Raises:
+            WaitedTooLong: The job was not final within `timeout`.
+        """
         limit = None if timeout is None else round(timeout * SECOND)
         return self._app.jobs.wait([self.id], "final", limit)[0]
 

@@ -34,7 +34,7 @@ class Contended(StoreError):
 
 
 class TakesLong(StoreError):
-    """A query that must be quick was cut off: repeat it where nobody waits for the answer (decision 26)."""
+    """A query that must be quick was cut off: repeat it where nobody waits for the answer."""
 
 
 class NotAllowed(StoreError):
