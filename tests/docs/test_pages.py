@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,22 @@ def test_every_column_and_setting_to_which_a_page_maps_exists(page: Path) -> Non
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_feature_is_found_from_the_index_of_the_guides(feature: str) -> None:
     assert feature in (ROOT / "docs/howto/index.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_lists_the_layers_that_the_contract_has() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    listed = [layer for layer, _ in rows(ROOT / "README.md", "Layers")]
+    assert re.findall(r"[\w.]+", " ".join(listed)) == re.findall(r"[\w.]+", " ".join(layers))
+
+
+def test_the_contributing_guide_shows_the_ways_of_a_job_and_of_a_death() -> None:
+    pictures = blocks(ROOT / "docs/explanation/way-of-a-job.md", "mermaid")
+    assert len(pictures) == 2 and blocks(ROOT / "CONTRIBUTING.md", "mermaid") == pictures
+    files = re.findall(r"<br>([\w/]+\.py)", "".join(pictures))
+    assert files and all((ROOT / "src/rota" / file).exists() for file in files)
 
 
 def test_every_public_name_is_documented() -> None:
