@@ -1,6 +1,6 @@
-"""For pytest, which finds it by itself: an app with a store and a clock of the test's own.
+"""The pytest plugin: fixtures for an app with a store and a clock for each test. Pytest finds it by itself.
 
-`rota_app = shop:app` in pytest's settings says which; without it the app is a new one, for the test to fill.
+`rota_app = shop:app` in pytest's settings names the app; without it the app is new and empty.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def rota_clock() -> Clock:
-    """The clock of `rota_app`: it stands still until `rota_clock.forward("1h")`."""
+    """The clock of `rota_app`, which only moves with calls such as `rota_clock.forward("1h")`."""
     from rota.testing.stores import Clock
 
     return Clock()
@@ -35,9 +35,9 @@ def rota_clock() -> Clock:
 
 @pytest.fixture(scope="session")
 def rota_database() -> str | None:
-    """The PostgreSQL database in which each `rota_app` gets a schema of its own; None: it gets a file.
+    """The PostgreSQL database in which each `rota_app` gets a schema of its own; None for a SQLite file.
 
-    It is what `ROTA_TEST_DB` names. Override it where your tests know theirs in another way.
+    By default `ROTA_TEST_DB` names it. Override this fixture if your tests find their database in another way.
     """
     return os.environ.get("ROTA_TEST_DB") or None
 
@@ -46,7 +46,7 @@ def rota_database() -> str | None:
 def rota_app(
     request: pytest.FixtureRequest, rota_database: str | None, rota_clock: Clock, tmp_path: Path
 ) -> Iterator[App]:
-    """The app, with an empty store of the test's own: a file in its folder, or a schema in `rota_database`."""
+    """The app, with an empty store for this test: a file in its folder, or a schema in `rota_database`."""
     from rota.app import App
     from rota.testing.stores import fresh_schema, temporary
     from rota.worker.app_loader import load_app

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """The clock of a temporary store, which stands still until a test moves it forward.
+    """The clock of a temporary store, which only a test moves forward.
 
     Args:
         at: When it starts, such as `"2026-03-28T12:00Z"`; by default now.
@@ -66,7 +66,7 @@ def temporary(app: App, url: str, clock: Clock | None = None) -> Iterator[Clock]
     Args:
         app: The application.
         url: The database.
-        clock: Its clock; by default one that starts now and stands still.
+        clock: Its clock; by default one that starts now and does not move.
 
     Returns:
         A context manager that yields the clock.

@@ -1,5 +1,5 @@
 """A worker process: receives claims on its pipe, runs handlers, reports outcomes.
 
 Imports `core` and `process`; it has no database connection. The parts that do know the store are listed in the import
-contracts: `inprocess`, `orphan`, `sources`, and two helpers that a handler asks for. Start at `runtime.py`.
+contracts: `inprocess`, `orphan`, `sources`, and `store_access`. Start at `runtime.py`; `channel.py` has the pipe.
 """

@@ -1,4 +1,4 @@
-"""`python -m rota.worker` is what an orchestrator starts."""
+"""`python -m rota.worker`, which an orchestrator starts."""
 
 from rota.worker.runtime import main
 

@@ -41,7 +41,7 @@ class Folder:
     def _refuse_foreign(self, folder: int) -> None:
         """Refuse another user's folder, because its owner could replace every file in it."""
         owner = os.fstat(folder).st_uid
-        # The owner of the folder above could replace this one anyway, so that he is trusted already.
+        # The owner of the folder above could replace this one anyway, and so has to be trusted already.
         if owner not in (0, os.geteuid(), os.stat(os.path.dirname(self._path) or ".").st_uid):
             text = f"another user's folder (uid {owner}) is in its place, which must be removed"
             raise PermissionError(errno.EACCES, text, self._path)

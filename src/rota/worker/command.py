@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rota.worker.template import Command
 
     class Holder(Protocol):
-        """What running a command asks of whoever holds the job."""
+        """What running a command needs of the holder of the job."""
 
         worker_id: str
         cancels: dict[int, Callable[[], None]]
@@ -51,13 +51,13 @@ LOST = (
     "the command has ended, but its exit code is unknown: something in this worker reaped it, or ignores SIGCHLD;"
     " remove signal.signal(SIGCHLD, SIG_IGN) or os.wait() from the application"
 )
-_LOOK = 0.05
+_CHECK_EVERY = 0.05
 _OURS = ("ROTA_FRAME_FD", "ROTA_SLOT", "ROTA_QUEUE", "ROTA_APP", "ROTA_EXEC", "ROTA_RUNS", *run_environment.PIECES)
-_PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
+_PASSING_ERRORS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
 
 
 class Commands:
-    """Runs commands for one worker life, one at a time."""
+    """Runs commands for one worker, one at a time."""
 
     def __init__(self, holder: Holder, folder: Folder, database: str) -> None:
         self._holder = holder
@@ -65,7 +65,7 @@ class Commands:
         self._database = database
 
     def run(self, command: Command, job: RunJob) -> Outcome:
-        """Run it to its end, or to the end of its time; whatever goes wrong is an outcome too."""
+        """Run a command to its end, or to the end of its time; return its outcome, also if something goes wrong."""
         run = job.run_id
         try:
             words = [os.fsencode(word) for word in fill(command.arguments, _fields(job))]
@@ -76,14 +76,14 @@ class Commands:
             return Failed("an argument would hold text that no file name or argument can hold", again=False)
         try:
             with self._folder.open(run + OUT, LARGEST_RESULT + 2) as out, self._folder.open(run + ERR, TAIL) as err:
-                return self._attend(words, command, job, (out, err))
+                return self._run(words, command, job, (out, err))
         except OSError as problem:
             return Failed(f"what {run} writes cannot be kept: {problem.strerror}: {problem.filename or ''}")
 
-    def _attend(self, words: list[bytes], command: Command, job: RunJob, sinks: tuple[Sink, Sink]) -> Outcome:
+    def _run(self, words: list[bytes], command: Command, job: RunJob, sinks: tuple[Sink, Sink]) -> Outcome:
         out, err = sinks
         with Wakeup() as wakeup:
-            self._holder.cancels[job.token] = wakeup.ring
+            self._holder.cancels[job.token] = wakeup.wake
             try:
                 if job.cancelled:
                     return after_cancel(job.cancelled, Failed(""))
@@ -91,7 +91,7 @@ class Commands:
                     process = self._start(words, job)
                 except OSError as problem:
                     text = f"{os.fsdecode(words[0])} cannot be started: {problem.strerror}"
-                    return Failed(text, again=problem.errno in _PASSING)
+                    return Failed(text, again=problem.errno in _PASSING_ERRORS)
                 limit = None if command.timeout is None else time.monotonic() + command.timeout / SECOND
                 self._holder.sessions.add(process.pid)
                 pump = _Pump(process, sinks, wakeup)
@@ -121,10 +121,9 @@ class Commands:
             )
 
     def _environment(self, job: RunJob) -> dict[str, str]:
-        """The worker's own, and which claim this is; nothing of the job's data."""
-        kept = {name: value for name, value in os.environ.items() if name not in _OURS}
+        """Return the worker's own environment, with the claim; it has nothing of the job's data."""
         return {
-            **kept,
+            **{name: value for name, value in os.environ.items() if name not in _OURS},
             "ROTA_JOB_ID": str(job.id),
             "ROTA_CLAIM_TOKEN": str(job.token),
             run_environment.WHOLE: job.run_id,
@@ -147,7 +146,7 @@ class Wakeup:
         os.close(self.descriptor)
         os.close(self._write)
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         try:
             os.write(self._write, b"!")
         except BlockingIOError:
@@ -155,21 +154,22 @@ class Wakeup:
 
 
 class _Pump:
-    """Carries what a process writes into its sinks until it has ended, and ends it when it must."""
+    """Copies the output of a process into its sinks until it has ended, and ends it if it is cancelled or too slow."""
 
     def __init__(self, process: subprocess.Popen[bytes], sinks: tuple[Sink, Sink], wakeup: Wakeup) -> None:
         assert process.stdout is not None and process.stderr is not None
         self._pid = process.pid
         self._streams = {process.stdout.fileno(): sinks[0], process.stderr.fileno(): sinks[1]}
-        self._files = (process.stdout, process.stderr)  # closed when this is forgotten
+        # Kept: the file objects close their descriptors when they are garbage.
+        self._files = (process.stdout, process.stderr)
         for descriptor in self._streams:
             os.set_blocking(descriptor, False)
         self._wakeup = wakeup.descriptor
-        self.is_lost = False  # somebody else reaped it
+        self.is_lost = False  # something else reaped it
         self._pidfd = _pidfd(process.pid)
 
     def until_ended(self, job: RunJob, limit: float | None) -> str | None:
-        """Why it was ended, or None when it ended by itself."""
+        """Return why the process was ended; None if it ended by itself."""
         ended_for: str | None = None
         kill_at: float | None = None
         try:
@@ -193,16 +193,20 @@ class _Pump:
         return ended_for
 
     def _turn(self, until: float | None, wakeable: bool) -> None:
-        heard = [*self._streams, *([self._wakeup] if wakeable else []), *([] if self._pidfd is None else [self._pidfd])]
+        descriptors = [
+            *self._streams,
+            *([self._wakeup] if wakeable else []),
+            *([] if self._pidfd is None else [self._pidfd]),
+        ]
         patience = None if until is None else max(0.0, until - time.monotonic())
         if self._pidfd is None:
-            patience = _LOOK if patience is None else min(_LOOK, patience)
-        for descriptor in readable(heard, patience):
+            patience = _CHECK_EVERY if patience is None else min(_CHECK_EVERY, patience)
+        for descriptor in readable(descriptors, patience):
             if descriptor in self._streams:
                 self._read(descriptor)
 
     def _read(self, descriptor: int) -> bool:
-        """Carry a piece; whether there may be more."""
+        """Copy a piece; return whether there may be more."""
         try:
             data = os.read(descriptor, PIECE)
         except BlockingIOError:
@@ -215,7 +219,8 @@ class _Pump:
         return bool(data)
 
     def _drain(self) -> None:
-        """What it wrote before it ended; one that left its session may hold the pipe open, and is not waited for."""
+        """Copy what is left in the pipes."""
+        # Bounded: a process that left the session may hold a pipe open, and is not waited for.
         until = time.monotonic() + LONGEST_DRAIN
         for descriptor in list(self._streams):
             while time.monotonic() < until and self._read(descriptor):
@@ -230,7 +235,7 @@ class _Pump:
 
 
 def _pidfd(pid: int) -> int | None:
-    """A descriptor that can be read once the process has ended; None where that is not to be had, or it was reaped."""
+    """Return a descriptor that is readable once a process has ended; None if there is none, or it was reaped."""
     try:
         return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
     except ProcessLookupError:
@@ -238,6 +243,7 @@ def _pidfd(pid: int) -> int | None:
 
 
 def _outcome(code: int, out: Sink, errors: bytes) -> Outcome:
+    """Return the outcome of an exit code; above 128 it is the number of a signal, as shells report it."""
     if code == 0:
         return Done(_result(out))
     if code == TRY_LATER:
@@ -249,7 +255,7 @@ def _outcome(code: int, out: Sink, errors: bytes) -> Outcome:
 
 
 def _result(out: Sink) -> str | None:
-    """The last line of stdout, if it is one JSON document and not too large."""
+    """Return the last line of stdout, if it is a JSON document and not too large."""
     tail = out.tail.rstrip(b"\r\n")
     _, newline, line = tail.rpartition(b"\n")
     if (not newline and out.total > len(out.tail)) or len(line) > LARGEST_RESULT:
@@ -269,7 +275,7 @@ def _fields(job: RunJob) -> dict[str, Any]:
 
 
 def _sound(text: str | None, what: str) -> Any:
-    """The value of JSON that the job has, which the command must be able to read too."""
+    """Return the value of a job's JSON. Refuses JSON that the command could not read."""
     try:
         return None if text is None else sound(text)
     except ValueError as problem:
@@ -277,7 +283,7 @@ def _sound(text: str | None, what: str) -> Any:
 
 
 def _document(job: RunJob) -> bytes:
-    """The job as `rota show --json` shows it, for stdin; and what earlier attempts found."""
+    """Return the job for stdin, as `rota show --json` shows it, with what earlier attempts found."""
     document = {
         **(job.whole or _basics(job)),
         "payload": None if job.payload is None else Raw(job.payload),
@@ -294,7 +300,7 @@ def _basics(job: RunJob) -> dict[str, Any]:
 
 
 def _as_file(data: bytes) -> Any:
-    """A file that a process may read at its own pace, from the start."""
+    """Return a file with this data, which a process may read at its own pace."""
     if hasattr(os, "memfd_create"):
         file: Any = os.fdopen(os.memfd_create("rota-job", os.MFD_CLOEXEC), "w+b")
     else:

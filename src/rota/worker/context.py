@@ -1,4 +1,4 @@
-"""What a handler may know and say while it runs: it asks for it by a parameter named `ctx`."""
+"""The context of a run, for a handler that has a parameter named `ctx`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Async = psycopg.AsyncConnection[Any]
 
     class Link(Protocol):
-        """What a context asks of whoever runs the handler."""
+        """What a context needs of the worker that runs the handler."""
 
         @property
         def worker_id(self) -> str: ...
@@ -63,7 +63,7 @@ _encode = encoder()
 
 
 class JobInHand(Record):
-    """The job that a handler runs. `scheduled_for` is the time of its schedule that it is for."""
+    """The job that a handler runs, as `ctx.job`. `scheduled_for` is the time of its schedule that it is for."""
 
     id: int
     title: str
@@ -78,7 +78,7 @@ class JobInHand(Record):
 
 
 class Context:
-    """One run of one job. Whatever the application gave as context is an attribute too."""
+    """One run of one job. What the application or a setup put into its context is an attribute too."""
 
     __slots__ = ("_checkpoint", "_job", "_link", "_state", "_values")
 
@@ -140,9 +140,13 @@ class Context:
 
     @property
     def checkpoint(self) -> Any:
-        """What was last assigned, by this attempt or an earlier one; None when nothing was.
+        """What was last assigned, by this attempt or an earlier one; None if nothing was.
 
-        Assigning keeps it, and the next attempt begins with it. Each reading is a copy: changing it keeps nothing.
+        Assigning a value saves it for the next attempt. Each reading is a copy: changing that saves nothing.
+
+        Raises:
+            BadInput: The value cannot be written as JSON.
+            TooLarge: It has more than 256 KiB as JSON.
         """
         return None if self._checkpoint is None else json.loads(self._checkpoint)
 
@@ -154,12 +158,12 @@ class Context:
 
     @property
     def deadline(self) -> float | None:
-        """When this run is ended, as a moment of `time.monotonic()`; None when it has no time-out."""
+        """When this run is ended, as a moment of `time.monotonic()`; None if it has no time-out."""
         return self._job.deadline
 
     @property
     def stopping(self) -> bool:
-        """Whether the worker was asked to stop: a long handler may look, keep a checkpoint and leave off early."""
+        """Whether the worker was asked to stop: a long handler may save a checkpoint and return early."""
         return self._link.stopping
 
     @property
@@ -168,9 +172,12 @@ class Context:
         return self._link.lost
 
     def renew_lease(self) -> Renewed:
-        """Make sure that the claim still holds, which is renewed without asking; `Stale` when it may be lost.
+        """Check that the claim is still valid. It is renewed without asking.
 
-        A coroutine may await it or not: it is done when it returns.
+        A coroutine may await this or not: it is done when it returns.
+
+        Raises:
+            Stale: The claim may be lost, so another worker may run the job.
         """
         self._link.renew(self._job)
         return Renewed()
@@ -184,16 +191,24 @@ class Context:
     def settle_in(self, connection: Sync | Async, result: object = None) -> Awaitable[None] | None:
         """Settle the job as done in a PostgreSQL transaction of yours: it is done if and only if you commit.
 
-        `connection` is psycopg's, to the database that rota's jobs are in. Let it be the last thing before the commit,
-        which must follow within 10 s. `Stale` when the claim is lost: then roll back. Await it where the connection is
-        asynchronous.
+        Let it be the last thing before the commit, which must follow within 10 s (decision 18).
+
+        Args:
+            connection: A psycopg connection to the database that rota's jobs are in.
+            result: The job's result, anything that JSON can hold.
+
+        Returns:
+            None; something to await, if the connection is asynchronous.
+
+        Raises:
+            Stale: The claim is lost. Roll back.
         """
         from rota.worker.store_access import finish_within
 
         return finish_within(connection, self._link, (self.job_id, self.token), result)
 
     def results(self) -> list[Needed]:
-        """The jobs that this one waited for, by their ids: each with its `status`, `result`, `error` and `title`.
+        """Return the jobs that this one waited for, by their ids: each with `status`, `result`, `error` and `title`.
 
         They are read from the database each time.
         """
@@ -202,18 +217,28 @@ class Context:
         return read_results(self._link, self.job_id, self.token)
 
     def log(self, text: object) -> None:
-        """Say something in the orchestrator's log; with `run_worker`, in the application's."""
+        """Write a line to the orchestrator's log; with `run_worker`, to the application's."""
         self._link.log(self._job, str(text))
 
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
-        """Tell how far the job is; say it as often as you like, the latest counts."""
+        """Report how far the job is, as often as you like; the latest report counts.
+
+        Args:
+            done: How much is done.
+            total: Of how much.
+            note: A few words for people.
+        """
         for number in (done, total):
             if number is not None and not _is_number(number):
                 raise BadInput(f"progress takes numbers, such as progress(3, 10), not {number!r}")
         self._link.progress(self._job, done, total, None if note is None else str(note))
 
     def recovering(self, seconds: float) -> Recovering:
-        """For a `with` block that may look dead, such as loading a model: ask for time, at most 120 seconds."""
+        """Return a context manager for a block that may look dead, such as loading a model.
+
+        Args:
+            seconds: How long the block may take, at most 120.
+        """
         if not _is_number(seconds) or seconds <= 0:
             raise BadInput(f"recovering takes a number of seconds, such as 30, not {seconds!r}")
         return Recovering(self._link, min(float(seconds), LONGEST_RECOVERY / SECOND))
@@ -222,19 +247,19 @@ class Context:
         try:
             return self._values[name]
         except KeyError:
-            known = ", ".join(sorted(self._values)) or "none"
-            raise AttributeError(f"ctx has no {name!r}; of your own context it has: {known}") from None
+            names = ", ".join(sorted(self._values)) or "none"
+            raise AttributeError(f"ctx has no {name!r}; of your own context it has: {names}") from None
 
 
 class Renewed:
-    """What `renew_lease` returns: nothing to wait for."""
+    """The result of `renew_lease`, which a coroutine may await."""
 
     def __await__(self) -> Iterator[None]:
         return iter(())
 
 
 class Recovering:
-    """While it lasts, the worker says that it recovers."""
+    """A `with` block during which the worker reports that it recovers."""
 
     def __init__(self, link: Link, seconds: float) -> None:
         self._link = link

@@ -1,4 +1,4 @@
-"""Coroutines as handlers: one loop for a worker life, in its main thread; one at a time, or as its pool says."""
+"""Coroutines as handlers: one event loop per worker, in its main thread; one job at a time, or as its pool says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TURN_EVERY = 0.25
 
 
 class Coroutines:
-    """The loop. While jobs are in hand it leaves a mark of the time at every turn, for whoever minds a blocked one."""
+    """The event loop. While jobs run, it notes the times of its turns, so that a blocked loop is noticed."""
 
     def __init__(self, state: JobState, values: Mapping[str, Any], tracing: Tracing) -> None:
         self._state = state
@@ -49,28 +49,28 @@ class Coroutines:
 
     def run(self, task: Task[..., Any], job: RunJob) -> Outcome:
         """Run one job to its end."""
-        self._mark()
+        self._note_turn()
         try:
             return self._runner.run(self._attempt(task, job))
         finally:
-            self._unmark()
+            self._note_idle()
 
     def serve(
-        self, task_of: Callable[[RunJob], Task[..., Any] | Failed | Released], ended: Callable[[Outcome], None]
+        self, task_of: Callable[[RunJob], Task[..., Any] | Failed | Released], on_end: Callable[[Outcome], None]
     ) -> None:
-        """Run jobs as they come, all at once, until there will be none; `ended` hears what came of each."""
-        self._state.on_wake = self._from_elsewhere(self._woken.set)
-        self._runner.run(self._serve(task_of, ended))
+        """Run jobs as they come, all at once, until there will be none; call `on_end` with each outcome."""
+        self._state.on_wake = self._threadsafe(self._woken.set)
+        self._runner.run(self._serve(task_of, on_end))
 
     async def _serve(
-        self, task_of: Callable[[RunJob], Task[..., Any] | Failed | Released], ended: Callable[[Outcome], None]
+        self, task_of: Callable[[RunJob], Task[..., Any] | Failed | Released], on_end: Callable[[Outcome], None]
     ) -> None:
         while True:
             self._woken.clear()
             while (job := self._state.take()) is not None:
                 if not self._tasks:
-                    self._mark()
-                task = self._loop.create_task(self._one(task_of(job), job, ended))
+                    self._note_turn()
+                task = self._loop.create_task(self._one(task_of(job), job, on_end))
                 self._tasks.add(task)
                 task.add_done_callback(self._ended)
             if self._state.is_leaving and not self._tasks:
@@ -78,17 +78,17 @@ class Coroutines:
             await self._woken.wait()
 
     async def _one(
-        self, task: Task[..., Any] | Failed | Released, job: RunJob, ended: Callable[[Outcome], None]
+        self, task: Task[..., Any] | Failed | Released, job: RunJob, on_end: Callable[[Outcome], None]
     ) -> None:
         with self._tracing.run(job, job.queue or "", self._state.worker_id) as traced:
             outcome = traced.outcome = task if isinstance(task, Failed | Released) else await self._attempt(task, job)
         self._state.end(job, outcome)
-        ended(outcome)
+        on_end(outcome)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not self._tasks:
-            self._unmark()
+            self._note_idle()
             self._woken.set()
 
     async def _attempt(self, task: Task[..., Any], job: RunJob) -> Outcome:
@@ -96,7 +96,7 @@ class Coroutines:
         assert this is not None
         if job.timeout:
             job.deadline = time.monotonic() + job.timeout / SECOND
-        state.cancels[token] = self._from_elsewhere(this.cancel)
+        state.cancels[token] = self._threadsafe(this.cancel)
         try:
             context = Context(job, state, self._values) if wants_context(task.function) else None
             function = task.function if task.is_coroutine else _in_a_thread(task.function)
@@ -105,26 +105,26 @@ class Coroutines:
             del state.cancels[token]
         return after_cancel(job.cancelled, outcome) if job.cancelled else outcome
 
-    def _from_elsewhere(self, what: Callable[[], object]) -> Callable[[], None]:
-        """The same for another thread to call."""
+    def _threadsafe(self, function: Callable[[], object]) -> Callable[[], None]:
+        """Return a function that calls this one in the loop, for another thread to call."""
 
         def call() -> None:
-            self._loop.call_soon_threadsafe(what)
+            self._loop.call_soon_threadsafe(function)
 
         return call
 
-    def _mark(self) -> None:
+    def _note_turn(self) -> None:
         self._state.loop_turned_at = time.monotonic()
-        self._turn = self._loop.call_later(TURN_EVERY, self._mark)
+        self._turn = self._loop.call_later(TURN_EVERY, self._note_turn)
 
-    def _unmark(self) -> None:
+    def _note_idle(self) -> None:
         self._state.loop_turned_at = None
         if self._turn is not None:
             self._turn.cancel()
 
 
 def _in_a_thread(function: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """A source's pass over its data, beside the coroutines: it must not keep their loop from turning."""
+    """Return a coroutine function that runs a pass over a source in a thread, beside the loop (decision 13)."""
 
     def call(**arguments: Any) -> Coroutine[Any, Any, Any]:
         return asyncio.to_thread(function, **arguments)
@@ -133,7 +133,7 @@ def _in_a_thread(function: Callable[..., Any]) -> Callable[..., Coroutine[Any, A
 
 
 def blocking(thread: int) -> tuple[RunJob | None, str]:
-    """Which job keeps the loop of this thread from turning, and where: the handler's line, then the innermost."""
+    """Return which job keeps the loop of a thread from turning, and where: the handler's line, then the innermost."""
     frame: FrameType | None = sys._current_frames().get(thread)
     innermost = line = _line(frame)
     within = frame

@@ -1,5 +1,5 @@
-"""What finishes the job of a worker whose orchestrator is gone (decision 10).
+"""Finishing the job of a worker whose orchestrator is gone (decision 10).
 
-`start.py` runs in the worker; `helper.py` is the process that it starts, which speaks the orchestrator's side of the
-frames and settles in the store.
+`start.py` runs in the worker and imports no store. Start at `helper.py`, the process that the worker starts: it speaks
+the orchestrator's side of the frames and settles in the store.
 """

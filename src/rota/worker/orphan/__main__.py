@@ -1,4 +1,4 @@
-"""`python -m rota.worker.orphan` is what a worker starts when its orchestrator is gone."""
+"""`python -m rota.worker.orphan`, which a worker starts when its orchestrator is gone."""
 
 import sys
 
