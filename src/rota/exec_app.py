@@ -13,11 +13,12 @@ VARIABLE = "ROTA_EXEC"
 
 
 def environment(argv: list[str], timeout: int | None) -> dict[str, str]:
-    """Return the environment variables that tell its workers the command."""
+    """Return the environment variables by which its workers know the command."""
     parse(argv)
     return {VARIABLE: json.dumps({"argv": argv, "timeout": timeout})}
 
 
+# Made when it is asked for: only a worker of `rota worker exec` has the variable.
 def __getattr__(name: str) -> App:
     if name != "app" or VARIABLE not in os.environ:
         raise AttributeError(name)

@@ -89,13 +89,13 @@ class Session:
     def claim(self, job_id: int | None = None, queue: str | None = None) -> Claim:
         """Claim a job, or the best one that is ready; refused when the session holds as many as it may."""
         with self._lock:
-            mine = [id for id, held in self._held.items() if held.lost is None]
-            if job_id in mine:
+            valid = [id for id, held in self._held.items() if held.lost is None]
+            if job_id in valid:
                 raise Conflict(f"you hold job {job_id} already")
             if self._stopping:
                 raise Refused("a person asked this worker to stop: finish or release what you hold, and claim no more")
-            if len(mine) >= self._settings.most:
-                held = ", ".join(map(str, mine))
+            if len(valid) >= self._settings.most:
+                held = ", ".join(map(str, valid))
                 raise Refused(f"you hold job {held}: finish, fail or release it before you claim another")
             claims, queue = self._store.claims, self.bound(queue)
             if job_id is None:
@@ -158,8 +158,8 @@ class Session:
         return held
 
     def _not_mine(self, job_id: int) -> RotaError:
-        mine = ", ".join(map(str, self._held)) or "nothing"
-        return Conflict(f"you do not hold job {job_id} (you hold {mine}): claim it first")
+        ids = ", ".join(map(str, self._held)) or "nothing"
+        return Conflict(f"you do not hold job {job_id} (you hold {ids}): claim it first")
 
     def _register(self, store: Store) -> None:
         self.worker_id = store.workers.register(self._settings.name, pid=os.getpid(), queue=self.queue).id

@@ -59,7 +59,8 @@ def serve(connect: Callable[[], Store], settings: SessionSettings) -> int:
 
     try:
         anyio.run(answer)
-    except* OSError:  # the client has closed the pipe
+    # The client has closed the pipe.
+    except* OSError:
         pass
     finally:
         session.close()

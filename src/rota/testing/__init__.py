@@ -1,6 +1,6 @@
 """For tests of applications: run a handler, work off a queue, and move the clock, in the calling process.
 
-Stands above `app`; only `pytest_plugin` and tests import it. Start at `runs.py` (handlers) or `stores.py` (databases).
+It imports `app` and all below; only `pytest_plugin` and tests import it. Start at `runs.py`.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def work_off(app: App, queue: str | None = None, most: int = 10_000) -> list[Job
     Args:
         app: The application whose tasks run.
         queue: Whose jobs to run; None for those of all queues.
-        most: End after so many jobs.
+        most: The greatest number of jobs to run.
 
     Returns:
         The jobs as they ended.

@@ -26,12 +26,14 @@ class Folder:
             os.mkdir(self._path, 0o700)
         except FileExistsError:
             pass
+        # O_EXCL and O_NOFOLLOW: neither the folder nor the file may be a link that somebody else placed.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self._refuse_foreign(folder)
             try:
                 return Sink(os.open(name, flags, 0o600, dir_fd=folder), self._limit, keep)
+            # Of another database that used this folder before: names of runs begin again in a new one.
             except FileExistsError:
                 os.unlink(name, dir_fd=folder)
                 return Sink(os.open(name, flags, 0o600, dir_fd=folder), self._limit, keep)
@@ -71,6 +73,7 @@ class Sink:
     def put(self, data: bytes) -> None:
         """Write as much as there is room for, and count the rest as dropped; a full disk counts as no room."""
         self.total += len(data)
+        # Trimmed seldom, not with each piece.
         self._tail += data
         if len(self._tail) > 2 * self._keep + PIECE:
             del self._tail[: -self._keep]

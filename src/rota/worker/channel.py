@@ -49,7 +49,8 @@ class Channel:
         self._unsent = b""
         self._is_broken = False
         self._decoder = frames.Decoder()
-        self.is_open = True  # as far as its reader knows
+        # As far as the reader knows: a broken pipe is noticed by whichever thread comes first.
+        self.is_open = True
 
     def fileno(self) -> int:
         return self._pipe.fileno()
@@ -62,6 +63,7 @@ class Channel:
     def report(self, kind: str, body: Mapping[str, Any]) -> bool:
         """Send a report if the pipe has room; return False if it was dropped."""
         data = frames.encode(kind, body)
+        # The reader would count it as garbage, and garbage counts against the worker's health.
         if len(data) > frames.LARGEST_REPORT:
             return False
         with self._lock:
@@ -99,6 +101,7 @@ class Channel:
         with self._lock:
             self._pipe, self._is_broken = pipe, False
             self._decoder, self.is_open = frames.Decoder(), True
+            # Half a frame for the old reader is dropped; `first` repeats what was not confirmed.
             self._unsent = first()
         return self.deliver(b"")
 
@@ -133,6 +136,7 @@ class ChannelThread:
         self._blocked_since: float | None = None
 
     def start(self) -> None:
+        # A daemon: the main thread decides when the process ends.
         threading.Thread(target=self._run, name="rota-frames", daemon=True).start()
 
     def _run(self) -> None:
@@ -147,6 +151,7 @@ class ChannelThread:
         now = time.monotonic()
         if now >= self._heartbeat_at:
             state.send_progress()
+            # A dropped report is repeated soon, so that a pipe that was full for a moment costs no heartbeat.
             self._heartbeat_at = now + (self._heartbeat_every if state.send_health() else RETRY_AFTER)
         if self._signals in ready and any(number in STOP_SIGNALS for number in _read(self._signals)):
             self._stop()
@@ -214,6 +219,7 @@ class ChannelThread:
         self._has_fenced_jobs = self._has_fenced_jobs or any(job.is_fenced for job in jobs)
         with state.lock:
             state.waiting.extend(jobs)
+        # Sent before the orchestrator knew of the stop.
         if state.stopping:
             state.give_back()
         state.wake()
@@ -221,6 +227,7 @@ class ChannelThread:
     def _stop(self) -> None:
         """Finish the current job, give back the rest, and leave; before the worker is ready, leave at once."""
         state = self._state
+        # During the setup, which may take minutes, there is no job to finish.
         if not state.is_ready:
             os._exit(0)
         if not state.stopping:
@@ -258,6 +265,7 @@ class ChannelThread:
         with state.lock:
             is_first = self._helper is None
             state.is_orphaned = True
+            # Waiting jobs count: the helper releases them in the store, which is sooner than a lapsed lease.
             needs_helper = bool(state.running or state.waiting or state.unsettled)
             state.waiting.clear()
         state.wake()
@@ -299,6 +307,7 @@ def _poll(descriptors: Iterable[int], event: int, seconds: float | None) -> set[
 
 def _end_sessions(state: JobState) -> None:
     """End the worker and all that it started, because another worker may run its job now."""
+    # Its commands first: nobody is left to end them once this process is gone.
     for leader in tuple(state.sessions):
         end_session(leader, signal.SIGKILL)
     if os.getpgrp() == os.getpid():

@@ -69,6 +69,7 @@ class Commands:
         run = job.run_id
         try:
             words = [os.fsencode(word) for word in fill(command.arguments, _fields(job))]
+            # Only checked: it travels as text, and the command must be able to read it.
             _sound(job.checkpoint, "checkpoint")
         except BadInput as problem:
             return Failed(str(problem), again=False)
@@ -85,6 +86,7 @@ class Commands:
         with Wakeup() as wakeup:
             self._holder.cancels[job.token] = wakeup.wake
             try:
+                # Cancelled before there was anything to wake.
                 if job.cancelled:
                     return after_cancel(job.cancelled, Failed(""))
                 try:
@@ -99,6 +101,7 @@ class Commands:
                     ended_for = pump.until_ended(job, limit)
                 finally:
                     self._holder.sessions.discard(process.pid)
+                    # The pump only waits without reaping: its process group id stays taken until all of it is killed.
                     code = process.wait()
             finally:
                 del self._holder.cancels[job.token]
@@ -165,7 +168,8 @@ class _Pump:
         for descriptor in self._streams:
             os.set_blocking(descriptor, False)
         self._wakeup = wakeup.descriptor
-        self.is_lost = False  # something else reaped it
+        # Something else in this process reaped it, so its number may belong to another process by now.
+        self.is_lost = False
         self._pidfd = _pidfd(process.pid)
 
     def until_ended(self, job: RunJob, limit: float | None) -> str | None:
@@ -176,6 +180,7 @@ class _Pump:
             while not self._has_ended():
                 now = time.monotonic()
                 if ended_for is None and (job.cancelled or (limit is not None and now >= limit)):
+                    # SIGTERM, then SIGKILL: one second less than the orchestrator waits for a cancel (decision 13).
                     ended_for, kill_at = job.cancelled or DEADLINE, now + TERM_TO_KILL
                     end_session(self._pid, signal.SIGTERM)
                 elif kill_at is not None and now >= kill_at:
@@ -183,6 +188,7 @@ class _Pump:
                     kill_at = now + 1.0
                 self._turn(kill_at if ended_for is not None else limit, wakeable=ended_for is None)
         finally:
+            # What it left behind in its session ends with it.
             if not self.is_lost:
                 end_session(self._pid, signal.SIGKILL)
             self._drain()
@@ -228,6 +234,7 @@ class _Pump:
 
     def _has_ended(self) -> bool:
         try:
+            # WNOWAIT: the process is not reaped yet.
             return os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
             self.is_lost = True
@@ -258,6 +265,7 @@ def _result(out: Sink) -> str | None:
     """Return the last line of stdout, if it is a JSON document and not too large."""
     tail = out.tail.rstrip(b"\r\n")
     _, newline, line = tail.rpartition(b"\n")
+    # Without a newline the kept end may begin in the middle of the line.
     if (not newline and out.total > len(out.tail)) or len(line) > LARGEST_RESULT:
         return None
     try:
@@ -301,6 +309,7 @@ def _basics(job: RunJob) -> dict[str, Any]:
 
 def _as_file(data: bytes) -> Any:
     """Return a file with this data, which a process may read at its own pace."""
+    # Not a pipe: a command that never reads its stdin would block us once the pipe is full.
     if hasattr(os, "memfd_create"):
         file: Any = os.fdopen(os.memfd_create("rota-job", os.MFD_CLOEXEC), "w+b")
     else:

@@ -203,6 +203,7 @@ class Context:
         Raises:
             Stale: The claim is lost. Roll back.
         """
+        # Imported late: a worker that never asks knows no store, which keeps it small (decision 10).
         from rota.worker.store_access import finish_within
 
         return finish_within(connection, self._link, (self.job_id, self.token), result)
@@ -267,6 +268,7 @@ class Recovering:
         self._before: float | None = None
 
     def __enter__(self) -> None:
+        # Blocks may be nested: the outer one goes on after the inner one.
         self._before = self._link.recovering
         self._link.recover(self._seconds)
 

@@ -33,8 +33,10 @@ class Coroutines:
         self._state = state
         self._values = values
         self._tracing = tracing
+        # From now on heartbeats name every running job, as there may be several (decision 13).
         state.has_loop = True
         self._runner = asyncio.Runner()
+        # The same loop for setups and jobs: what a setup opens in it is usable in the jobs.
         self._loop = self._runner.get_loop()
         self._woken = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,11 +68,13 @@ class Coroutines:
         self, task_of: Callable[[RunJob], Task[..., Any] | Failed | Released], on_end: Callable[[Outcome], None]
     ) -> None:
         while True:
+            # Cleared before looking: a job that comes in between sets it again.
             self._woken.clear()
             while (job := self._state.take()) is not None:
                 if not self._tasks:
                     self._note_turn()
                 task = self._loop.create_task(self._one(task_of(job), job, on_end))
+                # The loop itself holds its tasks weakly.
                 self._tasks.add(task)
                 task.add_done_callback(self._ended)
             if self._state.is_leaving and not self._tasks:
@@ -100,6 +104,7 @@ class Coroutines:
         try:
             context = Context(job, state, self._values) if wants_context(task.function) else None
             function = task.function if task.is_coroutine else _in_a_thread(task.function)
+            # It may have been cancelled while it waited, before there was a task to cancel.
             outcome = Failed("") if job.cancelled else await run_coroutine(function, job.payload, context)
         finally:
             del state.cancels[token]
@@ -134,6 +139,7 @@ def _in_a_thread(function: Callable[..., Any]) -> Callable[..., Coroutine[Any, A
 
 def blocking(thread: int) -> tuple[RunJob | None, str]:
     """Return which job keeps the loop of a thread from turning, and where: the handler's line, then the innermost."""
+    # Walk outwards to `run_coroutine`, whose caller has the job; the frame within it is the handler's.
     frame: FrameType | None = sys._current_frames().get(thread)
     innermost = line = _line(frame)
     within = frame

@@ -24,6 +24,7 @@ DEADLINE, CANCELLED, STOPPED = "deadline", "cancelled", "stopped"  # why a runni
 TIMED_OUT = "ran past its time-out"
 CUT_SHORT = "the worker stopped before this was finished"
 CALLED_OFF = "called off"
+# Most handlers return nothing, so this outcome is made once.
 _NOTHING = Done()
 _encode = encoder()
 
@@ -82,7 +83,7 @@ def _outcome_of(problem: BaseException) -> Outcome:
 
 
 def after_cancel(reason: str, outcome: Outcome) -> Outcome:
-    """Return the outcome of a job that was told to end."""
+    """Return the outcome of a job that was cancelled, timed out or cut short."""
     # A time-out is one, whatever its handler made of it.
     if reason == DEADLINE:
         return Failed(TIMED_OUT, reason=TIMEOUT)
@@ -114,6 +115,7 @@ def _decode(text: str) -> Any:
 
 
 def _done(result: Any) -> Outcome:
+    # A value that cannot be encoded raises here, and the caller makes a failure of it.
     text = _encode(result)
     try:
         sound(text, result)
@@ -130,6 +132,7 @@ def describe(problem: BaseException) -> str:
     import traceback
 
     kind = type(problem).__name__
+    # `__str__` is the user's code, and may raise as well.
     try:
         text = str(problem)[:LONGEST_TEXT]
     except Exception:

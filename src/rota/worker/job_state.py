@@ -36,7 +36,7 @@ MOST_UNSETTLED = 1024
 class JobState:
     """The jobs of a worker: waiting, running, or ended and not known to be settled; and whether it should stop.
 
-    Whoever holds `lock` sees each job either waiting or running. Three dicts go by token: `running`, `checkpoints`, and
+    Under `lock`, each job is either waiting or running. Three dicts go by token: `running`, `checkpoints`, and
     `cancels`, the functions that wake a handler which can be told to end. `sessions` are those of its commands.
     """
 
@@ -57,13 +57,15 @@ class JobState:
         self.is_ready = False
         self.stopping = False
         self.stop_now = False
-        self.is_interruptible = False  # a handler runs in the main thread, so that a signal may raise `Interrupted`
+        # While a handler runs in the main thread: only then may a signal raise `Interrupted`.
+        self.is_interruptible = False
         self.is_orphaned = False
         self.lost = False
         self.recovering: float | None = None
         self.has_loop = False
-        self.loop_turned_at: float | None = None  # while it runs coroutines
-        self.renewed_at: Instant = 0
+        # Only set while coroutines run: an idle loop does not turn, and is not blocked.
+        self.loop_turned_at: float | None = None
+        self.renewed_at: Instant = 0  # on the clock since boot, which counts through sleep (decision 6)
         self.may_leave = threading.Event()
         self.on_wake: Callable[[], None] | None = None
         self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -104,11 +106,12 @@ class JobState:
             self._inbox.put(None)
 
     def cancel(self, token: object, reason: str) -> None:
-        """Tell a job to end, and its handler why; the first reason counts."""
+        """Cancel a waiting or running job; the first reason counts."""
         with self.lock:
             job = next((job for job in (*self.running.values(), *self.waiting) if job.token == token), None)
             if job is None:
                 return
+            # A waiting job notices this when it starts; a running one is woken below.
             job.cancelled = job.cancelled or reason
             cancel_now = self.cancels.get(job.token)
         if cancel_now is not None:
@@ -117,11 +120,13 @@ class JobState:
     def end(self, job: RunJob, outcome: Outcome) -> None:
         """Report the outcome of a running job."""
         token = job.token
+        # A point at which tests kill the worker (decision 30).
         sys.audit("rota.worker.ended")
         data = done_frame(job.id, token, outcome)
         # Unsettled before it stops running: an orphan's helper must find each job in one of the two (decision 10).
         self.unsettled.append((token, data))
         self.running.pop(token, None)
+        # Progress and recovery belong to the job that ended; with several, it is not known to which.
         if (self.recovering is not None or self._progress is not None) and not self.running:
             self.recovering = self._progress = None
         if not self.channel.deliver(data):
@@ -129,6 +134,7 @@ class JobState:
 
     def forget_settled(self, last: int) -> None:
         """Forget every outcome that was reported up to the one with this token, because it is committed."""
+        # Confirmed already, or dropped because there were too many: nothing is known about those before it.
         if all(token != last for token, _ in self.unsettled):
             return
         token = None
@@ -153,6 +159,7 @@ class JobState:
 
     def note_renewal(self, at: object) -> None:
         """Note when the claims were renewed, in microseconds since boot; now, if the orchestrator did not say."""
+        # Never later than now, and never earlier than before: frames may arrive late, and any program may write them.
         now = since_boot()
         self.renewed_at = max(self.renewed_at, min(at, now) if isinstance(at, int) else now)
 
@@ -170,6 +177,7 @@ class JobState:
         status = "recovering" if recover_for is not None else "stopping" if self.stopping else "healthy"
         body: dict[str, Any] = {"component_id": self.slot, "status": status, "current_job": job.id if job else None}
         if self.has_loop:
+            # The orchestrator compares the tokens with what it handed out, and finds lost outcomes.
             body["in_hand"] = list(self.running)
         if recover_for is not None:
             body["recover_for_s"] = recover_for
@@ -203,6 +211,7 @@ class JobState:
 
     def save_checkpoint(self, job: RunJob, checkpoint: str) -> None:
         body = {"job": job.id, "token": job.token, "checkpoint": checkpoint}
+        # Kept until its job is settled: a helper must be told it again (decision 10).
         data = self.checkpoints[job.token] = frames.encode(frames.CHECKPOINT, body)
         self.channel.deliver(data)
 

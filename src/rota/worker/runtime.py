@@ -72,6 +72,7 @@ class Runtime:
         state.stopping = True
         state.give_back(running_too=True)
         self._tracing.flush()
+        # The helper must have settled everything first: its parent has to live until then (decision 10).
         if state.is_orphaned:
             state.may_leave.wait()
             return EXIT_ORPHANED
@@ -90,6 +91,7 @@ class Runtime:
             queue = job.queue or self._queue
             if task is not None and queue not in self._prepared and not self._prepare(queue):
                 return EXIT_SETUP_FAILED
+            # No context manager where tracing is off, because every job would pay for it.
             if self._tracing.is_on:
                 with self._tracing.run(job, queue, state.worker_id) as traced:
                     outcome = traced.outcome = self._run_any(job) if task is None else self._run(task, job)
@@ -128,7 +130,8 @@ class Runtime:
 
     def _count(self, outcome: Outcome) -> int:
         """Count an outcome; return the exit code with which this worker should leave after it, or 0."""
-        if not isinstance(outcome, Released):  # which says nothing about the worker
+        # A release says nothing about the worker: it was asked to stop, or does not know the kind.
+        if not isinstance(outcome, Released):
             self._errors = self._errors + 1 if isinstance(outcome, Failed) else 0
         if self._errors >= ERRORS_IN_A_ROW:
             return EXIT_TOO_MANY_ERRORS
@@ -171,7 +174,8 @@ class Runtime:
 
     @cached_property
     def _coroutines(self) -> Coroutines:
-        from rota.worker.coroutines import Coroutines  # a worker without them never needs a loop
+        # Imported late: asyncio costs a worker without coroutines time and memory at every start.
+        from rota.worker.coroutines import Coroutines
 
         return Coroutines(self._state, self._app.context, self._tracing)
 
@@ -187,6 +191,7 @@ class Runtime:
         """Run the setup of a queue, once per worker; return False if it failed, with a line on stderr."""
         try:
             self._app.prepare(queue, self._finish)
+        # SystemExit too: whatever a setup raises, the slot should show it as a failed setup.
         except BaseException as problem:
             _complain(f"setup of queue {queue} failed: {type(problem).__name__}: {problem}")
             return False
@@ -240,6 +245,7 @@ def main() -> None:
     """Run `python -m rota.worker`, which an orchestrator starts."""
     import faulthandler
 
+    # A crash in a library leaves its Python stack on stderr, whose end goes into the certificate.
     faulthandler.enable()
     pipe = socket.socket(fileno=int(os.environ["ROTA_FRAME_FD"]))
     pipe.setblocking(False)

@@ -103,6 +103,7 @@ class _Otel:
         span.set_attribute("rota.outcome", word)
 
     def flush(self) -> None:
-        flush = getattr(self._trace.get_tracer_provider(), "force_flush", None)  # the API alone has none
+        # The API alone, without an SDK, has nothing to flush.
+        flush = getattr(self._trace.get_tracer_provider(), "force_flush", None)
         if flush is not None:
             flush(FLUSH_WITHIN_MS)

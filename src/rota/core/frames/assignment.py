@@ -22,8 +22,8 @@ _SELDOM = frozenset({"checkpoint", "key", "trace", "scheduled_for", "fence", "wh
 class Assignment(Record):
     """A claim as an orchestrator hands it to a worker. `fenced`: its run must never overlap with another.
 
-    The payload and the checkpoint are JSON as text, as it stands in the store: only the worker reads it, so that one
-    which nobody can read fails its own job and no crew.
+    The payload and the checkpoint are JSON as text, as the store has it: only the worker reads it, so that one which
+    nobody can read fails its own job and no crew.
 
     `isolated`: no other job may run beside it in its worker. `scheduled_for`: the time of its schedule that it is for.
     """
@@ -68,7 +68,7 @@ class PreviousRun(Record):
 class RunJob:
     """A job as the worker that runs it knows it: what the frame says, and how its run is limited.
 
-    `deadline` is a moment of `time.monotonic()`; `cancelled` is why the run was told to end.
+    `deadline` is a moment of `time.monotonic()`; `cancelled` is the reason if the run was cancelled.
     """
 
     # Not a Record, and not frozen: a worker makes one for each job, and most jobs have the defaults of the class.

@@ -55,6 +55,7 @@ def decode(document: Mapping[str, Any]) -> Outcome:
     match document:
         case {"outcome": "snoozed", "delay": int(delay)}:
             return Snoozed(min(max(1, delay), LONGEST_SNOOZE), note)
+        # No other reason is a program's to give: the rest are the store's own.
         case {"outcome": "released"}:
             return Released(note, jobs.UNKNOWN_KIND if document.get("reason") == jobs.UNKNOWN_KIND else None)
         case {"outcome": "failed"}:
@@ -85,6 +86,7 @@ def text_of(value: object, longest: int) -> str | None:
 
 
 def _done(result: Any) -> Outcome:
+    # The usual results, which need no check.
     if result is None or result == "null":
         return Done(result)
     problem = _problem(result)

@@ -42,6 +42,7 @@ class ClaimSession:
     def __init__(self, store: Store, name: str, queue: str | None) -> None:
         self._store = store
         self.url = store.database.url
+        # Read now: the application may change its folder.
         self.folder = os.getcwd()
         self._name = name
         self._queue = queue
@@ -63,6 +64,7 @@ class ClaimSession:
     def register(self, store: Store, unknown: str = "") -> None:
         """Register the worker, or register it again if its id is still the one that the store does not know."""
         with self._lock:
+            # The loop and the heartbeats may both learn that the worker is unknown; one registration is enough.
             if self.worker_id == unknown:
                 self.worker_id = store.workers.register(self._name, pid=os.getpid(), queue=self._queue).id
                 self.log(f"works on {f'queue {self._queue}' if self._queue else 'all queues'}")
@@ -84,7 +86,8 @@ class ClaimSession:
         self.stopping = True
         try:
             os.write(self._wake_writer, b"!")
-        except BlockingIOError:  # the pipe is full: the loop wakes up anyway
+        # The pipe is full, so the loop wakes up anyway.
+        except BlockingIOError:
             pass
 
     def wait(self, listener: Listener, seconds: float) -> None:
@@ -149,6 +152,7 @@ class HeldClaim:
 
     @property
     def lost(self) -> bool:
+        # By this machine's clock too, because the store may be away when the lease expires.
         return self._is_lost or since_boot() >= self._expires_at
 
     @property
@@ -261,6 +265,7 @@ class Heartbeats:
             self._wake.clear()
             if self._is_over:
                 return
+            # Woken by a report of progress: it is sent at most once a second.
             if time.monotonic() < last + (min(interval, CHANGES_EVERY) if self._has_changes else interval):
                 continue
             last, self._has_changes = time.monotonic(), False

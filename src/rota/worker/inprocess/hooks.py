@@ -34,7 +34,8 @@ def with_job(capture_io: Callable[..., Any]) -> Callable[[str, Job], Any]:
     """Return the hook as a function of the run's id and the job, though it may take only the run's id."""
     try:
         signature = inspect.signature(capture_io)
-    except ValueError:  # a function written in C may have no signature
+    # A function written in C may have no signature.
+    except ValueError:
         return capture_io
     for count in (2, 1):
         try:

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     CaptureIO = Callable[[str, Job], Any] | Callable[[str], Any]
 
 RETRY_AFTER, SHORTEST_WAIT = 0.5, 0.05
-LAST_HEARTBEAT = 3.0  # seconds that the last report to the tracking tables may take
+# Seconds that the last report to the tracking tables may take.
+LAST_HEARTBEAT = 3.0
 
 
 def run_worker(
@@ -60,7 +61,7 @@ def run_worker(
         queue: Whose jobs to run; None for those of all queues.
         name: The name of the worker.
         app: The application whose store has the jobs; by default `App()`.
-        limit: End after so many jobs.
+        limit: End after this number of jobs.
 
     Returns:
         How many jobs were run.
@@ -270,7 +271,8 @@ class JobLoop:
             return
         try:
             kept = store.jobs.get(held.claim.job_id).result_json
-        except NotFound:  # a done job of a source is deleted, and its result with it
+        # A done job of a source is deleted, and its result with it.
+        except NotFound:
             return
         if kept is None or json.loads(kept) != json.loads(outcome.result):
             text = f"job {held.claim.job_id} was done already, so what execute returned is not kept"
@@ -288,7 +290,8 @@ class JobLoop:
             except (Stale, NotFound) as problem:
                 self._session.warn(f"not settled: {problem}", held.run_id)
                 return False
-            except BadInput as problem:  # such as text that is not Unicode
+            # Such as text that is not Unicode. The next turn settles the failure.
+            except BadInput as problem:
                 outcome = Failed(f"its outcome cannot be kept: {problem}", again=False)
             except StoreError as problem:
                 self._session.warn(f"could not settle, and tries again: {problem}", held.run_id)
@@ -333,7 +336,8 @@ class OutcomeTracker:
 
 
 def _tracker(url: str, every: int) -> Tracker:
-    from rota.tracking import Tracker  # psycopg takes long to import, and most workers need none
+    # Imported late: psycopg takes long, and most workers report to no tracking tables (decision 19).
+    from rota.tracking import Tracker
     from rota.tracking.tracker import LONGEST, NAME
 
     return Tracker(url, NAME, min(every / SECOND, LONGEST))
@@ -366,7 +370,8 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     def on_signal(number: int, _frame: object) -> None:
         if os.getpid() == worker:
             stop()
-        else:  # a process that a handler forked ends as it would without this handler
+        # A process that a handler forked ends as it would without this handler.
+        else:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 

@@ -94,6 +94,7 @@ class Orphan:
     def supervise(self) -> int:
         """Supervise until the worker is gone and the store has everything; return the exit code."""
         while self._pending or not self.is_over:
+            # This process must not wait for ever: the lease lapses by itself, and the job runs again.
             if self._outage_since is not None and time.monotonic() - self._outage_since > LONGEST_OUTAGE:
                 return 1
             self._turn()
@@ -172,6 +173,7 @@ class Orphan:
     def _compare(self, running: set[int] | None) -> None:
         """Fail a job that two frames in a row do not name: its outcome was lost with a garbled line."""
         missing = set() if running is None else self._held.keys() - running
+        # Twice: a heartbeat may overtake the outcome of a job that has just ended.
         for token in missing & self._missing:
             self._settle(token, Failed(outcomes.LOST_OUTCOME))
         self._missing = missing
@@ -193,6 +195,7 @@ class Orphan:
         running = frozenset(self._held)
 
         def begin(store: Store) -> None:
+            # Read before the transaction: the fence counts from when the renewal began.
             began = since_boot()
             self._lose(running - store.orphans.begin(self._worker, running, settled, kept))
             if self._held or not running:
@@ -208,6 +211,7 @@ class Orphan:
 
     def _check_deadlines(self, now: float) -> None:
         """Cancel a job that is past its time-out; if it cannot be cancelled or does not end, end its worker."""
+        # Ending the worker ends all its jobs, so the first late one is enough.
         for job in self._held.values():
             if job.end_by is not None:
                 is_late = now >= job.end_by
@@ -262,7 +266,8 @@ class Orphan:
 
     def _lose(self, tokens: frozenset[int]) -> None:
         """End the runs of claims that were taken, and the worker with the last of them."""
-        lost = [job for token in tokens if (job := self._held.pop(token, None))]  # some may have ended since
+        # Some may have ended since the store was asked.
+        lost = [job for token in tokens if (job := self._held.pop(token, None))]
         if lost and not self._held:
             self._dismissed = True
             self._send(frames.LOST, {})
@@ -277,6 +282,7 @@ class Orphan:
 
     def _died(self) -> None:
         """End all that the worker started, now that it is gone, and only then record its death."""
+        # The certificate releases its jobs, so nothing that ran them may be alive by then.
         self._process.end_session()
         end_family(self._worker)
         self.is_over = True
@@ -311,6 +317,7 @@ class Orphan:
         # Any of these may pass: a full disk, a database that is being restored.
         except RotaError as problem:
             print(f"{self._worker}: {problem}", file=sys.stderr)
+            # Opened again next time: it may be another file after a restore.
             if self._store is not None:
                 self._store.close()
                 self._store = None
@@ -359,6 +366,7 @@ def _number(value: object) -> int:
 
 def main() -> int:
     """Run `python -m rota.worker.orphan`; return the exit code."""
+    # Where the worker was started: its handler may have changed to a folder with other settings.
     os.chdir(os.environ["ROTA_FOLDER"])
     process = Parent(int(os.environ["ROTA_WORKER_PID"]))
     pipe = socket.socket(fileno=int(os.environ["ROTA_FRAME_FD"]))

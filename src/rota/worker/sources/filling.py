@@ -51,14 +51,16 @@ class Source:
             if isinstance(self.find, SqlSource):
                 self.find.keep_off(store.database.path)
             claimed_at = self._claimed_at(store, ctx.job_id)
-            found, exhausted = list[Found](), False
+            items, exhausted = list[Found](), False
             if not store.sources.has_enough(self.declared.name):
-                held = store.sources.held(self.declared.name)  # before anything is read, see `held`
-                found, exhausted = self._read(store, claimed_at, held, ctx)
+                # Before anything is read: a job may succeed at a time before its commit (decision 16).
+                held = store.sources.held(self.declared.name)
+                items, exhausted = self._read(store, claimed_at, held, ctx)
             filler = (ctx.job_id, ctx.token)
-            filled = store.sources.fill(self.declared.name, filler, found, self.like, exhausted)
+            filled = store.sources.fill(self.declared.name, filler, items, self.like, exhausted)
         if filled.repeated:
             ctx.log(held_back_message(self.declared, filled.repeated))
+        # The filler is never done: its due time is the next pass (decision 16).
         raise Snooze(f"{self.declared.every // MILLISECOND}ms")
 
     def found(self) -> Iterator[Found]:
