@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -24,6 +25,7 @@ SECURED = (
     *("pattern", "unpickled", "Captures", "terminal", "Size and depth", "0600", "roles", "caller's rights", "Secrets"),
     "who did it",
 )
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SUCCEEDED = ("tag-workers", "tracking-functions", "orchestration-primitives")
 BIN = Path(sys.executable).parent
 # Folders of a home or a machine, and the host of a package index or mirror. What this file says itself is in pieces.
@@ -186,6 +188,22 @@ def test_the_contributing_guide_shows_the_ways_of_a_job_and_of_a_death() -> None
     assert len(pictures) == 2 and blocks(ROOT / "CONTRIBUTING.md", "mermaid") == pictures
     files = re.findall(r"<br>([\w/]+\.py)", "".join(pictures))
     assert files and all((ROOT / "src/rota" / file).exists() for file in files)
+
+
+def test_every_function_on_the_way_of_a_job_and_of_a_death_exists() -> None:
+    text = (ROOT / "docs/explanation/way-of-a-job.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| [\w ]+ \| `([\w/]+\.py)` `([\w.]+)` \|", text, re.MULTILINE)
+    assert len(steps) > 80
+    gone = [(file, name) for file, name in steps if name not in functions(ROOT / "src/rota" / file)]
+    assert not gone, "where did they go? tests/e2e/test_way_of_a_job.py tells whether the order is still right"
+
+
+def functions(path: Path) -> set[str]:
+    """The functions of a file, and the methods with their class."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else []
+    classes = [node for node in body if isinstance(node, ast.ClassDef)]
+    methods = {f"{c.name}.{node.name}" for c in classes for node in c.body if isinstance(node, DEFINITIONS)}
+    return methods | {node.name for node in body if isinstance(node, DEFINITIONS)}
 
 
 def test_every_public_name_is_documented() -> None:
