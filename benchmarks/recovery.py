@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import _report
 from rota.lab.bench import bare
-from rota.lab.bench.recovery import kill_workers
+from rota.lab.bench.measured_crew import kill_workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,8 +28,8 @@ from benchmarks import _report
 from benchmarks.__main__ import ROOT, machine, save
 from benchmarks.reliability import flat
 from benchmarks.reliability.chaos import publish
-from benchmarks.reliability.looks import Looks
-from benchmarks.reliability.soaked import SPEAK
+from benchmarks.reliability.samples import Sampler
+from benchmarks.reliability.soak_app import SPEAK
 from rota.core import job as jobs
 from rota.core.job import NewJob
 from rota.core.version import __version__
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
     from rota.lab.chaos.ledger_reader import Life
     from rota.store.store import Store
 
-APP = "benchmarks.reliability.soaked:app"
+APP = "benchmarks.reliability.soak_app:app"
 SHAPE = Shape({MAIN: {FUNCTIONS: 3, COMMANDS: 2}, FAR: {REMOTE: 2}}, behind_api=(FAR,))
 SERVED = (FUNCTIONS, COMMANDS, REMOTE)
 # Whose job comes when, of every forty. Two commands come together, so that no worker has them all.
 TURNS = {0: REMOTE, 5: COMMANDS, 6: COMMANDS, 10: REMOTE, 20: REMOTE, 30: REMOTE}
 STORES, BOTH = ("sqlite", "postgres"), "both"
 PACE = ("minutes", "rate", "churn")
-TICK, LOOKS, WORK_OFF_WITHIN = 0.1, 36, 120.0
+TICK, SAMPLES, WORK_OFF_WITHIN = 0.1, 36, 120.0
 
 
 class Soak:
-    """Feeds a crew, kills its workers, forgets what is old, and looks, each at its own pace."""
+    """Feeds a crew, kills its workers, prunes what is old, and takes samples, each at its own pace."""
 
     def __init__(self, crew: LabCrew, store: Store, options: argparse.Namespace) -> None:
         self._crew = crew
@@ -67,9 +67,9 @@ class Soak:
         self._span = options.minutes * 60
         self._keep = max(2.0, self._span / 12)  # so that there is something to forget from early on
         self._reader = LedgerReader(crew.ledger_path)
-        self._looks = Looks(crew, options.url)
+        self._sampler = Sampler(crew, options.url)
         self._offered: dict[int, tuple[str, int]] = {}
-        self._looked = 0
+        self._executions_read = 0
         self._put_off = 0.0
         self._forgotten = 0
         self._spared: dict[str, Life] = {}
@@ -80,7 +80,7 @@ class Soak:
         """The whole of it, until every job has come to its end, or should have."""
         self._spared = self._first()
         began = time.monotonic()
-        due = {self._kill: self._options.churn, self._forget: self._keep / 2, self._look: self._span / LOOKS}
+        due = {self._kill: self._options.churn, self._forget: self._keep / 2, self._sample: self._span / SAMPLES}
         next_at = {what: began + every for what, every in due.items()}
         while (now := time.monotonic()) < began + self._span:
             self._offer(int((now - began) * self._options.rate) - self.jobs)
@@ -100,7 +100,7 @@ class Soak:
     @property
     def lost(self) -> int:
         """How many jobs have not run through, by the ledger."""
-        done = {each.job for each in self._reader.read_on().executions if each.outcome == "done"}
+        done = {execution.job for execution in self._reader.read_on().executions if execution.outcome == "done"}
         return len(self._offered.keys() - done)
 
     @property
@@ -111,13 +111,13 @@ class Soak:
     def captures_left(self) -> int:
         """How many files of captures are there once every job is forgotten."""
         self._forget(older=0)
-        return self._looks.captures
+        return self._sampler.captures
 
     @property
     def old(self) -> dict[str, int | None]:
         """How many jobs each worker that was spared has begun, by queue; None: it has died all the same."""
         ledger = self._reader.read_on()
-        begun = Counter(each.worker for each in ledger.executions)
+        begun = Counter(execution.worker for execution in ledger.executions)
         spared = {queue: life.worker for queue, life in self._spared.items()}
         return {queue: begun[worker] if worker in ledger.living else None for queue, worker in spared.items()}
 
@@ -158,27 +158,30 @@ class Soak:
         keep = self._keep if older is None else older
         words = [sys.executable, "-m", "rota", "prune", "--older", f"{round(keep * 1000)}ms", "--json"]
         env = self._crew.environment
-        told = subprocess.run(words, cwd=self._crew.folder, env=env, stdout=subprocess.PIPE, check=True).stdout
-        self._forgotten += json.loads(told)["jobs"]
+        answer = subprocess.run(words, cwd=self._crew.folder, env=env, stdout=subprocess.PIPE, check=True).stdout
+        self._forgotten += json.loads(answer)["jobs"]
         return True
 
-    def _look(self) -> bool:
+    def _sample(self) -> bool:
         """One sample of everything, put off while a worker is being replaced: to its crew each is some descriptors.
 
         A command tells that it runs when its interpreter is up: that is no pickup.
         """
         ledger = self._reader.read_on()
-        if len(ledger.living) < self._crew.workers and self._put_off < self._span / LOOKS:
+        if len(ledger.living) < self._crew.workers and self._put_off < self._span / SAMPLES:
             self._put_off += TICK
             return False
         self._put_off = 0.0
-        sample = self._looks.take(self._spared)
-        begun = [(each.started_at, *self._offered[each.job]) for each in ledger.executions[self._looked :]]
-        self._looked = len(ledger.executions)
+        sample = self._sampler.take(self._spared)
+        begun = [
+            (execution.started_at, *self._offered[execution.job])
+            for execution in ledger.executions[self._executions_read :]
+        ]
+        self._executions_read = len(ledger.executions)
         if waits := [(at - moment) / 1000 for at, queue, moment in begun if queue != COMMANDS]:
             sample |= {"pickup, p50": percentile(waits, 0.5), "pickup, p99": percentile(waits, 0.99)}
         self.samples.append(sample)
-        tell(self._options.store, f"{self.jobs:,} jobs, {self.kills} kills, {len(self.samples)} of {LOOKS} looks")
+        tell(self._options.store, f"{self.jobs:,} jobs, {self.kills} kills, {len(self.samples)} of {SAMPLES} samples")
         return True
 
 
@@ -188,9 +191,9 @@ def astray(store: Store, offered: int, forgotten: int) -> int:
     return sum(status != jobs.DONE for status in left) + abs(offered - forgotten - len(left))
 
 
-def _wait_for(fact: Callable[[], bool], within: float) -> None:
+def _wait_for(condition: Callable[[], bool], within: float) -> None:
     deadline = time.monotonic() + within
-    while not fact() and time.monotonic() < deadline:
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.2)
 
 

@@ -13,6 +13,7 @@ import pytest
 from rota.api.metrics import ProcessMetrics
 from rota.api.store_pool import StorePool
 from rota.api.stream import hub as stream_hub
+from rota.api.stream.readers import Share
 from rota.core.job import NewJob
 from rota.live import fact_log
 from rota.settings import Settings
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 SMALL = """
 from rota.api import app_state
 from rota.api.routes import events
-from rota.api.stream import hub
-hub.MOST_PATTERNS, hub.MOST_OF_TOKEN, hub.MOST_READ_BACK = 5, 4, 1000
+from rota.api.stream import hub, readers
+readers.MOST_PATTERNS, readers.MOST_OF_TOKEN, hub.MOST_READ_BACK = 5, 4, 1000
 app_state.MOST_OPEN = 2
 events.MOST_SEARCHED = 500
 """
@@ -192,7 +193,7 @@ def test_one_token_has_so_many_slots_and_no_request_makes_more(server: Server) -
 
 
 def test_what_the_readers_of_a_token_have_open_is_counted_as_they_come_and_go() -> None:
-    share = stream_hub.Share()
+    share = Share()
     for patterns in (("job.*",), (), ("job.*",)):
         share.add(patterns)
     share.remove(())

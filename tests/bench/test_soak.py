@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.__main__ import ROOT
 from benchmarks.reliability.flat import FEWEST, MEASURES, RULE, judged
-from benchmarks.reliability.soak import LOOKS, STORES, astray, is_good
+from benchmarks.reliability.soak import SAMPLES, STORES, astray, is_good
 from docs.pages.reliability import page_of
 from rota.lab.chaos.plan import COMMANDS, FUNCTIONS, REMOTE
 from tests.bench.storms import run
@@ -78,29 +78,29 @@ def test_pickup_is_set_beside_the_first_third_and_memory_beside_the_middle_one()
 
 def a_memory(random: Random, leak: float) -> list[float]:
     """Megabytes; so many more at the end of the run than after its warming up."""
-    return [24.6 - 2 * 0.5**look + leak * look / LOOKS + random.gauss(0, 0.1) for look in range(LOOKS)]
+    return [24.6 - 2 * 0.5**look + leak * look / SAMPLES + random.gauss(0, 0.1) for look in range(SAMPLES)]
 
 
 def a_worker(random: Random, leak: float) -> list[float]:
     """One that is never killed; now and then it holds a large result for a moment."""
-    return [15.7 + leak * look / LOOKS + random.choice((0,) * 9 + (5,)) for look in range(LOOKS)]
+    return [15.7 + leak * look / SAMPLES + random.choice((0,) * 9 + (5,)) for look in range(SAMPLES)]
 
 
 def open_files(random: Random, leak: float) -> list[float]:
     """A few less while a worker is being replaced, or a few more."""
-    return [32 + int(leak * look / LOOKS) + random.choice((0,) * 9 + (-3, 7)) for look in range(LOOKS)]
+    return [32 + int(leak * look / SAMPLES) + random.choice((0,) * 9 + (-3, 7)) for look in range(SAMPLES)]
 
 
 def open_at_work(random: Random, leak: float) -> list[float]:
     """Twice as many while a command runs, which is often."""
-    return [7 + int(leak * look / LOOKS) + random.choice((0, 0, 7, 8)) for look in range(LOOKS)]
+    return [7 + int(leak * look / SAMPLES) + random.choice((0, 0, 7, 8)) for look in range(SAMPLES)]
 
 
 def captured(random: Random, leak: float) -> list[float]:
     """Kilobytes, up until they are forgotten; `leak` is the share of them that never is."""
     written, kept = 0.0, 0.0
     series = []
-    for look in range(LOOKS):
+    for look in range(SAMPLES):
         fresh = random.gauss(440, 40)
         written += leak * fresh
         kept = fresh if look % 3 == 0 else kept + fresh
@@ -110,7 +110,7 @@ def captured(random: Random, leak: float) -> list[float]:
 
 def spoken(random: Random, leak: float) -> list[float]:
     """Kilobytes a minute."""
-    return [6 + leak * look / LOOKS + random.gauss(0, 1.5) for look in range(LOOKS)]
+    return [6 + leak * look / SAMPLES + random.gauss(0, 1.5) for look in range(SAMPLES)]
 
 
 def waited(usual: float) -> Callable[[Random, float], list[float]]:
@@ -118,8 +118,8 @@ def waited(usual: float) -> Callable[[Random, float], list[float]]:
 
     def series(random: Random, leak: float) -> list[float]:
         thirds = [random.uniform(1, 1.14) for _ in range(3)]
-        noise = [random.lognormvariate(0, 0.15) * random.choice((1,) * 11 + (8,)) for _ in range(LOOKS)]
-        return [usual * thirds[look * 3 // LOOKS] * noise[look] + leak * look / LOOKS for look in range(LOOKS)]
+        noise = [random.lognormvariate(0, 0.15) * random.choice((1,) * 11 + (8,)) for _ in range(SAMPLES)]
+        return [usual * thirds[look * 3 // SAMPLES] * noise[look] + leak * look / SAMPLES for look in range(SAMPLES)]
 
     return series
 

@@ -8,11 +8,11 @@ import pytest
 
 from rota.core.event import JobMoved, QueueChanged, SlotChanged, WorkerChanged
 from rota.core.slot import History
-from rota.lab.chaos import latencies, report
+from rota.lab.chaos import report
 from rota.lab.chaos.crew_processes import Remains, Vitals
 from rota.lab.chaos.invariants import CHECKS, check, false_deaths, replay_of
-from rota.lab.chaos.online_checks import OnlineChecks
 from rota.lab.chaos.plan import POISON
+from rota.lab.chaos.scenario import OnlineChecks
 from rota.lab.chaos.snapshot import Sample, Sourced
 from tests.chaos import quiet as q
 
@@ -389,7 +389,7 @@ def test_an_invariant_that_a_storm_could_not_test_is_not_reported_as_checked() -
 
 
 def test_recovery_is_measured_from_the_fault_to_the_certificate_and_to_the_next_start() -> None:
-    mending = latencies.recoveries(q.quiet())["kill busy, another idle"]
+    mending = report.recoveries(q.quiet())["kill busy, another idle"]
     assert mending.seen is not None and mending.seen.most == 2.0
     assert mending.rerun is not None and mending.rerun.most == 0.0  # 9 µs
     assert mending.refilled is None
@@ -413,7 +413,7 @@ def test_a_fault_in_a_paused_queue_does_not_count_as_one_beside_an_idle_worker(
     pausing: q.Log = [(at, [QueueChanged(verb, queue, {})]) for at, verb, queue in pauses]
     facts = [*q.FACTS, *pausing]
     events = tuple(q.events(sorted(facts, key=lambda fact: fact[0])))
-    assert ("kill busy, another idle" in latencies.recoveries(q.quiet().replace(events=events))) == is_told_apart
+    assert ("kill busy, another idle" in report.recoveries(q.quiet().replace(events=events))) == is_told_apart
 
 
 def test_a_fault_whose_victim_had_ended_is_taken_back() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rota.core.errors import RotaError
-from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
+from rota.lab.chaos.ledger import LEDGER, LedgerWriter
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ def ledger(tmp_path: Path) -> Iterator[Started]:
 
 WORKER = """
 import os, sys
-from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
+from rota.lab.chaos.ledger import LEDGER, LedgerWriter
 writer = LedgerWriter.connect(sys.argv[1])
 writer.write("up", pid=os.getpid(), worker=sys.argv[2], slot="s")
 """
 COMMAND = """
 import os, sys
-from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
+from rota.lab.chaos.ledger import LEDGER, LedgerWriter
 writer = LedgerWriter.connect(sys.argv[1])
 writer.write("start", pid=os.getpid(), worker="w", job=1, token=7, own=True)
 """
@@ -117,7 +117,7 @@ def test_the_ledger_has_the_beginning_and_the_end_of_a_bash_loop(ledger: Started
     ledger.writer.write("offered", numbers=[])  # once this is answered it listens
     env = {**os.environ, LEDGER: ledger.socket, "ROTA_WORKER_ID": "worker-looploop", "ROTA_SLOT": "loop:0"}
     loop = subprocess.Popen(["sleep", "600"])
-    watch = subprocess.Popen([sys.executable, "-m", "rota.lab.chaos.ledger_writer", str(loop.pid)], env=env)
+    watch = subprocess.Popen([sys.executable, "-m", "rota.lab.chaos.programs", "life", str(loop.pid)], env=env)
     try:
         eventually(lambda: ledger.whats() == ["offered", "up"])
         ledger.writer.write("thaw", worker="worker-looploop")

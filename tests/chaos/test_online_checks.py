@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rota.core.event import WorkerChanged
+from rota.lab.chaos.invariants import JUDGED_ONLINE
 from rota.lab.chaos.ledger_reader import Ledger
-from rota.lab.chaos.online_checks import JUDGED, OnlineChecks
+from rota.lab.chaos.scenario import OnlineChecks
 from rota.lab.chaos.snapshot import Sample
 from tests.chaos.quiet import FACTS, LINES, ONE, TWO, A, B, events, moved
 
@@ -55,7 +56,7 @@ BROKEN: dict[str, tuple[list[dict[str, Any]], Log, list[Sample]]] = {
 def test_each_violation_is_reported_once(invariant: str) -> None:
     reported = violated(*BROKEN[invariant])
     assert reported.count(invariant) == 1 or invariant == "I4"
-    assert invariant in reported and set(reported) <= {*JUDGED}
+    assert invariant in reported and set(reported) <= {*JUDGED_ONLINE}
 
 
 def test_a_token_that_does_not_grow_is_reported() -> None:

@@ -86,7 +86,7 @@ def test_a_statement_that_is_made_of_data_is_found_however_it_is_made(text: str)
 
 
 MAY_MAKE: dict[str, set[str]] = {
-    "src/rota/lab/bench/raw_postgres.py": {  # a schema's name, checked
+    "src/rota/lab/bench/raw_store.py": {  # a schema's name, checked
         "SELECT {set_all({'search_path': where.schema, **PLANS}, local=False)}",
     },
     "src/rota/worker/sources/query_plan.py": {  # the user's own query; of the user's own tables, quoted names

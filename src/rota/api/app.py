@@ -41,7 +41,7 @@ from rota.api.routes import (
     workers,
 )
 from rota.api.stream.notifications import NotificationStream
-from rota.api.stream.sse import Stream
+from rota.api.stream.readers import Stream
 from rota.core.errors import RotaError
 from rota.settings import load
 

@@ -104,8 +104,8 @@ class _Play:
         finally:
             self._table.close()
 
-    def _wait(self, fact: Callable[[], bool]) -> None:
-        while not fact():
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        while not condition():
             if not self._crew.is_running:
                 raise NotAsPromised("the crew's orchestrator ended before the work was done")
             if time.monotonic() > self._until:

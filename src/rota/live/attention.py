@@ -71,8 +71,8 @@ def notices(store: Store) -> list[Notice]:
     """Return what needs attention: hosts, slots, queues, failed jobs, schedules, quarantined jobs, overlong runs."""
     if store.link is not None:
         return [
-            Notice(each["noun"], each["which"], each["text"], instant_of(each["since"]) if each["since"] else None)
-            for each in store.link.get("/attention")
+            Notice(notice["noun"], notice["which"], notice["text"], notice["since"] and instant_of(notice["since"]))
+            for notice in store.link.get("/attention")
         ]
     execute, now, all_slots = store.database.execute, store.now(), store.slots.all()
     queues = store.queues.list()
@@ -88,7 +88,7 @@ def notices(store: Store) -> list[Notice]:
         *unknown_kinds(waiting(store, MOST), store.settings.unknown_kind_timeout),
         *failures(
             [job for job in failed if job.id not in quarantined_ids],
-            {each.queue.name: each.counts[jobs.FAILED] for each in queues if not is_internal(each.queue.name)},
+            {status.queue.name: status.counts[jobs.FAILED] for status in queues if not is_internal(status.queue.name)},
             quarantined,
         )[:MOST],
         *idle_schedules(store.schedules.list())[:MOST],
@@ -101,7 +101,7 @@ def unreachable_hosts(
     all_slots: Iterable[Slot], live: Iterable[Live], hosts: Mapping[str, str], now: Instant
 ) -> list[Notice]:
     """Return hosts whose orchestrator is late with its lease, or ended without leaving, so that its slots are stale."""
-    leases = {(each.host, each.crew): each.lease_expires_at for each in live}
+    leases = {(orchestrator.host, orchestrator.crew): orchestrator.lease_expires_at for orchestrator in live}
     late = {place: until for place, until in leases.items() if until is not None and until <= now}
     gone = {
         (slot.host, slot.crew)
@@ -139,7 +139,7 @@ def open_breakers(queues: Iterable[Queue]) -> list[Notice]:
 
 def unknown_kinds(kinds: Iterable[Waiting], timeout: Duration) -> list[Notice]:
     """Return queues with jobs of a kind that none of their workers knows. The jobs fail after a time-out."""
-    return [Notice(QUEUE, each.queue, each.text, each.until - timeout) for each in kinds]
+    return [Notice(QUEUE, kind.queue, kind.text, kind.until - timeout) for kind in kinds]
 
 
 def failures(
@@ -187,11 +187,13 @@ def _gist(error: str | None) -> str:
 def idle_schedules(schedules: Iterable[Schedule]) -> list[Notice]:
     """Return schedules that are not paused and whose last run added no job, or one that failed."""
     running = [schedule for schedule in schedules if schedule.paused_at is None]
-    notices = [Notice(SCHEDULE, each.name, each.error, None) for each in running if each.error is not None]
+    notices = [
+        Notice(SCHEDULE, schedule.name, schedule.error, None) for schedule in running if schedule.error is not None
+    ]
     notices += [
-        Notice(SCHEDULE, each.name, f"its last job, {each.last_job}, failed", each.fired_at)
-        for each in running
-        if each.error is None and each.last_status == jobs.FAILED
+        Notice(SCHEDULE, schedule.name, f"its last job, {schedule.last_job}, failed", schedule.fired_at)
+        for schedule in running
+        if schedule.error is None and schedule.last_status == jobs.FAILED
     ]
     return notices
 

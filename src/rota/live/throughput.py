@@ -109,8 +109,8 @@ class Throughput:
         place = at // STEP
         if place not in self._steps:
             self._steps[place] = _Step()
-            for old in [each for each in self._steps if each < place - STEPS]:
-                del self._steps[old]
+            for outdated in [step for step in self._steps if step < place - STEPS]:
+                del self._steps[outdated]
         return self._steps[place]
 
 

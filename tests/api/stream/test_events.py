@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from rota.api.stream import hub
+from rota.api.stream.readers import Reader
 from rota.process.host import host_id
 from tests.api.servers import Server, next_of_each
 from tests.support.cable import cable
@@ -40,7 +41,8 @@ ON_BOTH = (
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[Server]:
     """A server that keeps streams alive every fifth of a second, and lets little wait."""
-    change = "from rota.api.stream import hub; hub.KEEP_ALIVE = 0.2; hub.MOST_WAITING = 20; hub.MOST_REPLAYED = 30"
+    limits = "hub.KEEP_ALIVE = 0.2; readers.MOST_WAITING = 20; hub.MOST_REPLAYED = 30"
+    change = f"from rota.api.stream import hub, readers; {limits}"
     server = Server(tmp_path, change=change)
     yield server
     server.end()
@@ -376,7 +378,7 @@ def test_readers_are_woken_a_few_at_a_time_so_that_others_are_answered_in_betwee
 
     async def wake() -> None:
         counting = asyncio.create_task(count_turns())
-        async for _ in hub.in_turns([hub.Reader((), None) for _ in range(5 * hub.AT_ONCE)]):
+        async for _ in hub.in_turns([Reader((), None) for _ in range(5 * hub.AT_ONCE)]):
             met.append(len(turns))
         counting.cancel()
 

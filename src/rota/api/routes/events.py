@@ -10,7 +10,7 @@ from rota.api.json_body import encode_document
 from rota.api.route import JSON, SSE, Route
 from rota.api.routes.jobs import next_page
 from rota.api.schemas import nouns, requests
-from rota.api.stream.sse import Stream
+from rota.api.stream.readers import Stream
 from rota.core.access import READ
 from rota.core.errors import BadInput
 from rota.core.event import to_stored

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
 from rota.api.errors import TooMany
 from rota.api.json_body import encode_document
 from rota.api.stream.notifications import Notifications
+from rota.api.stream.readers import Reader, Share
 from rota.core.errors import RotaError
 from rota.core.event import TokenChanged
 from rota.core.times import format_instant
@@ -31,91 +31,13 @@ if TYPE_CHECKING:
 
 FLUSH_EVERY, READ_EVERY, READ_FOR_MANY_EVERY, KEEP_ALIVE = 0.1, 0.05, 0.08, 15.0
 MANY_READERS, AT_ONCE = 100, 20
-MOST_READERS, MOST_OF_TOKEN = 2000, 1000
-MOST_PATTERNS = 300  # different ones per token: each is matched against the topics of every change
+MOST_READERS = 2000
 MOST_PUBLISHED_AT_ONCE = 500
-MOST_WAITING, MOST_BYTES = 256, 256 * 1024
 MOST_REPLAYED, MOST_READ_BACK = 2000, 10_000  # moves that a reader missed, and events searched for them
 MOST_SEED = 2000  # events from which throughput is computed before the hub has read any
 MOST_JOBS = 200  # moves of one event; for more, readers get a resync
 T = TypeVar("T")
 _log = logging.getLogger("rota.http")
-
-
-class Reader:
-    """One subscriber. Its buffer is bounded: when it overflows, it is dropped and the reader gets a resync."""
-
-    def __init__(self, patterns: tuple[str, ...], token_id: str | None) -> None:
-        self.patterns = patterns
-        self.token_id = token_id
-        self.is_lost = False
-        self.is_over = False
-        self._buffer: list[bytes] = []
-        self._messages = self._bytes = 0
-        self._wakeup: asyncio.Future[None] | None = None
-
-    def put(self, messages: bytes, count: int) -> None:
-        if self.is_lost:
-            return
-        self._buffer.append(messages)
-        self._messages += count
-        self._bytes += len(messages)
-        if self._messages > MOST_WAITING or self._bytes > MOST_BYTES:
-            self.lose()
-        self.wake()
-
-    def lose(self) -> None:
-        """Drop the buffer. The reader gets a resync instead."""
-        self.take()
-        self.is_lost = True
-        self.wake()
-
-    def end(self) -> None:
-        self.is_over = True
-        self.wake()
-
-    def wake(self) -> None:
-        """Wake the reader even if its buffer is empty."""
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
-
-    async def wait(self) -> None:
-        """Wait until there are messages, the state changes, or `wake` is called."""
-        if not (self._buffer or self.is_lost or self.is_over):
-            self._wakeup = asyncio.get_running_loop().create_future()
-            await self._wakeup
-
-    def take(self) -> bytes:
-        """Empty the buffer and return its messages."""
-        taken = self._buffer[0] if len(self._buffer) == 1 else b"".join(self._buffer)
-        self._buffer.clear()
-        self._messages = self._bytes = 0
-        return taken
-
-
-class Share:
-    """The readers that one token has open, and their patterns."""
-
-    def __init__(self) -> None:
-        self.readers = 0
-        self.patterns: Counter[str] = Counter()
-
-    def add(self, patterns: tuple[str, ...]) -> None:
-        """Count one more reader, or refuse it."""
-        if self.readers >= MOST_OF_TOKEN:
-            raise TooMany(f"this token has {MOST_OF_TOKEN:,} readers of the feed open: close some of them")
-        if len(self.patterns.keys() | set(patterns)) > MOST_PATTERNS:
-            raise TooMany(
-                f"the readers of this token would follow more than {MOST_PATTERNS} different topics: close some of "
-                "them, or use fewer topics, because * spans segments"
-            )
-        self.readers += 1
-        self.patterns.update(patterns or EVERYTHING)
-
-    def remove(self, patterns: tuple[str, ...]) -> None:
-        self.readers -= 1
-        self.patterns.subtract(patterns or EVERYTHING)
-        self.patterns = +self.patterns
 
 
 class Hub:

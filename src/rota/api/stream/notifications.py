@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rota.api.route import SSE
-from rota.api.stream.sse import until_disconnected
+from rota.api.stream.readers import until_disconnected
 from rota.core.errors import RotaError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The raw limits of a crew: one writer with bare workers over socketpairs, bare processes, and the disk.
 
-The writer writes the rows of `raw_sqlite`, with all columns, indexes, runs, events and counters, equally durable. The
+The writer writes the rows of `raw_store`, with all columns, indexes, runs, events and counters, equally durable. The
 ratio to it shows what it leaves out: health checks, adaptive windows, fairness, the store thread, frames, restarts.
 """
 
@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from rota.lab.bench.raw_sqlite import RawSqlite
+from rota.lab.bench.raw_store import RawSqlite
 
 WINDOW = 64
 PAGE = b"\0" * 4096

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from rota.core.record import Record
 from rota.core.version import __version__
 from rota.lab.bench import bare, measured_crew, store_rates
-from rota.lab.bench.recovery import kill_workers
 from rota.lab.percentiles import median_ratio, percentile, spread
 from rota.settings import Settings
 from rota.store.open import within_schema
@@ -109,7 +108,7 @@ class Bench:
 
     def _recover(self) -> tuple[list[float], list[float]]:
         with self._new_folder() as folder:
-            again, _, once = kill_workers(folder, self._server, self._size.kills, 1, LONG_JOB_MS)
+            again, _, once = measured_crew.kill_workers(folder, self._server, self._size.kills, 1, LONG_JOB_MS)
         assert once, "a job was settled twice"
         return again, bare.recover(self._size.kills)[0]
 

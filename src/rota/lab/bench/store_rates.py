@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rota.core.claim import Done
+from rota.lab.bench.raw_store import RawPostgres, RawSqlite
 from rota.settings import Settings
 from rota.store.claims.exchange import Idle, Report
 from rota.store.jobs.enqueue import NewJob
@@ -13,8 +14,6 @@ from rota.store.open import open_store
 
 if TYPE_CHECKING:
     from rota.core.claim import Outcome
-    from rota.lab.bench.raw_postgres import RawPostgres
-    from rota.lab.bench.raw_sqlite import RawSqlite
     from rota.store.store import Store
 
 PAYLOAD = {"path": "library/a.wav", "n": 1}
@@ -83,10 +82,4 @@ def _new_store(url: str) -> Store:
 
 
 def _raw(url: str) -> RawSqlite | RawPostgres:
-    if "://" in url:
-        from rota.lab.bench.raw_postgres import RawPostgres
-
-        return RawPostgres(url)
-    from rota.lab.bench.raw_sqlite import RawSqlite
-
-    return RawSqlite(url)
+    return RawPostgres(url) if "://" in url else RawSqlite(url)

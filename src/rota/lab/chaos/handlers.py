@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from rota.app import App
-from rota.lab.chaos.ledger_writer import LEDGER, LedgerWriter
+from rota.lab.chaos.ledger import LEDGER, LedgerWriter
 from rota.lab.chaos.plan import COMMANDS, COROUTINES, FLAKY, FUNCTIONS, POISON, REMOTE, SOURCED, WORK, kind_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 QUEUE = FUNCTIONS
 SOURCE, MARKS, KEYS = "keys", "marks", "ROTA_CHAOS_KEYS"
 COROUTINES_AT_ONCE = 5
-COMMAND = [sys.executable, "-m", "rota.lab.chaos.job_command"]
+COMMAND = [sys.executable, "-m", "rota.lab.chaos.programs", "job"]
 
 app = App()
 app.pool(COROUTINES, concurrency=COROUTINES_AT_ONCE)

@@ -1,21 +1,27 @@
-"""Carry out the faults of a plan on a real crew: on workers, orchestrators and the API.
+"""Carry out the faults of a plan on a real crew: on workers, orchestrators, the API and the store.
 
-Faults of the store and those that stand for an operator are in `store_faults` and `operator_faults`.
+The faults that stand for an operator are in `operator_faults.py`.
 """
 
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
 
+from rota.core.errors import StoreAway
 from rota.core.times import MILLISECOND
 from rota.lab.chaos.operator_faults import OperatorFaults
 from rota.lab.chaos.plan import (
+    CRASH,
+    CUT,
     FREEZE,
     FREEZE_CREW,
     HANG,
+    HOLD,
     KILL_API,
     KILL_BUSY,
     KILL_IDLE,
@@ -25,14 +31,12 @@ from rota.lab.chaos.plan import (
     TERMINATE,
     seconds,
 )
-from rota.lab.chaos.store_faults import StoreFaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rota.core.times import Instant
-    from rota.lab.chaos.lab_crew import LabCrew
-    from rota.lab.chaos.launchers import OrchestratorProcess
+    from rota.lab.chaos.lab_crew import LabCrew, OrchestratorProcess
     from rota.lab.chaos.ledger_reader import LedgerReader, Life
     from rota.lab.chaos.plan import Fault
     from rota.store.store import Store
@@ -47,6 +51,8 @@ SIGNALS = {
     FREEZE: signal.SIGSTOP,
     HANG: signal.SIGSTOP,
 }
+CUT_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+UP_WITHIN = 30.0
 
 
 class Injector:
@@ -241,3 +247,66 @@ def _fits(kind: str, life: Life, now: Instant) -> bool:
             return life.current is None and now - life.idle_since > IDLE_FOR
         case _:
             return True
+
+
+class StoreFaults:
+    """Breaks the store of a crew: PostgreSQL loses connections or crashes, on SQLite the write lock is held."""
+
+    def __init__(self, crew: LabCrew, store: Store, do_later: Callable[[float, Callable[[], object]], None]) -> None:
+        self._crew = crew
+        self._store = store
+        self._do_later = do_later
+
+    def inject(self, fault: Fault) -> bool:
+        """Inject a fault and write it into the ledger; return false if there was nothing to break."""
+        if fault.kind == CRASH:
+            self._crash(fault)
+            return True
+        store_at = self._store.now()
+        if fault.kind == HOLD:
+            holder = self._hold_lock(seconds(fault.lasts))
+            self._do_later(seconds(fault.lasts), holder.communicate)
+        elif fault.kind == CUT and not self._cut_connections():
+            return False
+        self._crew.ledger_writer.write("fault", kind=fault.kind, store_at=store_at)
+        return True
+
+    def _cut_connections(self) -> bool:
+        """Cut every connection of the crews and of their API; return false if there was none."""
+        from rota.store.postgres.connection import address
+        from rota.store.postgres.driver import psycopg
+
+        with psycopg.connect(address(self._crew.database).conninfo, autocommit=True) as connection:
+            return bool(connection.execute(CUT_CONNECTIONS, [self._crew.mark]).fetchall())
+
+    def _hold_lock(self, duration: float) -> subprocess.Popen[bytes]:
+        """Start a program that holds the write lock, and wait until it does."""
+        words = [sys.executable, "-m", "rota.lab.chaos.programs", "hold", self._crew.database, str(duration)]
+        process = subprocess.Popen(words, cwd=self._crew.folder, env=self._crew.environment, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.read(1)
+        return process
+
+    def _crash(self, fault: Fault) -> None:
+        """Crash the server and start it again after a while, later if an orchestrator is just starting."""
+        server = self._crew.server
+        assert server is not None, "only a server that was started for the storm may be crashed"
+        if any(orchestrator.is_starting for orchestrator in self._crew.orchestrators.values()):
+            self._do_later(TRY_AGAIN_AFTER, lambda: self._crash(fault))
+            return
+        self._crew.ledger_writer.write("fault", kind=fault.kind, store_at=self._store.now(), lasts=fault.lasts)
+        server.crash()
+        time.sleep(seconds(fault.lasts))
+        server.start()
+        self._reconnect()
+
+    def _reconnect(self) -> None:
+        """Use up the error of our own connection, which the crash has cut."""
+        deadline = time.monotonic() + UP_WITHIN
+        while True:
+            try:
+                self._store.now()
+                return
+            except StoreAway:
+                if time.monotonic() > deadline:
+                    raise

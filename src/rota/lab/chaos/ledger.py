@@ -1,10 +1,10 @@
-"""The ledger process: what handlers really did, in a file of its own, independent of rota's store.
+"""The ledger: what handlers really did, in a file of its own, independent of rota's store.
 
     python -m rota.lab.chaos.ledger FILE SOCKET
 
 Workers write over the socket, the program that started the ledger over its standard input and output, both in JSON
 lines. A line is stamped, written and synced before it is answered. The end of a connection is the end of that worker or
-command, and becomes a line too. The ledger ends with its standard input.
+command, and becomes a line too. The ledger ends with its standard input. Programs write with a `LedgerWriter`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import selectors
 import socket
 import sys
 import time
-from typing import Any
+from typing import IO, Any
+
+from rota.core.errors import RotaError
 
 GONE, OVER = "gone", "over"
+LEDGER = "ROTA_CHAOS_LEDGER"
 
 
 class Connection:
@@ -103,10 +106,32 @@ class LedgerServer:
                 connection.answer(at)
 
 
-def main() -> None:
-    path, socket_path = sys.argv[1:]
-    LedgerServer(path, socket_path).serve(Connection(0, 1))
+class LedgerWriter:
+    """One program's connection to the ledger. A line is on disk before `write` returns."""
+
+    def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    def connect(cls, path: str) -> LedgerWriter:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(path)
+        return cls(connection.makefile("rb"), connection.makefile("wb"))
+
+    def write(self, what: str, **facts: Any) -> int:
+        """Write a line, and return the moment of its arrival on the ledger's clock."""
+        try:
+            self._writer.write(json.dumps({"what": what, **facts}).encode() + b"\n")
+            self._writer.flush()
+            answer = self._reader.readline()
+        except OSError as problem:
+            raise RotaError(f"the ledger is gone: {problem.strerror}") from None
+        if not answer:
+            raise RotaError("the ledger is gone")
+        at: int = json.loads(answer)["at"]
+        return at
 
 
 if __name__ == "__main__":
-    main()
+    LedgerServer(*sys.argv[1:]).serve(Connection(0, 1))

@@ -17,7 +17,7 @@ trap 'leaving=1' TERM
 # A process that watches this one tells the ledger when it is up and when it ends.
 register() {
   ROTA_WORKER_ID=$(rota worker register --name "$name" --queue "$queue" --pid $$) &&
-    { "$python" -m rota.lab.chaos.ledger_writer $$ & }
+    { "$python" -m rota.lab.chaos.programs life $$ & }
 }
 
 # Exit code 1 means that the store is out of reach: try again. 5 is a refusal, and final.
@@ -33,7 +33,7 @@ while [[ -z $leaving ]]; do
   esac
   [[ $claimed =~ ^\[\{\"id\":\ ?([0-9]+) ]] && ROTA_JOB_ID=${BASH_REMATCH[1]}
   [[ $claimed =~ \"token\":\ ?([0-9]+) ]] && ROTA_CLAIM_TOKEN=${BASH_REMATCH[1]}
-  if "$python" -m rota.lab.chaos.job_command loop <<<"$claimed"; then
+  if "$python" -m rota.lab.chaos.programs job loop <<<"$claimed"; then
     settle done
   else
     settle fail --error "as planned"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rota.core.claim import Claim
     from rota.core.job import Job
-    from rota.lab.chaos.ledger_writer import LedgerWriter
+    from rota.lab.chaos.ledger import LedgerWriter
     from rota.lab.chaos.plan import Fault
     from rota.store.store import Store
 

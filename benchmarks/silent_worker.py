@@ -1,8 +1,8 @@
 """How long until the job of a registered worker that falls silent runs again, on a crew that has nothing else to do.
 
-    ./dev bench unseen           beats every 5 s and every 30 s, side by side: a minute
+    ./dev bench unseen           heartbeats every 5 s and every 30 s, side by side: a minute
 
-The worker beats once after it has claimed, and never again. What is measured is from that last beat to the start.
+The worker sends one heartbeat after it has claimed, and no more. Measured is from that heartbeat to the start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TARGETS = {5: 12.0, 30: 62.0}
 
 
 def measure(every: int) -> float:
-    """Seconds from the last beat to the job's start in a worker of a crew."""
+    """Return seconds from the last heartbeat to the job's start in a worker of a crew."""
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
         crew = LabCrew(folder, single_crew(**{QUEUE: 1}), APP, {})
         store = crew.open()
@@ -41,12 +41,14 @@ def measure(every: int) -> float:
 
 
 def main() -> None:
-    options = _report.arguments("From the last beat of a dead registered worker to its job's next start.").parse_args()
+    options = _report.arguments(
+        "From the last heartbeat of a dead registered worker to its job's next start."
+    ).parse_args()
     with ThreadPoolExecutor(len(TARGETS)) as pool:
         runs = {every: [pool.submit(measure, every) for _ in range(options.rounds or 1)] for every in TARGETS}
     table: list[dict[str, _report.Cell]] = []
-    for every, found in runs.items():
-        worst = max(each.result() for each in found)
+    for every, futures in runs.items():
+        worst = max(future.result() for future in futures)
         target = TARGETS[every]
         table.append({"beats every, s": every, "runs again after, s": worst, "target": target, "met": worst < target})
     _report.show("unseen: a registered worker falls silent with a job in hand", table, options.json)

@@ -24,17 +24,17 @@ WHERE n.nspname = %s AND c.relkind = 'r'"""
 WORKERS = {FUNCTIONS: "a worker", COMMANDS: "a worker of commands", REMOTE: "a remote worker"}
 
 
-class Looks:
-    """One look after another; what the log grew by is told of the time between two."""
+class Sampler:
+    """Takes one sample after another; the growth of the log is measured between two of them."""
 
     def __init__(self, crew: LabCrew, url: str | None) -> None:
         self._crew = crew
         self._url = url
-        self._logged = _found(crew.folder).logged
+        self._logged = _files(crew.folder).logged
         self._at = time.monotonic()
 
     def take(self, workers: Mapping[str, Life]) -> dict[str, float]:
-        """One sample; of the workers these are looked at, by their queues."""
+        """Take one sample. `workers` are those that are sampled, by their queues."""
         watched = {
             "the orchestrator": self._crew.main.pid,
             "the remote orchestrator": self._crew.orchestrators[FAR].pid,
@@ -45,32 +45,32 @@ class Looks:
         for name, pid in watched.items():
             try:
                 sample |= {f"memory of {name}": _memory(pid), f"descriptors of {name}": _descriptors(pid)}
-            except OSError:  # it has gone, and who asks for its figures will miss them
+            except OSError:  # it has ended: its figures are missing from this sample
                 pass
-        return sample | self._sizes() | self._files()
+        return sample | self._sizes() | self._file_sizes()
 
     def _sizes(self) -> dict[str, float]:
         if self._url is None:
             database, wal = _size(self._crew.database), _size(f"{self._crew.database}-wal")
         else:
             with psycopg.connect(self._url) as connection:
-                found = connection.execute(SIZE, [self._crew.schema]).fetchone(), connection.execute(WAL).fetchone()
-            database, wal = (float(row[0] or 0) if row else 0.0 for row in found)
+                rows = connection.execute(SIZE, [self._crew.schema]).fetchone(), connection.execute(WAL).fetchone()
+            database, wal = (float(row[0] or 0) if row else 0.0 for row in rows)
         return {"database": database / MB, "write-ahead log": wal / MB}
 
     @property
     def captures(self) -> int:
         """How many files of captures there are."""
-        return _found(self._crew.folder).captures
+        return _files(self._crew.folder).captures
 
-    def _files(self) -> dict[str, float]:
-        found, now = _found(self._crew.folder), time.monotonic()
-        rate = (found.logged - self._logged) / KB / (now - self._at) * 60
-        self._logged, self._at = found.logged, now
-        return {"captures": found.captured / KB, "files besides captures": found.others, "log written": rate}
+    def _file_sizes(self) -> dict[str, float]:
+        files, now = _files(self._crew.folder), time.monotonic()
+        rate = (files.logged - self._logged) / KB / (now - self._at) * 60
+        self._logged, self._at = files.logged, now
+        return {"captures": files.captured / KB, "files besides captures": files.others, "log written": rate}
 
 
-class Found(NamedTuple):
+class Files(NamedTuple):
     """The files of a crew: captures and their bytes, others, and the bytes of those of them that are logs."""
 
     captures: int = 0
@@ -79,16 +79,16 @@ class Found(NamedTuple):
     logged: float = 0.0
 
 
-def _found(folder: str) -> Found:
-    found = Found()
+def _files(folder: str) -> Files:
+    files = Files()
     for where, _, names in os.walk(folder):
         sizes = {name: _size(os.path.join(where, name)) for name in names}
         if os.path.basename(where).endswith("runs"):
-            more = Found(len(names), sum(sizes.values()))
+            more = Files(len(names), sum(sizes.values()))
         else:
-            more = Found(0, 0.0, len(names), sum(size for name, size in sizes.items() if name.endswith(".log")))
-        found = Found(*map(add, found, more))
-    return found
+            more = Files(0, 0.0, len(names), sum(size for name, size in sizes.items() if name.endswith(".log")))
+        files = Files(*map(add, files, more))
+    return files
 
 
 def _memory(pid: int | None) -> float:

@@ -1,11 +1,11 @@
-"""A thousand registered workers beat on one SQLite file, or ten thousand on PostgreSQL, beside claims.
+"""A thousand registered workers send heartbeats to one SQLite file, or ten thousand to PostgreSQL, beside claims.
 
     ./dev bench beats            `--store postgres` on PostgreSQL
 
-The workers are simulated: each is a row with a beat every 30 s, and a few processes send the beats, evenly spread. With
-`--faster 5` an interval takes 6 s instead of 30: the same beats at five times the rate. A beat is missed when it is
-committed more than one (shortened) interval after it was due. Beside that exchanges of 50 jobs are timed, in turns
-without beats and with them.
+The workers are simulated: each is a row with a heartbeat every 30 s, and a few processes send them, evenly spread. With
+`--faster 5` an interval takes 6 s instead of 30: the same heartbeats at five times the rate. One is missed when it is
+committed more than one (shortened) interval after it was due. Meanwhile exchanges of 50 jobs are timed, first without
+heartbeats and then with them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ EVERY, CLIENTS, READY = 30.0, 2, 5_000
 CLAIMS_RATIO = 1.5
 
 
-def beat(url: str, workers: int, interval: float, intervals: int) -> None:
-    """One of the clients: registers its share, then sends its beats when they are due; prints how late each was."""
+def send_heartbeats(url: str, workers: int, interval: float, intervals: int) -> None:
+    """Be one client: register its share of workers, send their heartbeats when they are due, print how late each was."""
     late = []
     with open_store(url, Settings()) as store:
         ids = [store.workers.register(f"simulated-{n}", every=int(EVERY * SECOND)).id for n in range(workers)]
@@ -45,9 +45,9 @@ def beat(url: str, workers: int, interval: float, intervals: int) -> None:
 
 
 def measure(url: str, workers: int, interval: float, intervals: int) -> dict[str, list[float]]:
-    """How late the beats were, and the times of exchanges before and beside them, in milliseconds."""
+    """Return how late the heartbeats were, and the times of exchanges before and beside them, in milliseconds."""
     open_store(url, Settings(), make=True).close()
-    words = [sys.executable, "-m", "benchmarks.beats", "--as-client", url]
+    words = [sys.executable, "-m", "benchmarks.heartbeats", "--as-client", url]
     words += [str(workers // CLIENTS), str(interval), str(intervals)]
     clients = [
         subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(CLIENTS)
@@ -74,7 +74,7 @@ def measure(url: str, workers: int, interval: float, intervals: int) -> dict[str
 
 
 def _paced(claimer: Claimer) -> float:
-    """One exchange, and a pause, so that claims are not what the beats wait for."""
+    """Time one exchange, and pause, so that claims are not what the heartbeats wait for."""
     took = claimer.exchange() * 1e3
     time.sleep(0.03)
     return took
@@ -82,9 +82,9 @@ def _paced(claimer: Claimer) -> float:
 
 def main() -> None:
     if sys.argv[1:2] == ["--as-client"]:
-        beat(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
+        send_heartbeats(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
         return
-    parser = _report.arguments("Many registered workers beat beside claims.")
+    parser = _report.arguments("Many registered workers send heartbeats beside claims.")
     _stores.add_option(parser)
     parser.add_argument("--workers", type=int, default=None, help="how many are registered")
     parser.add_argument("--faster", type=float, default=None, help="by how much an interval of 30 s is shortened")
@@ -93,18 +93,18 @@ def main() -> None:
     interval = EVERY / faster
     with _stores.stores(options.store) as fresh:
         url = fresh()
-        found = measure(url, workers, interval, options.rounds or 1)
+        times = measure(url, workers, interval, options.rounds or 1)
         with open_store(url, Settings()) as store:
             dead = sum(worker.name.startswith("simulated") for worker in store.workers.list()) - workers
-    missed = sum(ms > interval * 1e3 for ms in found["late"])
-    ratio = _report.median(found["beside"]) / _report.median(found["alone"])
+    missed = sum(ms > interval * 1e3 for ms in times["late"])
+    ratio = _report.median(times["beside"]) / _report.median(times["alone"])
     what: list[tuple[str, float, str, bool | None]] = [
         ("beats a second", workers / interval, "", None),
-        ("beat late by, p99 ms", _report.percentile(found["late"], 0.99), "", None),
+        ("beat late by, p99 ms", _report.percentile(times["late"], 0.99), "", None),
         ("missed beats", float(missed), "0", not missed),
         ("workers taken for dead", float(-dead), "0", not dead),
-        ("exchange of 50, p50 ms, without", _report.median(found["alone"]), "", None),
-        ("exchange of 50, p50 ms, beside", _report.median(found["beside"]), "", None),
+        ("exchange of 50, p50 ms, without", _report.median(times["alone"]), "", None),
+        ("exchange of 50, p50 ms, beside", _report.median(times["beside"]), "", None),
         ("ratio", ratio, f"<= {CLAIMS_RATIO}", ratio <= CLAIMS_RATIO),
     ]
     table: list[dict[str, _report.Cell]] = [
