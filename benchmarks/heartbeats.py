@@ -27,7 +27,7 @@ CLAIMS_RATIO = 1.5
 
 
 def send_heartbeats(url: str, workers: int, interval: float, intervals: int) -> None:
-    """Be one client: register its share of workers, send their heartbeats when they are due, print how late each was."""
+    """Be one client: register its share of workers, send heartbeats when they are due, print how late they were."""
     late = []
     with open_store(url, Settings()) as store:
         ids = [store.workers.register(f"simulated-{n}", every=int(EVERY * SECOND)).id for n in range(workers)]

@@ -41,9 +41,7 @@ def measure(every: int) -> float:
 
 
 def main() -> None:
-    options = _report.arguments(
-        "From the last heartbeat of a dead registered worker to its job's next start."
-    ).parse_args()
+    options = _report.arguments("From a dead registered worker's last heartbeat to its job's next start.").parse_args()
     with ThreadPoolExecutor(len(TARGETS)) as pool:
         runs = {every: [pool.submit(measure, every) for _ in range(options.rounds or 1)] for every in TARGETS}
     table: list[dict[str, _report.Cell]] = []
