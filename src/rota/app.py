@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from rota.crew import Crew
     from rota.settings import Settings
     from rota.store.claims.manual import Claims
+    from rota.store.engine.database import Clock
     from rota.store.jobs.jobs import Jobs
     from rota.store.maintenance.reconcile import Reconciled
     from rota.store.queues import Queues
-    from rota.store.sqlite.clock import Clock
     from rota.store.store import Store
     from rota.store.workers.registration import Workers
 

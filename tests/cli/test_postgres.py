@@ -23,7 +23,7 @@ from rota.settings import Settings
 from rota.store.open import open_store, within
 from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
-from rota.store.postgres.roles import KINDS, role
+from rota.store.postgres.dialect import KINDS, role
 from rota.store.sources import Found
 from tests.support.postgres import login_role, with_parts
 from tests.support.shell import Shell

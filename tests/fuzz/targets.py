@@ -25,7 +25,7 @@ from rota.core.frames import messages, outcomes
 from rota.core.schedule import NewSchedule
 from rota.store import open as opening
 from rota.store.postgres import connection as postgres_link
-from rota.store.postgres import event_log as postgres_log
+from rota.store.postgres import database as postgres_log
 from rota.store.remote import client, http_connection, records
 from rota.store.remote.client import Link
 from rota.store.sqlite import event_log as sqlite_log

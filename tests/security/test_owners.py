@@ -23,9 +23,8 @@ from rota.core.worker import Dead
 from rota.process.host import process_start
 from rota.process.watch import is_alive
 from rota.settings import Settings
-from rota.store.actor import implicit_id
 from rota.store.claims.exchange import Idle, Report
-from rota.store.open import open_store
+from rota.store.open import implicit_id, open_store
 from rota.store.remote.orchestrators import forget_process, recall_process
 from rota.store.remote.store import RemoteStore
 from rota.store.workers.crews import Process

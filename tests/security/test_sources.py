@@ -102,7 +102,7 @@ MAY_MAKE: dict[str, set[str]] = {
         "SELECT {restore}",
         "NOTIFY {channel}",
     },
-    "src/rota/store/postgres/listener.py": {"LISTEN {self._notifications}"},  # the same
+    "src/rota/store/postgres/database.py": {"LISTEN {self._channel}"},  # the same
     "src/rota/store/postgres/session.py": {  # the same
         "SELECT set_config('synchronous_commit', 'off', true), {notifications}",
         "LOCK TABLE {where.schema}.gate IN ROW EXCLUSIVE MODE",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rota.store.sqlite.clock import Clock
+    from rota.store.engine.database import Clock
 
 STORES = ["sqlite", "postgres"]
 ACTOR = "tester@here"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import StoreError
-from rota.store.postgres.driver import psycopg
+from rota.store.postgres.connection import psycopg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

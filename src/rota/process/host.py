@@ -24,6 +24,23 @@ def since_boot() -> Instant:
     return time.clock_gettime_ns(_BOOT_CLOCK) // 1000
 
 
+def wall() -> Instant:
+    return time.time_ns() // 1000
+
+
+class BootClock:
+    """The clock of one boot: the time since boot, plus the offset that the store keeps for this boot (decision 6)."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def now(self) -> Instant:
+        return since_boot() + self._offset
+
+    def wall(self) -> Instant:
+        return wall()
+
+
 def boot_id() -> str:
     """Return what tells this boot from the one before."""
     try:

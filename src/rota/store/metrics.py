@@ -10,8 +10,8 @@ from __future__ import annotations
 from rota.core.errors import RotaError, Stale
 from rota.core.record import Record
 from rota.core.times import SECOND
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import scalar
+from rota.store.engine.transaction import retry_conflicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Metrics:
             counts: list[Row] = [(DEATH, "", reason, 0, n, 0) for reason, n, _last_at in deaths]
             self._write(counted_until, max(last_at for _reason, _n, last_at in deaths), counts)
 
-    @again
+    @retry_conflicts
     def _write(self, old: Instant, new: Instant, counts: list[Row]) -> None:
         """Keep what was counted, unless somebody else has counted it meanwhile."""
         with self._store.write() as tx:

@@ -1,10 +1,11 @@
-"""Which database a program means, and opening it."""
+"""Find the database that a program means, open it, and name the person who opened it."""
 
 from __future__ import annotations
 
 import os
 
 from rota.core.errors import BadInput, NotFound, StoreError
+from rota.core.ids import base36
 from rota.settings import refuse_strangers
 
 TYPE_CHECKING = False
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from rota.settings import Settings
-    from rota.store.engine.database import Database
-    from rota.store.sqlite.clock import Clock
+    from rota.store.engine.database import Clock, Database
     from rota.store.store import Store
 
     T = TypeVar("T")
@@ -150,7 +150,6 @@ def open_store(
         from rota.store.remote.store import RemoteStore
 
         return RemoteStore(url, settings)
-    from rota.store.actor import implicit_name
     from rota.store.migrate import is_outdated, migrate
     from rota.store.store import Store
 
@@ -162,3 +161,22 @@ def open_store(
         database.close()
         raise
     return Store(database, settings, actor or implicit_name(), outdated)
+
+
+def implicit_name() -> str:
+    """Return the actor of changes made at a terminal: the user and the host. In a container a user may be a number."""
+    import pwd
+
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return f"{user}@{os.uname().nodename}"
+
+
+def implicit_id(name: str) -> str:
+    """Return the id of the worker that stands for this person, always the same."""
+    import zlib
+
+    text = name.encode()
+    return f"worker-{base36((zlib.crc32(text) << 8 | zlib.adler32(text) & 0xFF) % 36**8)}"

@@ -8,6 +8,8 @@ import stat
 from rota.core.errors import StoreError
 
 _SQLITES_OWN = ("-wal", "-shm", "-journal")
+RESERVE = 4 * 1024 * 1024
+SHARE = 20  # of the free space, the part that a reserve takes at most
 
 
 def open_own(path: str, flags: int) -> int:
@@ -43,6 +45,39 @@ def refuse_planted(path: str) -> None:
             continue
         if not _is_own(found, path):
             raise _foreign(path + ending)
+
+
+class Reserve:
+    """Space kept free beside a database: pruning writes too, so on a full disk nothing could be pruned otherwise."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def keep(self) -> None:
+        """Make the reserve if there is none, as large as the disk allows. Some file systems can set no space aside."""
+        if os.path.lexists(self._path):
+            return
+        try:
+            disk = os.statvfs(os.path.dirname(self._path))
+            size = min(RESERVE, disk.f_bavail * disk.f_frsize // SHARE)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(self._path, flags, 0o600)
+        except OSError:
+            return
+        try:
+            if size:
+                os.posix_fallocate(descriptor, 0, size)
+        except OSError:
+            self.release()
+        finally:
+            os.close(descriptor)
+
+    def release(self) -> None:
+        """Give its space back to the disk."""
+        try:
+            os.unlink(self._path)
+        except OSError:
+            pass
 
 
 def _is_own(found: os.stat_result, database: str) -> bool:

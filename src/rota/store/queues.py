@@ -8,8 +8,8 @@ from rota.core.errors import BadInput, NotFound
 from rota.core.ids import MOST, queue_name, whole
 from rota.core.queue import parse_rate
 from rota.core.record import Record
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import queues_by_name, scalar, to_queue
+from rota.store.engine.transaction import retry_conflicts
 from rota.store.jobs import dependencies
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ class Queues:
             raise NotFound(f"there is no queue {name}: a queue comes to be with its first job or with `rota queue set`")
         return to_queue(rows[0])
 
-    @again
+    @retry_conflicts
     def set(self, name: str, **limits: object) -> Queue:
         """Set limits of a queue; None removes one. Jobs are held back or let in as a changed `per_key` says."""
         for limit, value in limits.items():
@@ -80,7 +80,7 @@ class Queues:
             self._apply_per_key(name)
         return self.get(name)
 
-    @again
+    @retry_conflicts
     def pause(self, name: str | None = None, reason: str | None = None) -> list[str]:
         """Let nothing new be claimed, of one queue or of all; who holds a job finishes it. It persists."""
         with self._store.write(exclusive=True) as tx:
@@ -89,7 +89,7 @@ class Queues:
             self._directive(tx, "pause", target, bool(paused), by=tx.actor)
         return [paused_name for (paused_name,) in paused]
 
-    @again
+    @retry_conflicts
     def resume(self, name: str | None = None) -> list[str]:
         """The opposite of pause; what was resumed. Resuming all resumes each queue too."""
         with self._store.write(exclusive=True) as tx:
@@ -119,7 +119,7 @@ class Queues:
         while after is not None:
             after = self._let_in(name, after)
 
-    @again
+    @retry_conflicts
     def _hold_back(self, name: str) -> bool:
         """Ready jobs beyond their key's limit wait again; whether there may be more."""
         with self._store.write(exclusive=True) as tx:
@@ -130,7 +130,7 @@ class Queues:
                 dependencies.move_to_rest(tx, jobs.BLOCK, dependencies.job_of(tx, last))
         return bool(keys)
 
-    @again
+    @retry_conflicts
     def _let_in(self, name: str, after: str) -> str | None:
         """Waiting jobs that their key's limit has room for; the last key looked at, None at the end."""
         with self._store.write(exclusive=True) as tx:

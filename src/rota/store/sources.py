@@ -7,8 +7,8 @@ from rota.core import source as core
 from rota.core.errors import NotFound, Stale
 from rota.core.record import Record
 from rota.store.engine import locks
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import scalar, to_job, to_source
+from rota.store.engine.transaction import retry_conflicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Sources:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    @again
+    @retry_conflicts
     def declare(self, declared: Sequence[Declared]) -> None:
         """Let these be known, each with the internal job that fills its queue; nothing new writes nothing."""
         known = {source.name: source for source in self.all()}
@@ -114,7 +114,7 @@ class Sources:
         """Which of these would become jobs if they were added now, by a pass that began then; writes nothing."""
         return _sift(self._store.database.many, self.get(name), found, began, self._store.now())
 
-    @again
+    @retry_conflicts
     def fill(self, name: str, filler: tuple[int, int], found: Sequence[Found], like: NewJob, exhausted: bool) -> Filled:
         """Add what is new of a pass, all in one transaction; `filler` is the job and token that it is fenced by.
 
@@ -205,7 +205,7 @@ class Sources:
         due = filler.due_at if filler is not None and filler.status == jobs.SCHEDULED else None
         return SourceStatus(source, of_source, filler.status if filler else None, due)
 
-    @again
+    @retry_conflicts
     def _forget(self, name: str) -> None:
         with self._store.write() as tx:
             row = tx.one("source.lock", name=name)
@@ -217,7 +217,7 @@ class Sources:
             if row is not None:
                 tx.changed("source", "forget", name)
 
-    @again
+    @retry_conflicts
     def _forget_waiting(self, name: str) -> int:
         with self._store.write() as tx:
             rows = tx.execute("source.waiting_of", source=name, most=FORGOTTEN_AT_ONCE)

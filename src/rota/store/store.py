@@ -7,8 +7,7 @@ import os
 from rota.core.errors import NotAllowed, SchemaMismatch
 from rota.core.ids import worker_id
 from rota.store.claims.ready_scan import ReadyScans
-from rota.store.engine.conflict_retry import again
-from rota.store.engine.transaction import Transaction
+from rota.store.engine.transaction import Transaction, retry_conflicts
 from rota.store.maintenance import tick
 
 TYPE_CHECKING = False
@@ -167,7 +166,7 @@ class Store:
                 "this rota is older than its database: it may finish what it holds; upgrade it to begin"
             )
 
-    @again
+    @retry_conflicts
     def tick(self) -> None:
         """Run the maintenance tick if anything is due; writes nothing otherwise."""
         try:

@@ -9,7 +9,7 @@ from rota.core.access import AccessToken, checked_name, checked_scopes, id_of, s
 from rota.core.errors import Conflict, NotFound
 from rota.core.record import Record
 from rota.core.times import MINUTE
-from rota.store.engine.conflict_retry import again
+from rota.store.engine.transaction import retry_conflicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Tokens:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    @again
+    @retry_conflicts
     def create(self, name: str, scopes: Iterable[str]) -> tuple[AccessToken, str]:
         """A new token and its secret, which nobody can read again."""
         checked_name(name)
@@ -71,7 +71,7 @@ class Tokens:
         is_right = hmac.compare_digest(_hash(secret), stored.hash if stored else _NOBODY)
         return stored.token if stored and is_right and stored.revoked_at is None else None
 
-    @again
+    @retry_conflicts
     def used(self, token: AccessToken) -> None:
         """Remember that it was used, at most once a minute."""
         now = self._store.now()
@@ -91,7 +91,7 @@ class Tokens:
     def list(self) -> list[AccessToken]:
         return [_StoredToken(*row).token for row in self._store.database.execute("token.all", {})]
 
-    @again
+    @retry_conflicts
     def revoke(self, id: str) -> AccessToken:
         """It opens nothing from now on; streams that it opened end."""
         with self._store.write() as tx:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput, Conflict, NotFound, RotaError, StoreError
 from rota.store.engine.statements import read_statements
-from rota.store.postgres.connection import SCHEMES, in_one_line, without_schema
-from rota.store.postgres.driver import psycopg
+from rota.store.postgres.connection import SCHEMES, in_one_line, psycopg, without_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from rota.core.errors import NotFound
-from rota.store.postgres.connection import in_one_line
-from rota.store.postgres.driver import psycopg
+from rota.store.postgres.connection import in_one_line, psycopg
 from rota.tracking.connections import statement
 from rota.tracking.schema import MARK
 

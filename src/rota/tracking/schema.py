@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from rota.core.errors import NotFound, StoreError
 from rota.core.record import Record
-from rota.store.postgres.driver import psycopg
+from rota.store.postgres.connection import psycopg
 from rota.tracking.connections import composed, statement, texts
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, cast
 from rota.core import retry
 from rota.core.record import Record
 from rota.core.times import MINUTE, SECOND
-from rota.store.postgres.connection import in_one_line
-from rota.store.postgres.driver import psycopg
+from rota.store.postgres.connection import in_one_line, psycopg
 from rota.tracking.connections import statement
 
 if TYPE_CHECKING:

@@ -1,12 +1,16 @@
-"""Reconcile makes the store true, once; a plan changes nothing; a live claim is never taken."""
+"""Reconcile makes the store true, once; a plan changes nothing; a live claim is never taken.
+
+After a restore, no number is given out that the lost time may have given out.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.event import StoreChanged
 from rota.core.job import ACTIVE, BLOCKED, READY
 from rota.core.times import HOUR, MINUTE, SECOND
-from rota.store.maintenance.reconcile import Reconciled
+from rota.store.maintenance.reconcile import FASTEST, LEAST, Reconciled, raise_numbers
 from tests.support.stores import again, everything, rows
 from tests.support.work import Crew, add, add_many, claim, finish, register, status, told
 
@@ -131,3 +135,20 @@ def test_with_nothing_wrong_it_appends_no_event(store: Store) -> None:
     before = told(store)
     store.reconcile()
     assert told(store) == before
+
+
+def test_at_least_a_million_ids_and_tokens_are_left_out_and_the_log_says_who_asked(store: Store) -> None:
+    job = add(store)
+    token = claim(store, job).token
+    assert raise_numbers(store) == LEAST
+    later = add(store)
+    assert later > job + LEAST and claim(store, later).token > token + LEAST
+    told = [fact for event in store.events.after("0") for fact in event.of(StoreChanged)]
+    assert told == [StoreChanged("restore", "numbers", {"left_out": LEAST, "by": store.actor})]
+
+
+def test_the_older_the_backup_the_more_is_left_out(store: Store, clock: FakeClock) -> None:
+    job = add(store)
+    clock.advance(24 * HOUR)
+    assert raise_numbers(store) >= FASTEST * 24 * HOUR // SECOND
+    assert add(store) > job + FASTEST * 24 * HOUR // SECOND

@@ -13,7 +13,7 @@ import pytest
 from rota.core.claim import Done
 from rota.core.errors import Contended, InDoubt, StoreAway
 from rota.settings import Settings
-from rota.store.engine.conflict_retry import TIMES, again
+from rota.store.engine.transaction import ATTEMPTS, retry_conflicts
 from rota.store.open import open_store
 from rota.store.postgres.database import PostgresDatabase
 from tests.support.eventually import eventually
@@ -196,14 +196,14 @@ def test_a_link_that_is_cut_is_noticed_within_six_seconds_idle_busy_or_inside_a_
 def test_what_others_undo_again_and_again_is_given_up_in_the_end() -> None:
     tries: list[int] = []
 
-    @again
+    @retry_conflicts
     def never() -> None:
         tries.append(1)
         raise Contended("others")
 
     with pytest.raises(Contended):
         never()
-    assert len(tries) == TIMES
+    assert len(tries) == ATTEMPTS
 
 
 def test_a_forked_child_uses_a_connection_of_its_own(store: Store, url: str) -> None:

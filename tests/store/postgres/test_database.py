@@ -22,7 +22,7 @@ from rota.store.engine import listening as lines
 from rota.store.engine.statements import FOLDER, read_statements
 from rota.store.migrate import FIRST, LATEST
 from rota.store.open import open_store
-from rota.store.postgres import listener as listeners
+from rota.store.postgres import database as listeners
 from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.dialect import KEPT, own_texts

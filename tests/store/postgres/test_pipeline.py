@@ -9,8 +9,8 @@ import pytest
 
 from rota.store.postgres import connection as connections
 from rota.store.postgres import pipeline
+from rota.store.postgres.connection import psycopg
 from rota.store.postgres.dialect import Statement, as_statement
-from rota.store.postgres.driver import psycopg
 from rota.store.postgres.pipeline import Pipeline
 from tests.support.stores import url_of
 

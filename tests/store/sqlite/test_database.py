@@ -13,9 +13,10 @@ import pytest
 
 from rota.core.errors import Conflict
 from rota.core.times import DAY, HOUR
+from rota.process import host as clock
 from rota.settings import Settings
 from rota.store.open import open_store
-from rota.store.sqlite import clock, database, lock
+from rota.store.sqlite import database, lock
 from tests.support.eventually import eventually
 from tests.support.processes import LOCK_WITHOUT_QUEUEING, line, output, python, say
 from tests.support.stores import make_store, path_of, rows

@@ -19,7 +19,7 @@ from rota.core.job import Job, NewJob
 from rota.core.times import SECOND, parse_instant
 from rota.store.directives import LOOK_AGAIN, PATIENCE, not_acknowledged, unacknowledged
 from rota.store.jobs.dependencies import around
-from rota.store.jobs.search import LARGEST_PAGE, Page, search, weight
+from rota.store.jobs.jobs import LARGEST_PAGE, Page, search, weight
 
 if TYPE_CHECKING:
     from rota.api.request import ApiRequest

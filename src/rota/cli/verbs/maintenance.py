@@ -8,12 +8,12 @@ from rota import documents
 from rota.cli.invocation import aside
 from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput
-from rota.store.actor import implicit_name
-from rota.store.maintenance.restore import raise_numbers
+from rota.store.open import implicit_name
+from rota.store.maintenance.reconcile import raise_numbers
 from rota.store.migrate import is_outdated
 from rota.store.migrate import migrate as apply_migrations
 from rota.store.open import open_database
-from rota.store.postgres.roles import make_roles
+from rota.store.postgres.open import make_roles
 from rota.store.store import Store
 
 TYPE_CHECKING = False

@@ -14,8 +14,8 @@ from rota.store import ownership, source_outcomes
 from rota.store.claims import settle
 from rota.store.claims.ready_scan import PickedJob
 from rota.store.engine import locks
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_claim, to_job, to_run
+from rota.store.engine.transaction import retry_conflicts
 from rota.store.jobs import dependencies
 from rota.store.maintenance import tick
 from rota.store.metrics import count_stale
@@ -38,9 +38,9 @@ class Claims:
     """The port for claims by hand."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store: Store = store
 
-    @again
+    @retry_conflicts
     def claim(
         self, job_id: int, worker_id: str | None = None, lease: Duration | None = None, person: str | None = None
     ) -> Claim:
@@ -61,7 +61,7 @@ class Claims:
                 return self._take(tx, job, worker, lease)
         raise refusal
 
-    @again
+    @retry_conflicts
     def take(
         self,
         worker_id: str | None = None,
@@ -84,7 +84,7 @@ class Claims:
         raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
 
     @count_stale
-    @again
+    @retry_conflicts
     def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
         """Extend a live lease, never shortening it; a lapsed one is lost. A seen worker's is renewed without asking."""
         with self._store.write() as tx:
@@ -104,7 +104,7 @@ class Claims:
             return to_claim(to_job(row))
 
     @count_stale
-    @again
+    @retry_conflicts
     def checkpoint(self, claim: Claim, value: Any) -> None:
         """Keep what the next attempt should know: anything JSON can hold, at most 256 KiB. Only the holder may."""
         from rota.store.jobs import payload  # no hot verb needs it
@@ -115,7 +115,7 @@ class Claims:
             self._heartbeat_of_holder(tx, claim, tx.one("claim.checkpoint", checkpoint=text, **_key(claim)))
 
     @count_stale
-    @again
+    @retry_conflicts
     def capture(self, claim: Claim, transcript_path: str | None, stderr_path: str | None) -> None:
         """Say where the code behind this claim writes what it says; its run keeps that, and who said it over HTTP.
 
@@ -132,7 +132,7 @@ class Claims:
         self.settle(claim, Released(note))
 
     @count_stale
-    @again
+    @retry_conflicts
     def settle(self, claim: Claim, outcome: Outcome) -> bool:
         """Report what became of it. Settling again with the token that settled changes nothing and is no error.
 
@@ -155,7 +155,7 @@ class Claims:
                 raise _lost(tx, claim)
             return False
 
-    @again
+    @retry_conflicts
     def finish_borrowed(self, job_id: int, token: int, result: str | None) -> None:
         """Settle a watched worker's claim as done in its handler's own transaction; `Stale` when it is lost.
 

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from rota.core.times import Instant
     from rota.store.engine.rows import Row
 
+    class Clock(Protocol):
+        """Two readings: `now` for leases, `wall` for schedules (decision 6)."""
+
+        def now(self) -> Instant: ...
+
+        def wall(self) -> Instant: ...
+
     class Listener(Protocol):
         """Wakes when something may have changed; a hint, with a poll behind it."""
 

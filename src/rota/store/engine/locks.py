@@ -5,7 +5,7 @@ then jobs by id. Who fills a source takes its queue, the source, then its filler
 the orchestrator's row for a watched worker's claim, else the worker's; who ends a worker, or makes it an orphan, holds
 both. Only a handler that settles in its own transaction does so without: its job's row alone. Tending never waits: it
 takes what nobody has. Where an order cannot be known beforehand, the database breaks the tie and the change is made
-again (`rota.store.engine.conflict_retry`).
+again (`retry_conflicts`).
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 from bisect import bisect_left
 
 from rota.core import claim, job, orchestrator, slot, worker
-from rota.core.errors import Conflict, Denied
+from rota.core.errors import Conflict, Contended, Denied
 from rota.core.event import JobMoved, change, encode
 from rota.core.source import is_internal
 from rota.core.state_machine import ImpossibleMove, check
@@ -15,8 +16,8 @@ from rota.store.engine.rows import scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, ParamSpec, TypeVar
 
     from rota.core.access import AccessToken
     from rota.core.event import Fact
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
     from rota.store.engine.database import Database
     from rota.store.engine.rows import Row
 
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
-SHARDS = 16  # into which those who write at once split the counters
+SHARDS = 16  # rows per counter, so that concurrent writers rarely wait for each other (decision 14)
+ATTEMPTS = 20
+_PAUSE = 0.002
 RUN, PICKUP = "run", "pickup"  # the durations that histograms count
 BOUNDS = (
     *(n * MILLISECOND for n in (1, 5, 10, 50, 100, 250, 500)),
@@ -79,6 +84,25 @@ def check_statement(name: str) -> None:
 def bucket(duration: Duration) -> int:
     """Return the index of the first bound that a duration does not exceed, or one beyond the last."""
     return bisect_left(BOUNDS, duration)
+
+
+def retry_conflicts(change: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a method that is one transaction: repeat it as a whole when the database undid it for a conflict.
+
+    Each attempt waits a little longer than the last. A change that may have been committed is never repeated.
+    """
+
+    def retried(*args: P.args, **kwargs: P.kwargs) -> R:
+        for conflicts in range(ATTEMPTS - 1):
+            try:
+                return change(*args, **kwargs)
+            except Contended:
+                jitter = time.monotonic_ns() // 1000 % 100 / 100
+                time.sleep(_PAUSE * (conflicts + 1) * (1 + jitter))
+        return change(*args, **kwargs)
+
+    retried.__name__, retried.__doc__ = change.__name__, change.__doc__
+    return retried
 
 
 class Transaction:

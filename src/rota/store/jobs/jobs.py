@@ -11,12 +11,13 @@ from rota.core.ids import whole
 from rota.core.job import Needed
 from rota.core.jsontext import compact
 from rota.core.queue import allow
+from rota.core.record import Record
 from rota.core.source import is_internal
 from rota.core.times import LONGEST, SECOND
 from rota.store import ownership
 from rota.store.claims import settle
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_job
+from rota.store.engine.transaction import retry_conflicts
 from rota.store.jobs import dependencies, payload
 from rota.store.jobs.enqueue import Addition, checked, depend
 from rota.store.metrics import count_stale
@@ -39,6 +40,18 @@ _WAITED_FOR = {
     "ready": tuple(set(jobs.STATES) - {"blocked", "scheduled"}),
 }
 CONDITIONS = tuple(_WAITED_FOR)
+LOOKED_AT = 100_000
+LARGEST_PAGE = 8 * 1024 * 1024  # bytes of what jobs hold, beyond which a page ends
+
+
+class Page(Record):
+    """Which jobs a search looks at, newest first."""
+
+    status: str | None = None
+    queue: str | None = None
+    limit: int = 50
+    before: int | None = None
+    internal: bool = False
 
 
 class Jobs:
@@ -66,7 +79,7 @@ class Jobs:
                     raise
                 self._wait_for_change(min(left, self._store.settings.poll_interval / SECOND))
 
-    @again
+    @retry_conflicts
     def _add(self, wanted: Sequence[NewJob], texts: Sequence[str | None]) -> list[int]:
         is_plain = len(wanted) == 1 and wanted[0].is_plain
         if is_plain and (added := self._add_plain(wanted[0], texts[0])):
@@ -106,7 +119,7 @@ class Jobs:
             found = sorted(found, key=lambda job: (-job.priority, job.id))[:limit]
         return self._all_with_relations(found)
 
-    @again
+    @retry_conflicts
     def block(self, id: int, on: int) -> Job:
         """Let a job wait for another; a cycle is refused."""
         with self._store.write(exclusive=True) as tx:
@@ -121,7 +134,7 @@ class Jobs:
                 dependencies.move_to_rest(tx, jobs.BLOCK if job.status != jobs.BLOCKED else jobs.UNBLOCK, job)
         return self.get(id)
 
-    @again
+    @retry_conflicts
     def unblock(self, id: int, on: int) -> Job:
         """Let a job no longer wait for another."""
         with self._store.write(exclusive=True) as tx:
@@ -152,7 +165,7 @@ class Jobs:
         self.get(id)
         return [Needed(*row) for row in self._store.database.execute("dependency.results", {"job": id})]
 
-    @again
+    @retry_conflicts
     def cancel(self, id: int) -> Job:
         """Call a job off, whatever it is doing; its holder's outcome will be refused."""
         store = self._store
@@ -168,7 +181,7 @@ class Jobs:
                 settle.end_unheld(tx, jobs.CANCEL, job, jobs.CANCELLED, None, f"cancelled by {tx.actor}")
         return self.get(id)
 
-    @again
+    @retry_conflicts
     def retry(self, id: int) -> Job:
         """Start a new generation of a job that is over: all its attempts again."""
         with self._store.write() as tx:
@@ -214,7 +227,7 @@ class Jobs:
             listener.close()
 
     @count_stale
-    @again
+    @retry_conflicts
     def _settle_unfenced(self, id: int, outcome: Done | Failed | Snoozed, force: bool) -> Job:
         store = self._store
         with store.write() as tx:
@@ -320,3 +333,45 @@ def _refuse_unfenced(job: Job) -> None:
         )
     if job.lapses:
         raise Stale(f"an earlier claim on job {job.id} lapsed: only the current token settles it (or --force)")
+
+
+def search(store: Store, text: str, page: Page) -> tuple[list[Job], int | None]:
+    """The newest jobs that hold a text, and the id before which to search on; None at the end.
+
+    One search looks at a bounded number of jobs, so that it is quick among millions: it may find none and go on.
+    """
+    before = page.before or 1 << 62
+    ((lowest, count),) = store.database.execute("job.stretch", {"before": before, "window": LOOKED_AT})
+    if lowest is None:
+        return [], None
+    params = {
+        "pattern": _pattern(text),
+        "status": page.status,
+        "queue": page.queue,
+        "before": before,
+        "from_id": lowest,
+        "most": page.limit,
+        "internal": int(page.internal),
+    }
+    ids: list[int] = [id for (id,) in store.database.execute("job.search", params)]
+    found: list[Job] = []
+    size = 0
+    for id in ids:
+        if size >= LARGEST_PAGE:
+            return found, found[-1].id
+        found.append(store.jobs.get(id))
+        size += weight(found[-1])
+    return found, ids[-1] if len(ids) == page.limit else lowest if count == LOOKED_AT else None
+
+
+def weight(job: Job) -> int:
+    """How many characters of JSON a job holds."""
+    return sum(len(text) for text in (job.payload_json, job.result_json, job.checkpoint_json) if text)
+
+
+def _pattern(text: str) -> str:
+    """What LIKE takes for a text that may stand anywhere."""
+    escaped = text.lower()
+    for special in "!%_":
+        escaped = escaped.replace(special, f"!{special}")
+    return f"%{escaped}%"

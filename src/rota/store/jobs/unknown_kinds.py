@@ -16,8 +16,8 @@ from rota.core.record import Record
 from rota.core.times import MINUTE, format_duration, format_instant
 from rota.store.claims import settle
 from rota.store.engine import locks
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_job
+from rota.store.engine.transaction import retry_conflicts
 from rota.store.jobs import dependencies
 from rota.store.jobs.dependencies import WaitingJob
 
@@ -115,7 +115,7 @@ def why(store: Store, job: Job) -> str:
     return f"Job {job.id} waits for a worker that knows its kind, {job.kind!r}: {there}; {end}."
 
 
-@again
+@retry_conflicts
 def _free_some(store: Store, queue: str, kind: str) -> int:
     with store.write() as tx:
         locks.queue(tx, queue)

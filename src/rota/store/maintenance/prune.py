@@ -6,8 +6,8 @@ from rota.core import job as jobs
 from rota.core.errors import StoreFull
 from rota.core.ids import run_id
 from rota.core.record import Record
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import scalar
+from rota.store.engine.transaction import retry_conflicts
 from rota.store.jobs import output
 
 TYPE_CHECKING = False
@@ -128,7 +128,7 @@ class History:
             after, most = upto, None if most is None else most - len(rows)
             yield rows
 
-    @again
+    @retry_conflicts
     def _forget_batch(self, statement: str, params: dict[str, object]) -> tuple[list[Row], list[Row]]:
         """Forget some final jobs: which, and the tokens of their runs."""
         with self._store.write() as tx:

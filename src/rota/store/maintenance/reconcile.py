@@ -8,6 +8,7 @@ from __future__ import annotations
 from rota.core import job as jobs
 from rota.core.claim import ORPHANED, Released
 from rota.core.record import Record
+from rota.core.times import SECOND
 from rota.store.claims import settle
 from rota.store.engine.rows import scalar, to_job
 from rota.store.engine.transaction import SHARDS
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rota.store.store import Store
 
 BLOCKED_PER_PASS = 5000
+LEAST = 1_000_000
+FASTEST = 100_000  # claims a second, more than any store can make
 
 
 class Reconciled(Record):
@@ -65,6 +68,18 @@ def reconcile(store: Store, plan: bool = False) -> Reconciled:
         total.orphaned_claims_released,
         total.stale_states_fixed,
     )
+
+
+def raise_numbers(store: Store) -> int:
+    """Leave out as many job ids and tokens as can have been drawn since the last event that is known; how many."""
+    newest = store.events.newest(limit=1)
+    with store.write(exclusive=True) as tx:
+        since = tx.now - newest[-1].at if newest else 0
+        left_out = max(LEAST, FASTEST * since // SECOND)
+        for name in ("job", "token"):
+            tx.execute("number.leave_out", name=name, count=left_out)
+        tx.changed("store", "restore", "numbers", left_out=left_out, by=tx.actor)
+    return left_out
 
 
 def _everything(store: Store, tx: Transaction) -> TickResult:

@@ -9,8 +9,8 @@ from rota.core.jsontext import Raw
 from rota.core.times import format_instant
 from rota.store import ownership
 from rota.store.engine import locks
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_schedule
+from rota.store.engine.transaction import retry_conflicts
 from rota.store.jobs import enqueue, payload
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ class Schedules:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    @again
+    @retry_conflicts
     def declare(self, declared: Sequence[NewSchedule]) -> None:
         """Let what an application declares be so; nothing new writes nothing. Who paused one, paused it.
 
@@ -64,7 +64,7 @@ class Schedules:
         rows = [] if self._store.access is not None else self._store.database.execute("schedule.of_tokens", {})
         return [name for (name,) in rows]
 
-    @again
+    @retry_conflicts
     def add(self, new: NewSchedule) -> Schedule:
         """Make a schedule by hand, or say one that was made so in another way."""
         with self._store.begin() as tx:
@@ -82,7 +82,7 @@ class Schedules:
             raise NotFound(f"there is no schedule {name}; known: {known}")
         return to_schedule(rows[0])
 
-    @again
+    @retry_conflicts
     def pause(self, name: str, reason: str | None = None) -> Schedule:
         """Let it add nothing until it is resumed; pausing again changes nothing."""
         self.get(name)
@@ -90,7 +90,7 @@ class Schedules:
             _pause(tx, name, reason)
         return self.get(name)
 
-    @again
+    @retry_conflicts
     def resume(self, name: str) -> Schedule:
         """Let it go on from its next time on: those that came while it was paused are not made up for."""
         with self._store.begin() as tx:
@@ -101,7 +101,7 @@ class Schedules:
                 tx.something_to_claim = True
         return self.get(name)
 
-    @again
+    @retry_conflicts
     def remove(self, name: str) -> None:
         """Remove it; jobs that it added stay. One that an app declares comes back with the app's next worker."""
         with self._store.write() as tx:
@@ -113,7 +113,7 @@ class Schedules:
         """Add its job now, besides those that it adds when it is due; paused or not."""
         return self._store.jobs.get(self._run(name))
 
-    @again
+    @retry_conflicts
     def _run(self, name: str) -> int:
         with self._store.begin() as tx:
             schedule = self._locked(tx, name)

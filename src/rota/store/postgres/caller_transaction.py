@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from rota.core.errors import BadInput, SchemaMismatch, StoreAway
-from rota.store.actor import implicit_name
 from rota.store.engine.transaction import SHARDS
 from rota.store.migrate import LATEST, refuse_development
+from rota.store.open import implicit_name
 from rota.store.postgres import connection as connections
+from rota.store.postgres.connection import psycopg
 from rota.store.postgres.database import PostgresDatabase
 from rota.store.postgres.dialect import as_statement
-from rota.store.postgres.driver import psycopg
 from rota.store.postgres.pipeline import Pipeline
 from rota.store.postgres.session import CLOCK, Session, set_all, settings_for
 from rota.store.store import Store
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.settings import Settings
+    from rota.store.engine.database import Clock
     from rota.store.postgres.connection import Address
     from rota.store.postgres.session import How
-    from rota.store.sqlite.clock import Clock
 
     Given = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 

@@ -1,20 +1,35 @@
-"""The link to a server: what a URL says, a connection that notices a dead link, and errors in our words."""
+"""Connections to a PostgreSQL server: the driver, reading a URL, noticing a dead link, errors that say what to do.
+
+psycopg takes long to import, so only what speaks to PostgreSQL may import this module.
+"""
 
 from __future__ import annotations
 
+import logging
 import select
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
 from rota.core.errors import BadInput, Contended, NotAllowed, NotFound, StoreAway, StoreError, StoreFull
 from rota.core.record import Record
-from rota.store.postgres.driver import psycopg
+
+
+class DriverMissing(StoreError, ImportError):
+    """The extra that speaks to PostgreSQL is not installed."""
+
+
+try:
+    import psycopg as psycopg
+except ImportError as problem:
+    raise DriverMissing("PostgreSQL needs psycopg, which is not installed: pip install 'rota[postgres]'") from problem
 
 if TYPE_CHECKING:
     from typing import Any
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
+# rota reports what goes wrong, in one line; psycopg's own log lines are for those who ask for them.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 SCHEMES = ("postgresql://", "postgres://")
 DEFAULT_SCHEMA = "rota"
 EXAMPLE = "write for example postgresql://user@host:5432/database"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import weakref
 from contextlib import nullcontext
 from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
+from rota.core.errors import BadInput
 from rota.process.host import files_of
+from rota.store.engine.listening import Listening
 from rota.store.engine.rows import scalar
 from rota.store.engine.transaction import SHARDS
 from rota.store.migrate import missing
-from rota.store.postgres.dialect import GAPS, Texts, statements_of
-from rota.store.postgres.event_log import PostgresLog
-from rota.store.postgres.listener import Listener
-from rota.store.postgres.roles import KINDS, role
+from rota.store.postgres import connection as connections
+from rota.store.postgres.connection import psycopg
+from rota.store.postgres.dialect import GAPS, KINDS, Texts, role, statements_of
 from rota.store.postgres.session import Session, notify_statement
 
 if TYPE_CHECKING:
@@ -25,13 +27,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.core.times import Instant
+    from rota.store.engine.database import Clock
     from rota.store.engine.rows import Row
-    from rota.store.postgres.connection import Address
+    from rota.store.postgres.connection import Address, Connection
     from rota.store.postgres.session import How
-    from rota.store.sqlite.clock import Clock
 
 _connections = count(os.getpid())
 _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
+_NOTHING = "3:3:"
+_SNAPSHOT = r"[1-9][0-9]{0,18}:[1-9][0-9]{0,18}:[0-9,]*"
+_CURSOR = re.compile(rf"(?P<seen>{_SNAPSHOT})(/(?P<page>{_SNAPSHOT})/(?P<id>[0-9]{{1,18}}))?", re.ASCII)
+_END = 1 << 62
 
 
 @cache
@@ -206,6 +212,85 @@ class PostgresDatabase:
         """Whether tables stand in the schema that are not ours."""
         ((there, tables),) = self.execute("schema.version", {"schema": self.schema})
         return bool(tables) and not there
+
+
+class PostgresLog:
+    """The event log by cursor. Events become visible out of the order of their ids (decision 14).
+
+    So a cursor is a snapshot: what was over then has been read. Within a page it is two, the snapshot before the page
+    and the page's own, with the last id read. Ids are drawn last in a transaction, so of two that meet they tell the
+    order.
+    """
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    def after(self, cursor: str, most: int) -> list[Row]:
+        seen, page, id = _parts(cursor)
+        events: list[Row] = []
+        if page is not None:
+            rows = self._database.execute("log.rest", {"seen": seen, "page": page, "id": id, "most": most})
+            events = [(f"{seen}/{page}/{id}", at, actor, facts) for id, at, actor, facts in rows]
+            seen = page
+        if len(events) < most:
+            rows = self._database.execute("log.after", {"seen": seen, "most": most - len(events)})
+            events += [(f"{seen}/{now}/{id}", at, actor, facts) for id, at, actor, facts, now in rows]
+        return events
+
+    def before(self, cursor: str | None, most: int) -> list[Row]:
+        _, _, end = (None, None, _END) if cursor is None else _parts(cursor)
+        rows = self._database.execute("log.before", {"id": end, "most": most})
+        return [(f"{_NOTHING}/{now}/{id}", at, actor, facts) for id, at, actor, facts, now in reversed(rows)]
+
+    def rebase(self) -> int:
+        """Bring the log of another server, restored into this one, into this one's past; how many events."""
+        with self._database.write(exclusive=True):
+            return len(self._database.execute("log.rebase", {}))
+
+    def last(self) -> str:
+        return str(scalar(self._database.execute("log.last", {})))
+
+    def reaches(self, cursor: str) -> bool:
+        seen, _, _ = _parts(cursor)
+        return bool(scalar(self._database.execute("log.reaches", {"seen": seen})))
+
+
+def _parts(cursor: str) -> tuple[str, str | None, int]:
+    """The snapshot that was read up to, and within a page the page's snapshot and the last id."""
+    if cursor == "0":
+        return _NOTHING, None, 0
+    known = _CURSOR.fullmatch(cursor)
+    if known is None:
+        raise BadInput(f"{cursor!r} is not an event cursor: hand back one that `rota events --json` printed")
+    return known["seen"], known["page"], int(known["id"] or 0)
+
+
+class Listener(Listening["Connection"]):
+    """Listens to one channel, on a LISTEN connection of its own, from the moment it is made."""
+
+    def __init__(self, conninfo: str, channel: str) -> None:
+        self._conninfo = conninfo
+        self._channel = channel
+        super().__init__()
+
+    def open_line(self) -> Connection | None:
+        try:
+            connection = connections.connect(self._conninfo)
+            connection.execute(f"LISTEN {self._channel}".encode())
+            return connection
+        except psycopg.Error:
+            return None
+
+    def rang(self, line: Connection) -> bool | None:
+        """Whether a notification came."""
+        try:
+            line.pgconn.consume_input()
+        except psycopg.Error:
+            return None
+        has_notification = False
+        while line.pgconn.notifies() is not None:
+            has_notification = True
+        return has_notification
 
 
 def _forget_connections() -> None:

@@ -50,9 +50,15 @@ KEPT = frozenset(
         "event.append",
     )
 )
+KINDS = ("owner", "enqueue", "worker", "read")
 _FOLDER = dirname(__file__)
 _NOUNS = ("schema", "log", "role", "server")
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+
+
+def role(schema: str, kind: str) -> str:
+    """Return the name of one of a schema's four roles, which the texts of grants have as a gap each."""
+    return f"{schema}_{kind}"
 
 
 def own_texts() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Opening a schema of rota in a PostgreSQL database; making it where that is asked for."""
+"""Open, make or remove a schema of rota in a PostgreSQL database, and make the roles that may use it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from rota.core.errors import NotFound, StoreError
 from rota.store.migrate import refuse_development
 from rota.store.postgres.connection import address
 from rota.store.postgres.database import PostgresDatabase
+from rota.store.postgres.dialect import KINDS, role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.settings import Settings
-    from rota.store.sqlite.clock import Clock
+    from rota.store.engine.database import Clock
 
 
 def open_database(
@@ -55,3 +56,20 @@ def remove(url: str, settings: Settings) -> None:
             database.execute("schema.remove", {})
     finally:
         database.close()
+
+
+def make_roles(database: PostgresDatabase) -> list[str]:
+    """Make the roles that are missing, give each its rights again, and return the names of those made."""
+    made = []
+    with database.write(exclusive=True):
+        for kind in KINDS:
+            name = role(database.schema, kind)
+            if not database.execute("role.of", {"role": name}):
+                database.execute(f"role.make_{kind}", {})
+                made.append(name)
+        for (statement,) in database.execute("role.to_own", {}):
+            database.script(statement)
+        database.script(database.texts.plain("role.grant"))
+        for (statement,) in database.execute("role.but_access", {}):
+            database.script(statement)
+    return made

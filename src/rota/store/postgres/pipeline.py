@@ -11,7 +11,7 @@ from decimal import Decimal
 from itertools import count
 from typing import TYPE_CHECKING
 
-from rota.store.postgres.driver import psycopg
+from rota.store.postgres.connection import psycopg
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping

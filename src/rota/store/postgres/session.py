@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import BadInput, InDoubt, StoreAway, StoreError
 from rota.store.postgres import connection
+from rota.store.postgres.connection import psycopg
 from rota.store.postgres.dialect import Statement, as_statement
-from rota.store.postgres.driver import psycopg
 from rota.store.postgres.pipeline import Pipeline
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rota.store.actor import implicit_name
+from rota.store.open import implicit_name
 from rota.store.remote import records
 from rota.store.remote.client import Link, not_offered
 from rota.store.remote.http_connection import address_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from rota.core.errors import NotFound
-from rota.store.actor import implicit_id
+from rota.store.open import implicit_id
 from rota.store.remote import records
 from rota.store.remote.client import Port, quoted
 

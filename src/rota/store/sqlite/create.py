@@ -10,12 +10,13 @@ from contextlib import closing
 import apsw
 
 from rota.core.errors import StoreError
+from rota.process.host import wall
 from rota.store.migrate import migrate
 from rota.store.open import FILE, FOLDER
+from rota.store.own_files import Reserve
 from rota.store.sqlite.database import APPLICATION_ID, INCREMENTAL, SqliteDatabase
 from rota.store.sqlite.lock import WriteLock
 from rota.store.sqlite.open_files import refuse_network
-from rota.store.sqlite.reserve import Reserve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,6 +108,4 @@ class _NoClock:
         return 0
 
     def wall(self) -> int:
-        from rota.store.sqlite.clock import wall
-
         return wall()

@@ -11,16 +11,14 @@ from _thread import RLock
 import apsw
 
 from rota.core.errors import BadInput, InDoubt, NotFound, Replaced, StoreError, StoreFull, TakesLong
-from rota.process.host import boot_id, since_boot
+from rota.process.host import BootClock, boot_id, since_boot, wall
 from rota.store.engine.statements import Statements
 from rota.store.migrate import missing, refuse_development
-from rota.store.own_files import refuse_planted
-from rota.store.sqlite.clock import BootClock, wall
+from rota.store.own_files import Reserve, refuse_planted
 from rota.store.sqlite.event_log import SqliteLog
 from rota.store.sqlite.lock import WriteLock
 from rota.store.sqlite.notifications import Listener, NotificationFile
 from rota.store.sqlite.open_files import OpenFiles, hold, let_go, refuse_network, refuse_second_name
-from rota.store.sqlite.reserve import Reserve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.core.times import Instant
+    from rota.store.engine.database import Clock
     from rota.store.engine.rows import Row
-    from rota.store.sqlite.clock import Clock
 
 APPLICATION_ID = 0x726F7461  # "rota"
 GAPS = {

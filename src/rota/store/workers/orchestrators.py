@@ -13,8 +13,8 @@ from rota.process.host import host_id
 from rota.store import ownership
 from rota.store.claims import exchange as exchanges
 from rota.store.engine import locks
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_job, to_queue, to_run
+from rota.store.engine.transaction import retry_conflicts
 from rota.store.jobs import unknown_kinds
 from rota.store.maintenance import tick
 from rota.store.workers.crews import Directive, Home, Live, PollResult, Process, here
@@ -45,7 +45,7 @@ class Orchestrators:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    @again
+    @retry_conflicts
     def join(self, crew: str = "main", home: Home | None = None) -> int:
         """An orchestrator begins, in this process or where it says; its number.
 
@@ -83,7 +83,7 @@ class Orchestrators:
                 found += [Process(worker, pid or 0, pid_start, slot) for worker, pid, pid_start, slot in rows]
         return found
 
-    @again
+    @retry_conflicts
     def take_over(self, id: int, crew: str, is_alive: Callable[[Process], bool]) -> list[Process]:
         """Release what belonged to dead orchestrators of this crew and host; the orphans that live are to be watched.
 
@@ -113,7 +113,7 @@ class Orchestrators:
         rows = self._store.database.execute("worker.orphans", {"host": host or host_id(), "crew": crew})
         return [Process(*row) for row in rows]
 
-    @again
+    @retry_conflicts
     def renew(
         self,
         id: int,
@@ -142,7 +142,7 @@ class Orchestrators:
             until: Instant = row[0]
             return until
 
-    @again
+    @retry_conflicts
     def worker_ids(self, id: int, count: int) -> list[str]:
         """Ids for worker lives that this orchestrator is about to start.
 
@@ -155,7 +155,7 @@ class Orchestrators:
             _keep_ids(tx, id, [*_kept_ids(tx, id), *ids][-MOST_IDS:])
         return ids
 
-    @again
+    @retry_conflicts
     def register_worker(self, id: int, slot: str, queue: str, process: Process | None = None) -> str:
         """A worker life that this orchestrator watches; its id."""
         worker = process.worker_id if process else self._store.new_worker_id()
@@ -200,7 +200,7 @@ class Orchestrators:
         self._come_up(worker, slot, concurrency, kinds)
         unknown_kinds.free(self._store)
 
-    @again
+    @retry_conflicts
     def _come_up(self, worker: str, slot: str, concurrency: int, kinds: Kinds) -> None:
         with self._store.write() as tx:
             ownership.worker(self._store, worker)
@@ -208,7 +208,7 @@ class Orchestrators:
             tx.execute("worker.ready", id=worker, concurrency=concurrency, kinds=kinds_json(kinds) if kinds else None)
             come_up(tx, slot, worker)
 
-    @again
+    @retry_conflicts
     def mirror(self, told: Iterable[tuple[str | None, str]], health: Iterable[tuple[str | None, str]]) -> None:
         """Show readers what workers report, each `(JSON, worker)`, and how slots are, each `(state, slot)`.
 
@@ -231,7 +231,7 @@ class Orchestrators:
                     tx.execute("slot.feel", name=slot, health=state)
                     tx.changed("slot", "health", slot, health=state)
 
-    @again
+    @retry_conflicts
     def note(self, facts: Iterable[tuple[str, str, str, dict[str, object]]]) -> None:
         """Append to the event log what changes no row, each `(noun, verb, which, details)`.
 
@@ -255,21 +255,21 @@ class Orchestrators:
         ownership.worker(self._store, which)
         return which == NOBODY or tx.one("token.of_worker", worker=which) is not None
 
-    @again
+    @retry_conflicts
     def mark_dead(self, worker: str, verdict: workers.Dead) -> None:
         """A watched worker died: its certificate, and its claims back, in one transaction."""
         with self._store.write() as tx:
             ownership.worker(self._store, worker)
             tick.mark_dead(self._store, tx, worker, verdict)
 
-    @again
+    @retry_conflicts
     def end_orphan(self, worker: str) -> None:
         """Its time to finish is over: once its process is gone, whoever notices gives back unspent what it held."""
         with self._store.write() as tx:
             ownership.worker(self._store, worker)
             tx.execute("worker.ask", id=worker, desired=workers.END)
 
-    @again
+    @retry_conflicts
     def record_death(self, death: Death, last: Report, policy: RestartPolicy) -> Restart | GiveUp:
         """Record the death of a supervised worker: see `rota.store.workers.death`.
 
@@ -311,7 +311,7 @@ class Orchestrators:
                 found[token] = (jobs.FINISH, None)
         return found
 
-    @again
+    @retry_conflicts
     def exchange(self, id: int, number: int, report: Report) -> Exchange:
         """Settle what workers report and claim for those with room: see `rota.store.claims.exchange`."""
         return exchanges.exchange(self._store, id, number, report)
@@ -403,7 +403,7 @@ class Orchestrators:
         known = ", ".join(sorted({hosts[host] for host in live})) or "none"
         raise NotFound(f"no orchestrator has run on a host {name}; there are orchestrators on: {known}")
 
-    @again
+    @retry_conflicts
     def drain(self, crew: str, host: str) -> list[Live]:
         """Wish that the orchestrator of this crew and host finishes what it holds, however long, and ends."""
         found = [each for each in self.live() if (each.crew, each.host) == (crew, host)]
@@ -420,13 +420,13 @@ class Orchestrators:
         ((number,),) = self._store.database.execute("number.get", {"name": "directive"})
         return int(number)
 
-    @again
+    @retry_conflicts
     def reconciled(self, id: int) -> None:
         """It has just made the store true."""
         with self._store.write() as tx:
             tx.execute("orchestrator.reconciled", id=id, now=tx.now)
 
-    @again
+    @retry_conflicts
     def leave(self, id: int) -> None:
         """An orchestrator ends: what still hangs on it goes back unspent, its workers are stopped."""
         with self._store.write() as tx:

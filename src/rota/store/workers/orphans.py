@@ -11,8 +11,8 @@ from rota.core.worker import Dead
 from rota.store import ownership
 from rota.store.claims import settle
 from rota.store.engine import locks
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_job, to_worker
+from rota.store.engine.transaction import retry_conflicts
 from rota.store.maintenance import tick
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ class Orphans:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    @again
+    @retry_conflicts
     def begin(
         self, worker: str, in_hand: Collection[int], outcomes: Sequence[Settled], checkpoints: Sequence[Kept] = ()
     ) -> frozenset[int]:
@@ -60,7 +60,7 @@ class Orphans:
             move_to_lease(tx, worker)
             return frozenset(in_hand) & {job.token for job in held}
 
-    @again
+    @retry_conflicts
     def renew(self, worker: str, claims: Sequence[tuple[int, int]]) -> frozenset[int]:
         """A beat and a renewal in one, of claims as `(job, token)`; the tokens that still hold."""
         with self._store.write(worker) as tx:
@@ -71,7 +71,7 @@ class Orphans:
             held = {token for job, token in claims if tx.execute("orphan.renew", id=job, token=token, **more)}
             return frozenset(held)
 
-    @again
+    @retry_conflicts
     def keep_checkpoint(self, worker: str, kept: Kept) -> None:
         """Keep it for the next attempt, if the claim still holds."""
         job_id, token, checkpoint = kept
@@ -79,14 +79,14 @@ class Orphans:
             ownership.worker(self._store, worker)
             tx.execute("orphan.checkpoint", worker=worker, id=job_id, token=token, checkpoint=checkpoint)
 
-    @again
+    @retry_conflicts
     def settle(self, worker: str, settled: Settled) -> None:
         """Report what became of the job in hand; a claim that was lost changes nothing."""
         with self._store.write(worker) as tx:
             ownership.worker(self._store, worker)
             self._settle(tx, worker, settled)
 
-    @again
+    @retry_conflicts
     def end(self, death: Death, last: Sequence[Settled] = ()) -> None:
         """The worker is gone: its last reports, its certificate, its claims back and its slot empty, all at once."""
         worker = death.worker_id

@@ -11,10 +11,10 @@ from rota.core.jsontext import encode
 from rota.core.record import Record
 from rota.core.times import LONGEST, SECOND
 from rota.store import ownership
-from rota.store.actor import implicit_id, implicit_name
-from rota.store.engine.conflict_retry import again
 from rota.store.engine.rows import to_job, to_worker
+from rota.store.engine.transaction import retry_conflicts
 from rota.store.maintenance import tick
+from rota.store.open import implicit_id, implicit_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Workers:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    @again
+    @retry_conflicts
     def register(
         self,
         name: str,
@@ -87,7 +87,7 @@ class Workers:
                 tx.execute("token.bind", worker=id, token=self._store.access.id)
         return self.get(id)
 
-    @again
+    @retry_conflicts
     def heartbeat(self, id: str, metrics: Mapping[str, object] | None = None) -> str:
         """A sign of life; the answer is what to do: `continue`, `stop` or `pause`; an unknown one must register."""
         with self._store.write() as tx:
@@ -104,7 +104,7 @@ class Workers:
             return workers.STOP
         return workers.CONTINUE if self._store.queues.is_open(queue) else workers.PAUSE
 
-    @again
+    @retry_conflicts
     def deregister(self, id: str) -> int:
         """Leave: what it holds goes back, its history stays. The number of jobs given back."""
         with self._store.write() as tx:
@@ -114,7 +114,7 @@ class Workers:
                 raise UnknownWorker(f"worker {id} is not registered")
         return max(0, given_back)
 
-    @again
+    @retry_conflicts
     def stop(self, id: str) -> Worker:
         """Ask a worker to finish and leave; it hears of it with its next beat."""
         with self._store.write() as tx:

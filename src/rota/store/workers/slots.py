@@ -10,7 +10,7 @@ from rota.core.errors import Contended, NotFound, Refused
 from rota.core.record import Record
 from rota.core.slot import History
 from rota.store import ownership
-from rota.store.engine.conflict_retry import again
+from rota.store.engine.transaction import retry_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Slots:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    @again
+    @retry_conflicts
     def take(self, crew: str, host: str, pools: Mapping[str, int]) -> list[Slot]:
         """The slots of a crew: its own rows first, failed ones too, then the lowest numbers that nobody has.
 
@@ -60,7 +60,7 @@ class Slots:
             _resize(tx, crew, host, pools, own)
         return [slot for slot in self.of_crew(crew, host) if slot.wanted]
 
-    @again
+    @retry_conflicts
     def scale(self, crew: str, host: str, queue: str, count: int) -> None:
         """Let a crew have so many slots of a queue; the history of those it gives up stays."""
         with self._store.write(exclusive=True) as tx:
@@ -84,7 +84,7 @@ class Slots:
             raise NotFound(f"there is no slot {name}: `rota orchestrator status` shows those that are")
         return why_slot(self._store, to_slot(found[0]))
 
-    @again
+    @retry_conflicts
     def reset(self, name: str, forget: bool = False) -> None:
         """Clear a slot's history, so that it is filled again at once if it is empty; or remove it altogether."""
         with self._store.write(exclusive=True) as tx:

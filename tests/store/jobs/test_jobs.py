@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rota.core.errors import NotFound
-from rota.store.jobs import search as searching
+from rota.store.jobs import jobs as searching
 from rota.store.jobs.dependencies import MOST_NODES, around
-from rota.store.jobs.search import Page, search
+from rota.store.jobs.jobs import Page, search
 from tests.support.work import add, add_many, finish
 
 if TYPE_CHECKING:
