@@ -10,7 +10,7 @@ import pytest
 
 from rota.core.job import NewJob
 from rota.settings import Settings
-from rota.store.claims.exchange import MOST_FAR, Idle, Report
+from rota.store.claims.exchange import MOST_OVER_HTTP, Idle, Report
 from rota.store.open import open_store
 from tests.api.servers import Server
 from tests.support.eventually import eventually
@@ -161,14 +161,14 @@ def test_those_that_wait_for_the_same_work_look_for_it_once_when_they_are_woken(
 def test_one_exchange_over_http_claims_a_bounded_number_and_shares_them(tmp_path: Path) -> None:
     """However much room was told of, and however often the same worker was named."""
     with make_store("sqlite", tmp_path) as store:
-        store.jobs.add_many([NewJob("A", "tag") for _ in range(2 * MOST_FAR)])
+        store.jobs.add_many([NewJob("A", "tag") for _ in range(2 * MOST_OVER_HTTP)])
         id = store.orchestrators.join()
         workers = [store.orchestrators.register_worker(id, f"worker:tag:{n}", "tag") for n in range(2)]
         idle = [Idle(worker, "tag", 1000) for worker in workers]
         store.access = store.tokens.create("far", ["admin"])[0]
         claims = store.orchestrators.exchange(id, 0, Report(idle=idle * 500)).claims
-        assert Counter(claim.worker_id for claim in claims) == dict.fromkeys(workers, MOST_FAR // 2)
-        assert len(store.orchestrators.exchange(id, 1, Report(idle=idle)).claims) == MOST_FAR, "the rest"
+        assert Counter(claim.worker_id for claim in claims) == dict.fromkeys(workers, MOST_OVER_HTTP // 2)
+        assert len(store.orchestrators.exchange(id, 1, Report(idle=idle)).claims) == MOST_OVER_HTTP, "the rest"
 
 
 class Once(list[int]):

@@ -11,7 +11,7 @@ from rota.core.queue import DEFAULT
 from rota.core.times import MILLISECOND
 from rota.orchestrator import store_thread as urgency
 from rota.orchestrator.maintenance import NEVER, now
-from rota.store.claims.exchange import MOST_FAR, Exchange, Idle, Report
+from rota.store.claims.exchange import MOST_OVER_HTTP, Exchange, Idle, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -213,8 +213,8 @@ class Dispatch:
             self._unheard += brought
             self._lost(answer)
             return
-        # Over HTTP an answer has at most MOST_FAR, an equal share for each worker: then there may be more.
-        asked = min(room, MOST_FAR // 2)
+        # Over HTTP an answer has at most MOST_OVER_HTTP, an equal share for each worker: then there may be more.
+        asked = min(room, MOST_OVER_HTTP // 2)
         self._hungry = self._hungry or len(answer.claims) >= max(1, asked)
         wait = answer.rate_free_in
         self._rate_free_at = NEVER if wait is None else now() + max(SOONEST_CLAIM, wait)

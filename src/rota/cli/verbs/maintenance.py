@@ -8,12 +8,10 @@ from rota import documents
 from rota.cli.invocation import aside
 from rota.cli.verb import Option, verb
 from rota.core.errors import BadInput
-from rota.store.open import implicit_name
 from rota.store.maintenance.reconcile import raise_numbers
 from rota.store.migrate import is_outdated
 from rota.store.migrate import migrate as apply_migrations
-from rota.store.open import open_database
-from rota.store.postgres.open import make_roles
+from rota.store.open import implicit_name, open_database
 from rota.store.store import Store
 
 TYPE_CHECKING = False
@@ -109,7 +107,9 @@ def _after_restore(database: Database, settings: Settings) -> int:
 
 def _finish_postgres(database: Database, roles: bool) -> list[str] | None:
     """Rebase a restored event log, and create roles where asked for. PostgreSQL only."""
+    # psycopg may not be installed.
     from rota.store.postgres.database import PostgresDatabase
+    from rota.store.postgres.open import make_roles
 
     assert isinstance(database, PostgresDatabase)
     database.log.rebase()

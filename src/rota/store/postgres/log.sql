@@ -1,11 +1,11 @@
 -- name: after
--- What a cursor's reader has not seen yet: events whose transaction was not over when the cursor was taken.
+-- The events that a cursor's reader has not seen: those whose transaction was not over when the cursor was taken.
 SELECT id, at, actor, facts, pg_current_snapshot()::text FROM event
 WHERE xid >= pg_snapshot_xmin(:seen::pg_snapshot) AND xid < pg_snapshot_xmax(pg_current_snapshot())
     AND NOT pg_visible_in_snapshot(xid, :seen::pg_snapshot) ORDER BY id LIMIT :most
 
 -- name: rest
--- The rest of a page: what was over when the page was read, and not yet when the page before it was.
+-- The rest of a page: what was over when the page was read, and not when the page before it was.
 SELECT id, at, actor, facts FROM event
 WHERE id > :id AND xid >= pg_snapshot_xmin(:seen::pg_snapshot) AND NOT pg_visible_in_snapshot(xid, :seen::pg_snapshot)
     AND pg_visible_in_snapshot(xid, :page::pg_snapshot) ORDER BY id LIMIT :most
@@ -15,7 +15,7 @@ WHERE id > :id AND xid >= pg_snapshot_xmin(:seen::pg_snapshot) AND NOT pg_visibl
 SELECT id, at, actor, facts, pg_current_snapshot()::text FROM event WHERE id < :id ORDER BY id DESC LIMIT :most
 
 -- name: rebase
--- Events restored from another server: their transactions are this one's future. Let them be long past.
+-- Move events restored from another server into this server's past: by their transaction ids they are in its future.
 UPDATE event SET xid = '3' WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) RETURNING id
 
 -- name: last
@@ -23,10 +23,11 @@ UPDATE event SET xid = '3' WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) 
 SELECT pg_current_snapshot()::text
 
 -- name: mine
--- What this transaction has told so far.
+-- The facts of this transaction so far.
 SELECT facts FROM event WHERE xid = pg_current_xact_id()
 
 -- name: reaches
--- Whether what a cursor's reader has not seen is all there: the oldest event is known to it, or none was ever removed.
+-- Whether all that a cursor's reader has not seen is still there: it has seen the oldest event, or none was ever
+-- deleted.
 SELECT pg_snapshot_xmin(:seen::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot())
     AND coalesce((SELECT id = 1 OR pg_visible_in_snapshot(xid, :seen::pg_snapshot) FROM event ORDER BY id LIMIT 1), TRUE)

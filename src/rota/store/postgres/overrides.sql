@@ -11,7 +11,7 @@ SELECT setval(sequence, nextval(sequence) + :count) FROM (SELECT CAST('number_' 
 SELECT coalesce(pg_sequence_last_value(CAST('number_' || :name AS regclass)), 0)
 
 -- name: claim.pick
--- Each token is drawn when its row is held, so that a job's tokens only grow.
+-- Each token is drawn while its row is locked, so that a job's tokens only grow.
 SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, scheduled_for,
     CAST(extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000 AS bigint), isolated, nextval('number_token')
 FROM (
@@ -20,7 +20,8 @@ FROM (
 ) AS picked
 
 -- name: claim.pick_counted
--- The same, and how long it took only if it looked at hundreds of pages: else the server was busy with something else.
+-- As `claim.pick`, with how long the scan took if it read hundreds of pages: otherwise the server was only busy
+-- (decision 29).
 SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, scheduled_for,
     CASE WHEN pg_stat_get_xact_blocks_fetched(CAST('job' AS regclass)) - before.pages > 500
     THEN CAST(extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000 AS bigint) ELSE 0 END,
@@ -31,7 +32,8 @@ FROM (SELECT pg_stat_get_xact_blocks_fetched(CAST('job' AS regclass)) AS pages O
 ) AS picked
 
 -- name: claim.pick_behind
--- The same without those that this walks past: up to this job, and of a higher priority those that are not newer.
+-- As `claim.pick`, without the jobs that it walks past: up to this job, and those of a higher priority that are not
+-- newer.
 SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, scheduled_for,
     0, isolated, nextval('number_token')
 FROM (
@@ -54,13 +56,13 @@ FROM (
 ) AS picked
 
 -- name: tally.add many
--- Counters are split, so that two who count in one queue seldom meet.
+-- Counters are split into shards, so that concurrent transactions rarely change the same row.
 INSERT INTO tally (queue, status, shard, n)
 SELECT queue, status, $shard, change FROM unnest(:queue::text[], :status::text[], :change::bigint[]) AS made (queue, status, change)
 ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n
 
 -- name: tally.gather
--- What is in a transaction of others is left for the next time.
+-- Rows locked by other transactions are left for the next time.
 WITH gone AS (
     DELETE FROM tally WHERE (queue, status, shard) IN
         (SELECT queue, status, shard FROM tally WHERE shard >= :from_shard FOR UPDATE SKIP LOCKED)
@@ -77,7 +79,7 @@ FROM unnest(:name::text[], :queue::text[], :label::text[], :bucket::bigint[], :n
 ON CONFLICT (name, queue, label, bucket, shard) DO UPDATE SET n = metric.n + excluded.n, total = metric.total + excluded.total
 
 -- name: metric.gather
--- What is in a transaction of others is left for the next time.
+-- Rows locked by other transactions are left for the next time.
 WITH gone AS (
     DELETE FROM metric WHERE (name, queue, label, bucket, shard) IN
         (SELECT name, queue, label, bucket, shard FROM metric WHERE shard >= :from_shard FOR UPDATE SKIP LOCKED)
@@ -95,7 +97,8 @@ SELECT * FROM unnest(:id::bigint[], :queue::text[], :kind::text[], :title::text[
     :parent::bigint[], :max_attempts::bigint[], :timeout::bigint[], :created_at::bigint[], :trace::text[])
 
 -- name: job.add_plain
--- One job that waits for nothing, counted and told, unless its queue is new or may fill up, or the token was revoked.
+-- Add one job that waits for nothing, with its count and its event, unless its queue is new or may be full, or the
+-- token was revoked (decision 25).
 WITH known AS (
     SELECT name FROM queue WHERE name = :queue AND max_depth IS NULL
         AND (CAST(:access AS text) IS NULL OR EXISTS (SELECT 1 FROM token WHERE id = :access AND revoked_at IS NULL))
@@ -143,8 +146,8 @@ DELETE FROM run WHERE job = ANY (:id::bigint[]) RETURNING token
 DELETE FROM dependency WHERE job = ANY (:id::bigint[]) OR needs = ANY (:id::bigint[])
 
 -- name: claim.take_all
--- Here and below the state is looked up, not compared with a constant, and what belongs to a row is not joined: so every
--- plan finds each job by its id, and none walks an index of all jobs in that state.
+-- Here and below, the state is looked up instead of compared with a constant, and what belongs to a row is not joined.
+-- So every plan finds each job by its id, and none walks an index of all jobs in that state (decision 25).
 UPDATE job SET status = 'active', token = ((SELECT :tokens::jsonb) ->> id::text)::bigint, worker = :worker,
     orchestrator = :orchestrator, claimed_at = :now, lease = NULL, lease_expires_at = NULL, renewed_count = 0
 WHERE id = ANY (ARRAY(SELECT key::bigint FROM json_object_keys(:tokens::json) AS key))

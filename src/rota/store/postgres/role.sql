@@ -1,25 +1,26 @@
 -- name: of
--- Whether a role is there.
+-- Whether a role exists.
 SELECT 1 FROM pg_roles WHERE rolname = :role
 
 -- name: make_owner
--- Who may do everything, also migrate and prune.
+-- The role that may do everything, migrate and prune included.
 CREATE ROLE $owner NOLOGIN
 
 -- name: make_enqueue
--- Who may add jobs, and see what became of them.
+-- The role that may add jobs and see what became of them.
 CREATE ROLE $enqueue NOLOGIN
 
 -- name: make_worker
--- Who may add, claim, settle and watch. It may remove jobs and runs, because a source's job is gone once it is done.
+-- The role that may add, claim, settle and watch. It may delete jobs and runs, because a source's job is gone once it
+-- is done.
 CREATE ROLE $worker NOLOGIN
 
 -- name: make_read
--- Who may look.
+-- The role that may only read.
 CREATE ROLE $read NOLOGIN
 
 -- name: to_own
--- What must become the owner's, as statements.
+-- Statements that give the owner everything in the schema.
 SELECT format('GRANT %I TO CURRENT_USER', '$owner') WHERE NOT pg_has_role(current_user, '$owner', 'USAGE')
 UNION ALL SELECT format('ALTER SCHEMA %I OWNER TO %I', '$schema', '$owner')
 UNION ALL SELECT format('ALTER TABLE %I.%I OWNER TO %I', schemaname, tablename, '$owner') FROM pg_tables WHERE schemaname = '$schema'
@@ -27,9 +28,9 @@ UNION ALL SELECT format('ALTER SEQUENCE %I.%I OWNER TO %I', schemaname, sequence
 WHERE schemaname = '$schema' AND sequencename LIKE 'number%'
 
 -- name: grant
--- What each may do; what is not said here, it may not. A row can be held only by who may change something in it. Who has
--- any right to change the gate may write beside others, and who may update it also alone. Adding a job checks that the
--- caller's token was not revoked; the hashes of tokens are the owner's alone.
+-- The rights of each role. Locking a row takes the right to change something in it. Any right to change the gate allows
+-- writing beside others, and the right to update it also allows writing alone (decision 14). Adding a job checks that
+-- the caller's token was not revoked; the hashes of tokens are the owner's alone.
 GRANT USAGE ON SCHEMA $schema TO $enqueue, $worker, $read;
 GRANT SELECT ON ALL TABLES IN SCHEMA $schema TO $worker, $read;
 REVOKE SELECT ON token FROM $worker, $read;
@@ -59,7 +60,7 @@ GRANT UPDATE (rate_next_at, failures, paused_at, paused_by, pause_reason) ON que
 GRANT DELETE ON ripple, tally, metric, job, run, source_memory TO $worker
 
 -- name: but_access
--- What a worker's role may change in tables that keep whose token speaks for a row, as statements: all but that.
+-- Statements that let a worker's role change the tables that keep whose token speaks for a row, but not that column.
 SELECT format('GRANT UPDATE (%s) ON %I.%I TO %I', string_agg(quote_ident(attname), ', '), '$schema', relname, '$worker')
 FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
 WHERE relnamespace = '$schema'::regnamespace AND relname IN ('worker', 'orchestrator') AND attnum > 0 AND NOT attisdropped

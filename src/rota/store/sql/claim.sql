@@ -1,39 +1,40 @@
 -- name: pick
--- The best ready jobs of a queue, to be handed out; `token` is the last one each had, and last comes the next, where
--- that was drawn with the pick. Before `alone`: how long it took so far, where that may be long.
+-- The best ready jobs of a queue, locked to be claimed. In the place of `took` and of the drawn token, PostgreSQL's own
+-- texts answer how long the scan took and the token drawn for the job (decisions 25 and 29). `token` is the job's last
+-- one.
 SELECT id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, token, source, key, trace, scheduled_for,
     0, isolated, NULL FROM job
 WHERE queue = :queue AND status = 'ready' ORDER BY priority DESC, id LIMIT :most $skip_locked
 
 -- name: take
--- Make a ready job someone's: the claim is written into its row. A seen worker's claim has no lease of its own.
+-- Write a claim into the row of a ready job (decision 4). A supervised worker's claim has no lease of its own.
 UPDATE job SET status = 'active', token = :token, worker = :worker, orchestrator = :orchestrator, claimed_at = :now,
     lease = :lease, lease_expires_at = :lease_expires_at, renewed_count = 0
 WHERE id = :id AND status = 'ready'
 
 -- name: renew
--- Extend the live lease of a claim by hand; no row means that the claim is lost.
+-- Extend the live lease of a manual claim; no row means that the claim is lost.
 UPDATE job SET lease_expires_at = $greatest(lease_expires_at, :until), renewed_count = renewed_count + 1
 WHERE id = :id AND token = :token AND status = 'active' AND lease_expires_at > :now RETURNING $job_columns
 
 -- name: checkpoint
--- Keep what the holder wants the next attempt to know; no row means that the claim is lost.
+-- Keep what the next attempt should know; no row means that the claim is lost.
 UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND status = 'active' RETURNING worker
 
 -- name: take_all
--- Make ready jobs a seen worker's, many at a time, each under its token.
+-- Claim many ready jobs for one supervised worker, each under its token.
 UPDATE job SET status = 'active', token = told.value, worker = :worker, orchestrator = :orchestrator, claimed_at = :now,
     lease = NULL, lease_expires_at = NULL, renewed_count = 0
 FROM json_each(:tokens) AS told WHERE job.id = CAST(told.key AS INTEGER) AND job.status = 'ready'
 
 -- name: holding
--- Of these jobs the active ones: whose claim is still its holder's is seen by the token.
+-- Those of these jobs that are active; the caller compares their tokens.
 SELECT id, token, queue, worker, dependents, limit_key, source, key,
     claimed_at, created_at, attempts, generation, due_at FROM job
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'active' ORDER BY token $for_update
 
 -- name: record_done
--- What the claims did that are about to be settled as done.
+-- Write the runs of claims that are about to be settled as done.
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count,
     transcript_path, stderr_path, captured_by)
 SELECT token, id, worker, attempts + 1, generation, claimed_at, :now, 'finish', NULL, NULL, NULL, renewed_count,
@@ -41,7 +42,8 @@ SELECT token, id, worker, attempts + 1, generation, claimed_at, :now, 'finish', 
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'active'
 
 -- name: capture
--- Where the holder's code writes what it says, and the access token that said so; no row means that the claim is lost.
+-- Keep where the holder's code writes its output, and the access token that reported it; no row means that the claim is
+-- lost.
 UPDATE job SET transcript_path = :transcript_path, stderr_path = :stderr_path, captured_by = :by
 WHERE id = :id AND token = :token AND status = 'active' RETURNING worker
 
@@ -59,8 +61,8 @@ UPDATE job SET status = :status, blocked_on = :blocked_on, due_at = :due_at, due
 WHERE id = :id AND token = :token AND status = 'active' RETURNING id
 
 -- name: put_back
--- Take back a claim that was not begun, of a job that can only become ready again; no row means that it is lost, or that
--- there is more to look at.
+-- Release a claim that was not started, of a job that can only become ready again; no row means that the claim is lost,
+-- or that the job needs the general way.
 UPDATE job SET status = 'ready', blocked_on = NULL, due_at = NULL, due_wall = 0, result = NULL, error = NULL, note = NULL,
     finished_at = NULL, transcript_path = NULL, stderr_path = NULL
 WHERE id = :id AND token = :token AND status = 'active' AND limit_key IS NULL AND source IS NULL AND NOT EXISTS
@@ -69,38 +71,40 @@ WHERE id = :id AND token = :token AND status = 'active' AND limit_key IS NULL AN
 RETURNING id
 
 -- name: set_aside
--- End a claim whose worker does not know the job's kind; no row means that it is lost, or that there is more to look at.
+-- End a claim whose worker does not know the job's kind; no row means that the claim is lost, or that the job needs the
+-- general way.
 UPDATE job SET status = 'blocked', blocked_on = 'kind', unknown_until = :until, note = :note, due_at = NULL, due_wall = 0,
     result = NULL, error = NULL, finished_at = NULL, transcript_path = NULL, stderr_path = NULL
 WHERE id = :id AND token = :token AND status = 'active' AND limit_key IS NULL AND source IS NULL
 RETURNING id, token, queue, worker
 
 -- name: record
--- What one claim did; written once, when it ends.
+-- Write the run of one claim, once, when it ends.
 INSERT INTO run (token, job, worker, attempt, generation, claimed_at, ended_at, verb, reason, error, note, renewed_count)
 VALUES (:token, :job, :worker, :attempt, :generation, :claimed_at, :ended_at, :verb, :reason, :error, :note, :renewed_count)
 
 -- name: record_capture
--- Where the code of a run that has ended wrote what it said, and the access token that said so.
+-- Keep in a run where its code wrote its output, and the access token that reported it.
 UPDATE run SET transcript_path = :transcript_path, stderr_path = :stderr_path,
     captured_by = (SELECT captured_by FROM job WHERE job.id = run.job) WHERE token = :token
 
 -- name: captures
--- What was said of the files of a job's runs, oldest first; the live one's claim is its last.
+-- Where the runs of a job wrote their output, oldest first; a live claim comes last.
 SELECT token, transcript_path, stderr_path, captured_by, 0 FROM run WHERE job = :job
 UNION ALL
 SELECT token, transcript_path, stderr_path, captured_by, 1 FROM job WHERE id = :job AND status = 'active' ORDER BY 1
 
 -- name: run
--- What one claim did, by its token.
+-- The run of one claim, by its token.
 SELECT $run_columns FROM run WHERE token = :token
 
 -- name: last_runs
--- What the last claims of a job did, newest first.
+-- The last runs of a job, newest first.
 SELECT $run_columns FROM run WHERE job = :job ORDER BY token DESC LIMIT :most
 
 -- name: owners
--- Who holds or held a claim, and the access token that speaks for that worker; a claim of nobody has no row.
+-- The worker that holds or held a claim, and the access token that registered it; a token that was never drawn for the
+-- job has no row.
 SELECT job.id, job.token, job.worker, worker.access FROM job LEFT JOIN worker ON worker.id = job.worker
 WHERE job.id = :job AND job.token = :token
 UNION ALL
@@ -108,7 +112,7 @@ SELECT run.job, run.token, run.worker, worker.access FROM run LEFT JOIN worker O
 WHERE run.job = :job AND run.token = :token
 
 -- name: last_run_of
--- What a worker's last ended claim on a job did.
+-- The run of a worker's last ended claim on a job.
 SELECT $run_columns FROM run WHERE job = :job AND worker = :worker ORDER BY token DESC LIMIT 1
 
 -- name: held_by
@@ -116,23 +120,23 @@ SELECT $run_columns FROM run WHERE job = :job AND worker = :worker ORDER BY toke
 SELECT $job_columns FROM job WHERE worker = :worker AND status = 'active' ORDER BY token
 
 -- name: lapsed
--- Claims by hand that are past their lease.
+-- Manual claims whose lease has run out.
 SELECT $job_columns FROM job
 WHERE status = 'active' AND lease_expires_at IS NOT NULL AND lease_expires_at <= :now ORDER BY lease_expires_at LIMIT :most
 
 -- name: orphaned
--- Live claims of workers that are gone, or that never were.
+-- Live claims whose worker is gone or was never registered.
 SELECT $job_columns FROM job
 WHERE status = 'active' AND worker IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM worker WHERE worker.id = job.worker AND worker.status NOT IN ('stopped', 'dead'))
 ORDER BY token LIMIT :most
 
 -- name: taken
--- How long those of the last runs took that finished a job of this kind.
+-- The durations of those of the last runs that finished a job of this kind.
 SELECT recent.ended_at - recent.claimed_at FROM (SELECT * FROM run ORDER BY token DESC LIMIT :most) AS recent
 JOIN job ON job.id = recent.job WHERE job.kind = :kind AND recent.verb = 'finish'
 
 -- name: longest
--- By kind, how long the longest of the last runs took that finished a job.
+-- By kind, the longest of the last runs that finished a job.
 SELECT job.kind, max(recent.ended_at - recent.claimed_at) FROM (SELECT * FROM run ORDER BY token DESC LIMIT :most) AS recent
 JOIN job ON job.id = recent.job WHERE recent.verb = 'finish' GROUP BY job.kind

@@ -1,37 +1,37 @@
 -- name: add
--- One job waits for another, until it is done or only over; a second time changes nothing.
+-- Let one job wait for another, until that is done or only over; adding it again changes nothing.
 INSERT INTO dependency (job, needs, until_over) VALUES (:job, :needs, :until_over) ON CONFLICT (job, needs) DO NOTHING RETURNING needs
 
 -- name: remove
--- It no longer does.
+-- Let one job no longer wait for another.
 DELETE FROM dependency WHERE job = :job AND needs = :needs RETURNING needs
 
 -- name: count_dependents
--- Keep how many jobs wait for this one, so that settling most jobs need not look.
+-- Change the count of jobs that wait for one: settling a job without any need not look for them.
 UPDATE job SET dependents = dependents + :change WHERE id = :needs
 
 -- name: of_job
--- What a job waits for, with the state of each.
+-- The jobs that one depends on, with the state of each.
 SELECT dependency.needs, job.status FROM dependency JOIN job ON job.id = dependency.needs
 WHERE dependency.job = :job ORDER BY dependency.needs
 
 -- name: waiting_for
--- Jobs that wait for one, the first of them.
+-- The first of the jobs that wait for one.
 SELECT job FROM dependency WHERE needs = :needs ORDER BY job LIMIT :most
 
 -- name: open
--- Whether a job waits for one that is not done, or not over where that is enough.
+-- Whether a job must still wait for another: one that is not done, or not over where that is enough.
 SELECT 1 FROM dependency JOIN job ON job.id = dependency.needs
 WHERE dependency.job = :job AND job.status <> 'done' AND (dependency.until_over = 0 OR job.status NOT IN ('failed', 'cancelled')) LIMIT 1
 
 -- name: open_of_job
--- What a job must still wait for, with the state of each.
+-- The jobs that one must still wait for, with the state of each.
 SELECT dependency.needs, job.status FROM dependency JOIN job ON job.id = dependency.needs
 WHERE dependency.job = :job AND job.status <> 'done' AND (dependency.until_over = 0 OR job.status NOT IN ('failed', 'cancelled'))
 ORDER BY dependency.needs
 
 -- name: results
--- What the jobs said that a job waited for.
+-- The results of the jobs that one depends on.
 SELECT job.id, job.title, job.status, job.result, job.error FROM dependency JOIN job ON job.id = dependency.needs
 WHERE dependency.job = :job ORDER BY job.id
 
@@ -45,7 +45,7 @@ WITH RECURSIVE needed (id) AS (
 SELECT 1 FROM needed WHERE id = :to_job
 
 -- name: dependents
--- A chunk of the jobs that wait for one, with whether they must still wait for another.
+-- A chunk of the jobs that depend on one, with whether each must go on waiting: for another job or for something else.
 SELECT job.id, job.queue, job.limit_key, job.due_at, job.due_wall, job.status <> 'blocked' OR job.blocked_on <> 'dependency' OR
     EXISTS (SELECT 1 FROM dependency AS other JOIN job AS needed ON needed.id = other.needs
             WHERE other.job = job.id AND needed.status <> 'done'
@@ -54,14 +54,14 @@ FROM (SELECT job FROM dependency WHERE needs = :needs AND job > :after ORDER BY 
 JOIN job ON job.id = waiting.job ORDER BY job.id
 
 -- name: keep_ripple
--- Remember that more dependents of a job are to be looked at.
+-- Remember up to which dependent of a job that is over its end was passed on.
 INSERT INTO ripple (job, last_dependent) VALUES (:job, :last)
 ON CONFLICT (job) DO UPDATE SET last_dependent = excluded.last_dependent
 
 -- name: ripples
--- Jobs whose dependents are still to be looked at.
+-- Jobs whose end is still to be passed on to further dependents.
 SELECT job, last_dependent FROM ripple ORDER BY job LIMIT :most $skip_locked
 
 -- name: end_ripple
--- All of them were looked at.
+-- Forget that: all dependents were looked at.
 DELETE FROM ripple WHERE job = :job

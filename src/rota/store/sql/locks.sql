@@ -1,25 +1,25 @@
 -- name: orchestrator
--- An orchestrator, and with it the claims of the workers that it watches.
+-- Lock an orchestrator, and so the claims of its supervised workers (decision 14).
 SELECT id FROM orchestrator WHERE id = :id $for_update
 
 -- name: lapsed_orchestrator
--- One that looked lapsed, if it has not renewed since and nobody has it.
+-- Lock an orchestrator whose lease has run out, unless it has renewed since or is locked by another transaction.
 SELECT id FROM orchestrator WHERE id = :id AND status <> 'stopped' AND lease_expires_at = :lease_expires_at $skip_locked
 
 -- name: worker
--- A worker that nobody watches, and with it its claims.
+-- Lock an external worker, and so its claims.
 SELECT id FROM worker WHERE id = :id $for_update
 
 -- name: free_worker
--- The same, if nobody has it.
+-- Lock an external worker unless another transaction has.
 SELECT id FROM worker WHERE id = :id $skip_locked
 
 -- name: free_queue
--- A queue, if nobody has it.
+-- Lock a queue unless another transaction has.
 SELECT name FROM queue WHERE name = :queue $skip_locked
 
 -- name: free_scheduled
--- A job whose time has come, if nobody has it.
+-- Lock a job that is due unless another transaction has.
 SELECT id FROM job WHERE id = :id AND status = 'scheduled' $skip_locked
 
 -- name: queue_of
@@ -32,10 +32,10 @@ SELECT DISTINCT job.queue FROM (SELECT job FROM dependency WHERE needs = :needs 
 JOIN job ON job.id = waiting.job
 
 -- name: dependents
--- The jobs that wait for one, so that whether they must still wait is asked by one at a time.
+-- Lock the jobs that wait for one, so that only one transaction at a time asks whether they must still wait.
 SELECT id FROM job WHERE id IN (SELECT job FROM dependency WHERE needs = :needs AND job > :after ORDER BY job LIMIT :most)
 ORDER BY id $for_update
 
 -- name: jobs
--- Jobs as they stand.
+-- Lock jobs and read them as they are now.
 SELECT $job_columns FROM job WHERE id = :id $for_update

@@ -1,5 +1,5 @@
 -- name: record
--- A migration was applied.
+-- Note that a migration was applied.
 INSERT INTO migration (number, name, oldest, applied_at) VALUES (:number, :name, :oldest, :now)
 
 -- name: oldest

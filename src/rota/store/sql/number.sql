@@ -3,19 +3,19 @@
 UPDATE number SET value = value + 1 WHERE name = :name RETURNING value
 
 -- name: draw_many
--- Draw job ids or tokens; the answer is stretches of them, each by its first and last.
+-- Draw job ids or tokens; the rows are ranges of them, each by its first and last.
 UPDATE number SET value = value + :count WHERE name = :name RETURNING value - :count + 1, value
 
 -- name: leave_out
--- Let these job ids or tokens never be drawn.
+-- Skip so many job ids or tokens, which are never drawn.
 UPDATE number SET value = value + :count WHERE name = :name RETURNING value
 
 -- name: get
--- The last number drawn.
+-- The value of a cursor or of a number.
 SELECT value FROM number WHERE name = :name
 
 -- name: set
--- Put a cursor somewhere.
+-- Set a cursor.
 UPDATE number SET value = :value WHERE name = :name
 
 -- name: last

@@ -3,7 +3,7 @@
 SELECT $schedule_columns FROM schedule WHERE name = :name
 
 -- name: lock
--- One schedule, about to be changed.
+-- One schedule, locked to be changed.
 SELECT $schedule_columns FROM schedule WHERE name = :name $for_update
 
 -- name: all
@@ -11,65 +11,66 @@ SELECT $schedule_columns FROM schedule WHERE name = :name $for_update
 SELECT $schedule_columns FROM schedule ORDER BY name
 
 -- name: due
--- Those that are due and that nobody else is busy with, longest due first.
+-- Schedules that are due and not locked by another transaction, the longest due first.
 SELECT $schedule_columns FROM schedule
 WHERE paused_at IS NULL AND next_at IS NOT NULL AND next_at <= :wall ORDER BY next_at LIMIT :most $skip_locked
 
 -- name: make
--- A schedule that was not known before.
+-- Insert a schedule.
 INSERT INTO schedule (name, cron, timezone, missed, queue, kind, payload, priority, max_attempts, timeout, declared, next_at, created_at)
 VALUES (:name, :cron, :timezone, :missed, :queue, :kind, :payload_json, :priority, :max_attempts, :timeout, :declared, :next_at, :now)
 
 -- name: set
--- It was said in another way.
+-- Change what a schedule declares.
 UPDATE schedule SET cron = :cron, timezone = :timezone, missed = :missed, queue = :queue, kind = :kind, payload = :payload_json,
     priority = :priority, max_attempts = :max_attempts, timeout = :timeout, declared = :declared, next_at = :next_at
 WHERE name = :name
 
 -- name: own
--- Who declared it last: an access token, or null for a program beside the database.
+-- Note who declared a schedule last: an access token, or NULL for a program beside the database.
 UPDATE schedule SET access = :access WHERE name = :name
 
 -- name: owner
--- The access token that declared it, and when that was revoked.
+-- The access token that declared a schedule, and when that was revoked.
 SELECT schedule.access, token.revoked_at FROM schedule LEFT JOIN token ON token.id = schedule.access
 WHERE schedule.name = :name
 
 -- name: count_of_token
--- How many one access token declared.
+-- How many schedules one access token declared.
 SELECT count(*) FROM schedule WHERE access = :access
 
 -- name: of_tokens
--- Those that access tokens declared.
+-- The schedules that access tokens declared.
 SELECT name FROM schedule WHERE access IS NOT NULL
 
 -- name: advance
--- It fires: its next time, conditional on the one that was read; no row means that someone else was first.
+-- Move a schedule on to its next time, if it is still at the time that was read; no row means that another transaction
+-- fired it (decision 24).
 UPDATE schedule SET next_at = :next_at, error = NULL
 WHERE name = :name AND next_at = :was AND paused_at IS NULL RETURNING name
 
 -- name: refused
--- Its time brought no job.
+-- Note why a time of a schedule added no job.
 UPDATE schedule SET error = :error WHERE name = :name
 
 -- name: fired
--- The job that it added last, and the time that it was for, if it was for one.
+-- Note the last job that a schedule added, and the time that it was for if it was for one.
 UPDATE schedule SET fired_at = :now, fired_count = fired_count + :count, last_job = :job,
     last_at = coalesce(CAST(:last_at AS $int64), last_at) WHERE name = :name
 
 -- name: pause
--- It does nothing until it is resumed.
+-- Pause a schedule; one that is paused already stays as it is.
 UPDATE schedule SET paused_at = :now, pause_reason = :reason WHERE name = :name AND paused_at IS NULL RETURNING name
 
 -- name: resume
--- It is due again, from now on.
+-- Resume a schedule from its next time on.
 UPDATE schedule SET paused_at = NULL, pause_reason = NULL, error = NULL, next_at = :next_at
 WHERE name = :name AND paused_at IS NOT NULL RETURNING name
 
 -- name: remove
--- It is gone; its jobs stay.
+-- Delete a schedule; its jobs stay.
 DELETE FROM schedule WHERE name = :name RETURNING name
 
 -- name: mark
--- A job is for this time of its schedule.
+-- Note the time of its schedule that a job is for.
 UPDATE job SET scheduled_for = :scheduled_for WHERE id = :id

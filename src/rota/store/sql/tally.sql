@@ -1,5 +1,5 @@
 -- name: add
--- Keep the count of a queue's jobs by state.
+-- Change the kept count of a queue's jobs in one state.
 INSERT INTO tally (queue, status, n) VALUES (:queue, :status, :change)
 ON CONFLICT (queue, status, shard) DO UPDATE SET n = tally.n + excluded.n
 
@@ -12,9 +12,9 @@ SELECT status, CAST(sum(n) AS $int64) FROM tally WHERE queue = :queue GROUP BY s
 SELECT queue, status, CAST(sum(n) AS $int64) FROM tally GROUP BY queue, status
 
 -- name: true
--- The counts as the rows say: slow, for a check.
+-- The counts of the rows themselves. Slow: only for a check.
 SELECT queue, status, count(*) FROM job GROUP BY queue, status
 
 -- name: gather
--- Bring together what those who only passed by have counted; where nobody counts beside others, there is nothing.
+-- Merge the counts that transactions of callers keep in shards of their own (decision 18). On SQLite there are none.
 DELETE FROM tally WHERE shard >= :from_shard AND n = 0

@@ -1,13 +1,13 @@
 -- name: insert
--- A new access token; of its secret only the hash is kept.
+-- Insert an access token; of its secret only the hash is kept.
 INSERT INTO token (id, name, scopes, hash, created_by, created_at) VALUES (:id, :name, :scopes, :hash, :created_by, :now)
 
 -- name: get
--- One token with its hash.
+-- One access token with the hash of its secret.
 SELECT $token_columns, hash FROM token WHERE id = :id
 
 -- name: all
--- Every token, oldest first.
+-- Every access token, oldest first.
 SELECT $token_columns FROM token ORDER BY created_at, id
 
 -- name: living
@@ -15,19 +15,19 @@ SELECT $token_columns FROM token ORDER BY created_at, id
 SELECT id FROM token WHERE name = :name AND revoked_at IS NULL
 
 -- name: used
--- It was used; looked at by people, so a minute more or less does not matter.
+-- Note when a token was used. Only people read it, so a minute more or less does not matter.
 UPDATE token SET last_used_at = :now WHERE id = :id
 
 -- name: revoke
--- It opens nothing any more.
+-- Revoke a token.
 UPDATE token SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id
 
 -- name: revoked
--- When it was revoked, if it was.
+-- When a token was revoked, if it was.
 SELECT revoked_at FROM token WHERE id = :id
 
 -- name: bind
--- The token that registered a worker speaks for it.
+-- Note that a token registered a worker and so speaks for it.
 UPDATE worker SET access = :token WHERE id = :worker
 
 -- name: of_worker

@@ -17,7 +17,7 @@ from rota.core.errors import BadInput, NotFound, NothingReady, Refused, RotaErro
 from rota.core.frames import assignment
 from rota.core.record import Record
 from rota.core.times import SECOND, format_duration
-from rota.store.claims.exchange import RUNS_TOLD
+from rota.store.claims.assign import PREVIOUS_RUNS
 from rota.worker.context import Context, check_names
 from rota.worker.handler import run
 from rota.worker.inprocess import hooks
@@ -218,7 +218,7 @@ class JobLoop:
     def _begin(self, held: HeldClaim) -> CurrentJob:
         with self._session.store() as store:
             job = store.jobs.get(held.claim.job_id)
-            runs = store.claims.runs(job.id)[-RUNS_TOLD:]
+            runs = store.claims.runs(job.id)[-PREVIOUS_RUNS:]
             remaining = None if job.deadline is None else (job.deadline - store.now()) / SECOND
         deadline = None if remaining is None else time.monotonic() + remaining
         run_job = assignment.of_claim(job, held.claim, runs, deadline)
