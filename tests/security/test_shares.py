@@ -30,7 +30,7 @@ def counted(self, queue=None, limit=10):
 Jobs.ready = counted
 from rota.api.routes import jobs
 from rota.store import ownership
-from rota.store.jobs import search
+from rota.store.jobs import jobs as search
 ownership.MOST_QUEUES, ownership.MOST_WORKERS, ownership.MOST_ORCHESTRATORS, ownership.MOST_SCHEDULES = 4, 30, 2, 2
 jobs.MOST_EDGES, jobs.READ_AT_ONCE = 9, 2
 jobs.LARGEST_PAGE = search.LARGEST_PAGE = 1000

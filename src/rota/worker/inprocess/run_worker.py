@@ -17,7 +17,7 @@ from rota.core.errors import BadInput, NotFound, NothingReady, Refused, RotaErro
 from rota.core.frames import assignment
 from rota.core.record import Record
 from rota.core.times import SECOND, format_duration
-from rota.store.claims.assign import PREVIOUS_RUNS
+from rota.store.claims.exchange import PREVIOUS_RUNS
 from rota.worker.context import Context, check_names
 from rota.worker.handler import run
 from rota.worker.inprocess import hooks
