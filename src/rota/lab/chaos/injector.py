@@ -273,8 +273,7 @@ class StoreFaults:
 
     def _cut_connections(self) -> bool:
         """Cut every connection of the crews and of their API; return false if there was none."""
-        from rota.store.postgres.connection import address
-        from rota.store.postgres.connection import psycopg
+        from rota.store.postgres.connection import address, psycopg
 
         with psycopg.connect(address(self._crew.database).conninfo, autocommit=True) as connection:
             return bool(connection.execute(CUT_CONNECTIONS, [self._crew.mark]).fetchall())
