@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
-_opening = threading.Lock()  # a database is made by one thread of a process at a time
+# Held while a database is opened, so that only one thread of this process creates it. Other processes lose the race
+# for its name instead (decision 8).
+_opening = threading.Lock()
 
 
 def _warn(text: str) -> None:
@@ -445,6 +447,7 @@ class App:
         """Attach the caller's trace context to the jobs, if tracing is on."""
         if self.settings.tracing == OFF:
             return new
+        # Not at module level: it needs the optional extra `otel`.
         from rota.worker.tracing import Tracing
 
         return map(Tracing(self.settings).carried, new)

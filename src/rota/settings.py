@@ -157,7 +157,8 @@ _TEXTS = (
     "http_cert",
     "http_key",
 )
-_PATHS = ("db", "http_cert", "http_key")  # in a settings file relative to its folder, elsewhere to the current one
+# Relative to the folder of a settings file that has them, elsewhere to the current folder.
+_PATHS = ("db", "http_cert", "http_key")
 _COUNTS = (
     "max_attempts",
     "keep_jobs",

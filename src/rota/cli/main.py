@@ -19,8 +19,10 @@ def main() -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:  # reported already, or the reader has gone
+    except OSError:
+        # It was reported when the answer was written, or the reader of a pipe has gone.
         pass
+    # Tearing the interpreter down would take longer than a hot verb runs (decision 5). Everything is flushed.
     os._exit(code)
 
 
@@ -35,6 +37,7 @@ def run(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
+        # The reader has gone, as in `rota list | head -1`. With /dev/null in its place the last flush cannot fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILURE
     except OSError as problem:
@@ -57,6 +60,7 @@ def _run(words: list[str]) -> int:
         from rota.cli.help import version_or_overview
 
         return version_or_overview(words)
+    # Every import below is made as late as this: a hot verb pays for each of them (decision 5).
     from rota.cli.verbs import find
 
     match = find(words)
@@ -107,7 +111,8 @@ def _report(message: str, code: int) -> int:
 
     try:
         aside(message)
-    except OSError:  # stderr was closed; the exit code still reports the failure
+    except OSError:
+        # stderr was closed. The exit code still reports the failure.
         pass
     return code
 

@@ -17,10 +17,20 @@ if TYPE_CHECKING:
 
 
 def declared(app: str, folder: str | None, settings: Settings) -> dict[str, str]:
-    """Return the queue of each task of an app, looking in `folder` too; raise `RotaError` if it cannot be imported."""
+    """Return the queue of each task of an app, imported in a process of its own (decision 23).
+
+    Args:
+        app: The address of the app, such as `shop:app`.
+        folder: A folder to look in besides the current one.
+        settings: The settings, for the time that the import may take.
+
+    Raises:
+        RotaError: The app cannot be imported, or takes too long.
+    """
     read, write = os.pipe()
     paths = [path for path in (folder, os.environ.get("PYTHONPATH")) if path]
     environment = {**os.environ, **({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})}
+    # The answer comes on a pipe of its own, and stdout goes to stderr: the app may print while it is imported.
     words = [sys.executable, "-P", "-m", "rota.worker.app_loader", app, str(write)]
     with open(read, encoding="utf-8") as answers:
         try:

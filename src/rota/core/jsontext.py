@@ -10,7 +10,8 @@ try:
     from _json import encode_basestring, encode_basestring_ascii
     from _json import make_encoder as _make_encoder
     from _json import make_scanner as _make_scanner
-except ImportError:  # an interpreter without these in C
+except ImportError:
+    # An interpreter whose `json` is not accelerated in C.
     from json.encoder import encode_basestring, encode_basestring_ascii
 
     _make_encoder = _make_scanner = None  # type: ignore[assignment, misc]
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _INFINITE = float("inf")
-DEEPEST = 60  # levels; a request to the API may have 64, and has room for such a value within its own
-_LONGEST_NUMBER = 308  # digits: a longer one may be beyond what a float can hold
+# A request to the API may have 64 levels, of which a value takes at most these.
+DEEPEST = 60
+# Digits. A longer integer may be beyond what a float can hold.
+_LONGEST_NUMBER = 308
 _UNREAD = object()
 quote: Callable[[str], str] = encode_basestring
 _encoders: list[Callable[[object], str]] = []

@@ -34,9 +34,11 @@ class Record:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kind, fields, values = type(self), self._fields, self.__dict__
         kind._made += 1
+        # Compiling a constructor pays only for a class with many instances.
         if kind._made == OFTEN:
             type.__setattr__(kind, "__init__", _own_init(kind))
-        values.update(zip(fields, args))  # noqa: B905 (`strict` would take as long as all the rest)
+        # Without `strict`, which would take as long as all the rest. The number of values is checked below.
+        values.update(zip(fields, args))  # noqa: B905
         if len(args) == len(fields) and not kwargs:
             return
         name = kind.__name__

@@ -147,7 +147,8 @@ def _ticks(cron: str, timezone: str, start: Instant, back: bool = False) -> Iter
     moment = (begin + timedelta(microseconds=start)).astimezone(zone(timezone))
     try:
         simulated = CronSim(cron, moment, reverse=back)
-    except (CronSimError, ValueError) as problem:  # a number of thousands of digits is the latter
+    except (CronSimError, ValueError) as problem:
+        # A number of thousands of digits is a ValueError of Python's own.
         raise BadInput(
             f"{cron!r:.200} is not a cron expression ({str(problem).lower()}): write five fields, minute, hour, day,"
             " month and weekday, or six with seconds before them, such as '*/5 * * * *' or '0 9 * * MON-FRI'"

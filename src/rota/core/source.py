@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from rota.core.times import Duration, Instant
 
+# No queue of a user begins with `~`: the internal jobs that make passes are out of every list and limit (decision 16).
 INTERNAL = "~"
 KIND = "rota:"
 FILLER = "rota:source:"

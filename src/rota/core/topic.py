@@ -104,8 +104,10 @@ def matches(pattern: str, topic: str) -> bool:
     text, place = f":{topic}:", 0
     if not runs or not text.startswith(head):
         return text == head
-    place = len(head) - 1  # of the colon before the first segment that is not matched yet
-    for run in runs:  # each has a star before it; the leftmost place for a run leaves the most for what follows
+    # `place` is that of the colon before the first segment that is not matched yet. Each run has a star before it, and
+    # its leftmost place leaves most of the topic for the runs that follow.
+    place = len(head) - 1
+    for run in runs:
         place = text.find(":", place + 1)
         if place < 0:
             return False

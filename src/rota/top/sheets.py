@@ -66,6 +66,7 @@ class Tail:
             path = path_of(captured, self.stream)
             with Output(path, captured.is_own) as output:
                 if output.size is None:
+                    # The run was on another host: only its API has the files.
                     refuse_elsewhere(store, self._job, captured)
                     raise missing(captured, self.stream, path)
                 start = max(0, output.size - LARGEST_TEXT) if self._offset is None else self._offset

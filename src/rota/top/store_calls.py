@@ -48,8 +48,8 @@ IN_HAND, FAILED, NEWEST = "in hand", "failed", "newest"
 SELECTIONS = (IN_HAND, FAILED, NEWEST)
 _STATUS = {IN_HAND: jobs.ACTIVE, FAILED: jobs.FAILED, NEWEST: None}
 AT_MOST_EVERY = 0.5  # seconds between two snapshots, while much happens
-AT_LEAST_EVERY = 5.0  # the same while nothing does
-LONGEST = 3 * AT_LEAST_EVERY  # the same, however long a snapshot takes
+AT_LEAST_EVERY = 5.0  # seconds between two snapshots, while nothing happens
+LONGEST = 3 * AT_LEAST_EVERY  # seconds between two snapshots of a store that takes long to read
 RETRY = 1.0
 
 
@@ -153,6 +153,7 @@ class Reader(threading.Thread):
         super().__init__(name="rota-top-reader", daemon=True)
         self._open_store = open_store
         self._report = report
+        # A pipe and not an event, because the thread waits for it and for the store's descriptor in one `select`.
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._ended = False
         self._question: Question | None = None
@@ -223,11 +224,13 @@ class Reader(threading.Thread):
         watched, notified = [self._wake_reader], -1 if listener is None else listener.fileno()
         if notified >= 0:
             watched.append(notified)
-        elif listener is not None:  # without notifications the store has to be polled
+        elif listener is not None:
+            # Without a descriptor there are no notifications to wait for: poll the store.
             seconds = min(seconds, 2 * AT_MOST_EVERY)
         readable, _, _ = select.select(watched, [], [], max(0.0, seconds))
         if listener is not None and (notified < 0 or notified in readable):
-            listener.wait(0)  # drains notifications, and reconnects a listener that was lost
+            # Drains the notifications, and reconnects a listener that was lost.
+            listener.wait(0)
         if self._wake_reader in readable:
             os.read(self._wake_reader, 65536)
             return True

@@ -99,12 +99,14 @@ def widths(columns: Sequence[Column], needed: Sequence[int], room: int) -> list[
     If not even the least widths fit, columns at the right are hidden; the first is always shown.
     """
     shown = [column.least if room >= column.from_width else 0 for column in columns]
+    # Hide columns at the right until the least widths fit; the first column always stays.
     for n in reversed(range(1, len(shown))):
         if _taken(shown) > room:
             shown[n] = 0
     for n, (column, need) in enumerate(zip(columns, needed, strict=True)):
         if shown[n] and not column.grows:
             shown[n] += max(0, min(need, column.most) - column.least)
+    # Take back what is too much, again from the right.
     for n in reversed(range(len(shown))):
         if shown[n]:
             shown[n] = max(columns[n].least, shown[n] - max(0, _taken(shown) - room))
@@ -201,7 +203,8 @@ def attention_rows(snapshot: Snapshot, now: Instant) -> Iterator[Row]:
             yield Row(key, cells, queue=queue, slot=notice.which)
         elif notice.noun == QUEUE:
             yield Row(key, cells, queue=notice.which)
-        elif notice.noun == FAILURES:  # several of one queue
+        elif notice.noun == FAILURES:
+            # A queue may have several notices of this kind, so its name alone is no key.
             yield Row(f"{key} {n}", cells, queue=notice.which)
         elif notice.noun in (JOB, RUN):
             yield Row(key, cells, job=int(notice.which))

@@ -141,6 +141,7 @@ class Top(App[None]):
         except Exception as problem:
             text, is_bad = in_words(problem), True
         self.call_later(self.show_message, text, is_bad)
+        # The next snapshot shows what the action has changed; without this it could be seconds away.
         self.reader.read_now()
 
     def show_message(self, text: str, bad: bool = False) -> None:

@@ -144,6 +144,7 @@ class Connections:
                 with _cut_after(self._patience, connection):
                     yield connection
             except BaseException:
+                # The idle connections go to the same server, and would most likely fail one by one.
                 connection.close()
                 self.close()
                 raise
@@ -162,7 +163,8 @@ class Connections:
         while self._idle:
             try:
                 self._idle.pop().close()
-            except IndexError:  # another thread took the last
+            except IndexError:
+                # Another thread took the last one.
                 return
 
 
@@ -180,7 +182,9 @@ def _cut_after(seconds: float, connection: Connection) -> Iterator[None]:
 
 def _cut(connection: Connection) -> None:
     try:
+        # A duplicate, because closing the Python socket must not close the descriptor that libpq still uses.
         with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
             duplicate.shutdown(socket.SHUT_RDWR)
-    except (OSError, psycopg.Error):  # it was closed in the meantime
+    except (OSError, psycopg.Error):
+        # The transaction ended and the connection was closed in the meantime.
         pass

@@ -1,4 +1,4 @@
-"""What workers have counted, and the transaction that applies it to the database exactly once.
+"""The counts of workers, and the transaction that applies them to the database exactly once.
 
 The answer to a COMMIT may be lost, and the functions take no marker. So every transaction first takes an advisory lock
 of this outbox: a transaction that was sent holds it until it is committed or rolled back. The next one waits for the
@@ -32,7 +32,7 @@ log = logging.getLogger("rota.tracking")
 
 
 class Progress(Record):
-    """What was done for one vectorizer, named by its id, or by its source table until the id is known.
+    """The progress of one vectorizer, named by its id, or by its source table until the id is known.
 
     `successes` is None if no call reported a success; `beside` counts successes of calls that also reported an error.
     """
@@ -77,7 +77,7 @@ class Delta(Record):
 
 
 class Sent(Record):
-    """What one worker's heartbeat carried. `before` is its heartbeat count before it; None for a registration."""
+    """One worker's heartbeat as it was sent. `before` is its heartbeat count before; None for a registration."""
 
     worker: object
     before: int | None
@@ -123,6 +123,7 @@ class Outbox:
 
     def __init__(self, version: str, every: Duration) -> None:
         self._start = {"version": version, "every": timedelta(microseconds=every)}
+        # Identifies this outbox in the lock that all of its transactions take; it must differ from every other's.
         self._key = secrets.randbits(63)
         self._lock = threading.Lock()
         self._entries: list[Entry] = []
@@ -180,13 +181,15 @@ class Outbox:
         taken: list[tuple[Entry, Sent]] = []
         try:
             with connection.transaction():
+                # Waits for a transaction whose answer was lost: only after it are the counts final (decision 19).
                 connection.execute(statement("client.fence"), {"key": self._key})
                 taken = self._take(self._counts(connection), everyone)
                 taken = self._registered(connection, taken)
                 self._heartbeat(connection, taken)
                 refused = self._progress.send(connection, [(sent.worker, sent.delta.progress) for _, sent in taken])
                 taken = self._without(taken, refused)
-                self._in_doubt = taken  # from here on only the heartbeat counts show whether it was applied
+                # From here on only the heartbeat counts show whether the transaction was applied.
+                self._in_doubt = taken
         except BaseException:
             if not self._in_doubt:
                 self._put_back(taken)

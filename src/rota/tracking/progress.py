@@ -37,7 +37,8 @@ class Reports:
 
     def send(self, connection: Connection, reports: Sequence[tuple[object, Several]]) -> dict[object, Several]:
         """Send reports in the order of vectorizers, to prevent deadlocks; return by worker what has to wait."""
-        self._new, self._blocked = {}, False  # ids found in a transaction that was rolled back are not valid
+        # Ids found in a transaction that was rolled back are not valid: their rows may have been rolled back with it.
+        self._new, self._blocked = {}, False
         waiting: dict[object, Several] = {}
         identified = []
         for worker, progress in [(worker, progress) for worker, several in reports for progress in several]:

@@ -52,7 +52,7 @@ FUNCTIONS = {
 
 
 class Installed(Record):
-    """What an installation made, what was there and stayed, and which older overloads it dropped."""
+    """The objects that an installation created, those that it kept, and the older overloads that it dropped."""
 
     made: tuple[str, ...]
     kept: tuple[str, ...]
@@ -60,7 +60,7 @@ class Installed(Record):
 
 
 class Uninstalled(Record):
-    """What was dropped, and what stayed because it was there before."""
+    """The objects that were dropped, and those that were kept because rota had not made them."""
 
     dropped: tuple[str, ...]
     kept: tuple[str, ...]
@@ -107,6 +107,7 @@ def uninstall(connection: Connection) -> Uninstalled:
             if comment == MARK:
                 _drop_function(connection, name, arguments)
         tables = _relations(connection)
+        # In reverse, because the progress table refers to the vectorizers.
         for name in reversed([*TABLES, INDEX]):
             if name in tables:
                 (dropped if tables[name] == MARK else kept).append(f"ai.{name}")

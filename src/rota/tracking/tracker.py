@@ -188,6 +188,7 @@ class WorkerRows:
             write_log: Called with each message that `rota.tracking` logs in this process.
             is_asked: Whether the settings name this database. Otherwise missing tables are logged at level DEBUG only.
         """
+        # The orchestrator has a log of its own, so nothing of this reaches the root logger.
         log.setLevel(logging.INFO)
         log.propagate = False
         log.addHandler(_Forward(write_log))

@@ -96,7 +96,8 @@ def _lock(path: str) -> Finding:
                     holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip() or "another program"
                     return Finding("write lock", WARN, f"held by process {holder}", "see what that process waits for")
             else:
-                stranger = sqlite_writer(path)  # with the fair lock taken, it is no process of rota's
+                # Whoever writes now, while we hold rota's own lock, is another program (decision 3).
+                stranger = sqlite_writer(path)
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
                 if stranger is None:
                     return Finding("write lock", OK, "free")

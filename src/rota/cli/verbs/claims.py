@@ -7,6 +7,7 @@ every turn, so this file imports next to nothing at module level (decision 5).
 from __future__ import annotations
 
 import os
+import time
 
 from rota import documents
 from rota.cli.invocation import job_table
@@ -88,9 +89,9 @@ def _take(call: Call) -> int:
     hot=True,
 )
 def claim(call: Call) -> int:
-    # With nothing to claim, wait: a loop over `rota ready` would otherwise spin.
     with call.store() as store:
         if call["id"] == NOTHING_READY:
+            # Wait instead of failing at once: a loop over `rota ready` would otherwise spin.
             raise NothingReady(_wait_for_work(store, call["worker"]))
         claim = store.claims.claim(call["id"], call["worker"], call["lease"])
     return call.answer(documents.claim(claim), _sentence(claim))
@@ -125,13 +126,13 @@ def renew(call: Call) -> int:
 )
 def release(call: Call) -> int:
     with call.store() as store:
-        id, worker, mine = call["id"], call["worker"], token(call)
+        id, worker, own_token = call["id"], call["worker"], token(call)
         settled = False
         try:
-            held = store.claims.held(id, None if mine else worker, mine)
+            held = store.claims.held(id, None if own_token else worker, own_token)
             store.claims.release(held, call["note"])
         except Stale:
-            settled = _is_settled(store, id, worker, mine)
+            settled = _is_settled(store, id, worker, own_token)
             if not settled:
                 raise
         job = store.jobs.get(id)
@@ -149,11 +150,11 @@ def release(call: Call) -> int:
 )
 def done(call: Call) -> int:
     with call.store() as store:
-        mine = _fence(call)
-        if mine is None:
+        own_token = _fence(call)
+        if own_token is None:
             job: Job | int = store.jobs.done(call["id"], call["result"], bool(call["force"]))
         else:
-            job = _settle(store, call["id"], mine, Done(_encoded(call["result"])))
+            job = _settle(store, call["id"], own_token, Done(_encoded(call["result"])))
     return _answer(call, job)
 
 
@@ -173,11 +174,11 @@ def fail(call: Call) -> int:
     if not call["error"].strip():
         raise BadInput("--error needs a word about what went wrong")
     with call.store() as store:
-        mine, again = _fence(call), not call["final"]
-        if mine is None:
+        own_token, again = _fence(call), not call["final"]
+        if own_token is None:
             job: Job | int = store.jobs.fail(call["id"], call["error"], again, bool(call["force"]))
         else:
-            job = _settle(store, call["id"], mine, Failed(call["error"], again))
+            job = _settle(store, call["id"], own_token, Failed(call["error"], again))
     return _answer(call, job)
 
 
@@ -194,11 +195,11 @@ def fail(call: Call) -> int:
 )
 def snooze(call: Call) -> int:
     with call.store() as store:
-        mine = token(call)
-        if mine is None:
+        own_token = token(call)
+        if own_token is None:
             job: Job | int = store.jobs.snooze(call["id"], call["for"], call["note"])
         else:
-            job = _settle(store, call["id"], mine, Snoozed(call["for"], call["note"]))
+            job = _settle(store, call["id"], own_token, Snoozed(call["for"], call["note"]))
     return _answer(call, job)
 
 
@@ -211,11 +212,11 @@ def token(call: Call) -> int | None:
     return token
 
 
-def _is_settled(store: Store, id: int, worker: str | None, mine: int | None) -> bool:
-    if mine is None:
+def _is_settled(store: Store, id: int, worker: str | None, own_token: int | None) -> bool:
+    if own_token is None:
         return store.claims.is_settled_by(id, worker)
-    ended = [run.status for run in store.claims.runs(id) if run.token == mine]
-    return store.jobs.get(id).token == mine and bool(ended) and ended[0] in (COMPLETED, FAILED, RELEASED)
+    ended = [run.status for run in store.claims.runs(id) if run.token == own_token]
+    return store.jobs.get(id).token == own_token and bool(ended) and ended[0] in (COMPLETED, FAILED, RELEASED)
 
 
 def _wait_for_work(store: Store, worker: str | None) -> str:
@@ -224,8 +225,6 @@ def _wait_for_work(store: Store, worker: str | None) -> str:
     A job may be ready at once, added since or in a queue that the caller does not look at. The short wait keeps that
     caller from spinning too. Waiting sends the heartbeats of the worker.
     """
-    import time
-
     deadline, heartbeat_at = time.monotonic() + WAIT_FOR_WORK, 0.0
     listener = store.database.listen()
     try:
@@ -257,21 +256,21 @@ def _fence(call: Call) -> int | None:
     return None if call["force"] else token(call)
 
 
-def _settle(store: Store, id: int, mine: int, outcome: Outcome) -> Job | int:
+def _settle(store: Store, id: int, own_token: int, outcome: Outcome) -> Job | int:
     """Settle a claim and return the job, or its id when the job came from a source and is gone already."""
     try:
         job = store.jobs.get(id)
     except NotFound:
-        store.claims.settle(Claim(id, mine, "you", 0, None), outcome)
+        store.claims.settle(Claim(id, own_token, "you", 0, None), outcome)
         return id
-    store.claims.settle(_by_token(job, mine), outcome)
+    store.claims.settle(_by_token(job, own_token), outcome)
     return store.jobs.get_or(job.replace(status=DONE))
 
 
-def _by_token(job: Job, mine: int) -> Claim:
+def _by_token(job: Job, own_token: int) -> Claim:
     """Return the claim of a token. The store decides whether it is current."""
-    holder = job.worker_id if job.token == mine and job.worker_id else "you"
-    return Claim(job.id, mine, holder, job.claimed_at or 0, job.lease_expires_at)
+    holder = job.worker_id if job.token == own_token and job.worker_id else "you"
+    return Claim(job.id, own_token, holder, job.claimed_at or 0, job.lease_expires_at)
 
 
 def _encoded(result: str | None) -> str | None:

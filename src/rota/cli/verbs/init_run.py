@@ -89,6 +89,7 @@ def init(call: Call) -> int:
     settings = call.settings()
     notices: list[str] = []
     if settings.db is None and not os.path.lexists(FOLDER):
+        # `init` makes a database here even if a folder above has one.
         create(None, os.getcwd(), notices.append)
     with open_store(settings.db, settings, make=True, told=notices.append) as store:
         path, version = store.database.path, store.database.version
@@ -224,6 +225,8 @@ def run(call: Call) -> int:
     except NotFound:
         # It is created below, once the app has been imported: an app that fails leaves no database behind.
         pass
+    # The app is imported first, in a process of its own: a mistake in it is reported here at once, and is not charged
+    # to a slot (decision 23).
     tasks = declared(app, folder, settings)
     with call.store(make=True) as store:
         database = store.database
@@ -260,7 +263,8 @@ def _say_first(call: Call, app: str, database: Database, pools: Mapping[str, int
 def _head(screen: Console, database: Database, tasks: Mapping[str, str], pools: Mapping[str, int]) -> list[str]:
     """Return the first lines once the API answers: the dashboard, what to try, how to stop."""
     rows = [("dashboard", _link(screen, database))]
-    if screen.is_over.is_set():  # the crew has ended
+    # Getting the link may have waited until the crew ended.
+    if screen.is_over.is_set():
         return []
     served = {kind: queue for kind, queue in tasks.items() if queue in pools or DEFAULT in pools}
     for kind, queue in list(served.items())[:1]:

@@ -243,7 +243,8 @@ def _each(call: Call, change: Callable[[int], Job]) -> int:
             else:
                 if not call.json:
                     _answer(call, changed[-1])
-    finally:  # if the store is lost midway, the jobs changed so far are still printed
+    finally:
+        # If the store is lost midway, the jobs changed so far are still printed.
         if call.json:
             call.document([documents.job(job) for job in changed])
     return code

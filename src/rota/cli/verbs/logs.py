@@ -86,7 +86,8 @@ def _follow(store: Store, id: int, run: str, stream: str, put: Put) -> None:
     offset: int | None = None
     while True:
         store.tick()
-        captured = store.claims.captured(id, run)  # before reading, so that nothing written before the end is missed
+        # Asked before the file is read, so that nothing written before the end of the run is missed.
+        captured = store.claims.captured(id, run)
         path = path_so_far(captured, stream)
         if path is not None:
             with Output(path, captured.is_own) as output:

@@ -5,6 +5,8 @@ Loops call `worker heartbeat` on every turn, so this file imports next to nothin
 
 from __future__ import annotations
 
+import time
+
 from rota import documents
 from rota.cli.invocation import age, columns, moment, page
 from rota.cli.verb import Argument, Option, verb
@@ -142,8 +144,6 @@ def stop(call: Call) -> int:
 
 
 def _wait_until_gone(store: Store, worker: Worker) -> Worker:
-    import time
-
     while worker.status in workers.LIVE:
         time.sleep(0.2)
         store.tick()
