@@ -18,7 +18,7 @@ from rota.store.open import open_store
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from rota.core.job import Job
@@ -89,6 +89,25 @@ class Call:
             self.document(document)
         else:
             self.say(text)
+        return 0
+
+    def listing(self, documents: Sequence[object], table: Callable[[], list[str]], empty: str) -> int:
+        """Answer with the documents if `--json` was given, otherwise with a table, or a sentence if there are none.
+
+        Args:
+            documents: The JSON documents.
+            table: Returns the lines of the table.
+            empty: The sentence.
+
+        Returns:
+            The exit code 0.
+        """
+        if self.json:
+            self.document(documents)
+        elif documents:
+            self.lines(table())
+        else:
+            self.say(empty)
         return 0
 
     def say(self, text: str) -> None:

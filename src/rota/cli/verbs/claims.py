@@ -55,11 +55,8 @@ def ready(call: Call) -> int:
         raise BadInput("--lease goes with --claim: nothing is claimed without it")
     with call.store() as store:
         jobs = store.jobs.ready(call["queue"], call["limit"] or 10)
-        if call.json:
-            call.document([documents.job(job) for job in jobs])
-        else:
-            call.lines(job_table(call, jobs, store.now()) if jobs else ["nothing is ready"])
-    return 0
+        ready_jobs = [documents.job(job) for job in jobs]
+        return call.listing(ready_jobs, lambda: job_table(call, jobs, store.now()), "nothing is ready")
 
 
 def _take(call: Call) -> int:

@@ -90,14 +90,9 @@ def list_jobs(call: Call) -> int:
         jobs = store.jobs.list(
             call["status"], call["queue"], call["limit"] or 50, call["before"], bool(call["internal"])
         )
-        if call.json:
-            call.document([documents.job(job) for job in jobs])
-        elif jobs:
-            call.lines(job_table(call, jobs, store.now()))
-        else:
-            filtered = call["status"] or call["queue"] or call["before"]
-            call.say("no such jobs" if filtered else "no jobs; add one with: rota add 'Title'")
-    return 0
+        filtered = call["status"] or call["queue"] or call["before"]
+        empty = "no such jobs" if filtered else "no jobs; add one with: rota add 'Title'"
+        return call.listing([documents.job(job) for job in jobs], lambda: job_table(call, jobs, store.now()), empty)
 
 
 @verb("show", "everything about a job, with its runs", "rota show 5", (JOB,))
@@ -118,13 +113,8 @@ def runs(call: Call) -> int:
     with call.store() as store:
         job = store.jobs.get(call["id"])
         ended = store.claims.runs(job.id)
-    if call.json:
-        call.document([documents.run(run) for run in ended])
-    elif ended:
-        call.lines(_runs(call, ended))
-    else:
-        call.say(f"no claim on job {job.id} has ended yet")
-    return 0
+    empty = f"no claim on job {job.id} has ended yet"
+    return call.listing([documents.run(run) for run in ended], lambda: _runs(call, ended), empty)
 
 
 @verb(
@@ -137,14 +127,10 @@ def runs(call: Call) -> int:
 def results(call: Call) -> int:
     with call.store() as store:
         jobs = store.jobs.results(call["id"], token(call))
-    if call.json:
-        call.document([documents.needed(job) for job in jobs])
-    elif jobs:
-        rows = [(job.id, job.status, job.title, job.result_json or job.error) for job in jobs]
-        call.lines(columns(call, ("JOB", "STATUS", "TITLE", "RESULT"), rows))
-    else:
-        call.say(f"job {call['id']} waited for none")
-    return 0
+    rows = [(job.id, job.status, job.title, job.result_json or job.error) for job in jobs]
+    heads = ("JOB", "STATUS", "TITLE", "RESULT")
+    needed = [documents.needed(job) for job in jobs]
+    return call.listing(needed, lambda: columns(call, heads, rows), f"job {call['id']} waited for none")
 
 
 @verb(

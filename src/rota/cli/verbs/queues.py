@@ -23,13 +23,9 @@ if TYPE_CHECKING:
 def list_queues(call: Call) -> int:
     with call.store() as store:
         statuses = store.queues.list()
-        if call.json:
-            call.document([documents.queue(status) for status in statuses])
-        elif statuses:
-            call.lines(_table(call, statuses, store.now()))
-        else:
-            call.say("no queues; one comes to be with its first job: rota add 'Title' --queue NAME")
-    return 0
+        queues = [documents.queue(status) for status in statuses]
+        empty = "no queues; one comes to be with its first job: rota add 'Title' --queue NAME"
+        return call.listing(queues, lambda: _table(call, statuses, store.now()), empty)
 
 
 @verb(

@@ -127,25 +127,20 @@ def create_token(call: Call) -> int:
 def list_tokens(call: Call) -> int:
     with call.store() as store:
         tokens = store.tokens.list()
-    if call.json:
-        call.document([documents.token(token) for token in tokens])
-    elif tokens:
-        heads = ("ID", "STATUS", "SCOPES", "CREATED", "LAST USED", "NAME")
-        rows = [
-            (
-                token.id,
-                "open" if token.revoked_at is None else "revoked",
-                " ".join(sorted(token.scopes)),
-                moment(token.created_at),
-                moment(token.last_used_at) or "never",
-                token.name,
-            )
-            for token in tokens
-        ]
-        call.lines(columns(call, heads, rows))
-    else:
-        call.say("no access tokens; make one with: rota token create NAME --scope read")
-    return 0
+    heads = ("ID", "STATUS", "SCOPES", "CREATED", "LAST USED", "NAME")
+    rows = [
+        (
+            token.id,
+            "open" if token.revoked_at is None else "revoked",
+            " ".join(sorted(token.scopes)),
+            moment(token.created_at),
+            moment(token.last_used_at) or "never",
+            token.name,
+        )
+        for token in tokens
+    ]
+    empty = "no access tokens; make one with: rota token create NAME --scope read"
+    return call.listing([documents.token(token) for token in tokens], lambda: columns(call, heads, rows), empty)
 
 
 @verb(

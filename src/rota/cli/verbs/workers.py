@@ -103,11 +103,8 @@ def deregister(call: Call) -> int:
 def list_workers(call: Call) -> int:
     with call.store() as store:
         shown_workers = [(worker, store.workers.shown(worker)) for worker in store.workers.list(bool(call["all"]))]
-        if call.json:
-            call.document([documents.worker(worker, shown) for worker, shown in shown_workers])
-        else:
-            call.lines(_table(call, shown_workers, store) if shown_workers else [_EMPTY])
-    return 0
+        listed = [documents.worker(worker, shown) for worker, shown in shown_workers]
+        return call.listing(listed, lambda: _table(call, shown_workers, store), _EMPTY)
 
 
 @verb(
