@@ -1,4 +1,4 @@
-"""Claims by hand: taken, renewed, given back and settled by workers that nobody watches. Each write has the token."""
+"""Manual claims: taken, renewed, released and settled by external workers. Every write names the token."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Claims:
-    """The port for claims by hand."""
+    """The port for manual claims."""
 
     def __init__(self, store: Store) -> None:
         self._store: Store = store
@@ -44,7 +44,7 @@ class Claims:
     def claim(
         self, job_id: int, worker_id: str | None = None, lease: Duration | None = None, person: str | None = None
     ) -> Claim:
-        """Take this job; one winner among any number of racers. Without a worker, for the caller's user and host.
+        """Claim this job; of concurrent callers one wins. Without a worker, for the caller's user and host.
 
         `person` says who that is, where the caller is elsewhere.
         """
@@ -69,7 +69,11 @@ class Claims:
         lease: Duration | None = None,
         person: str | None = None,
     ) -> Claim:
-        """Take the best ready job, of one queue or of any, in one step."""
+        """Claim the best ready job of one queue or of any.
+
+        Raises:
+            NothingReady: No job can be claimed now.
+        """
         with self._store.begin() as tx:
             worker = present(self._store, tx, worker_id, person)
             rows = locks.queues(tx, None if queue is None else [queue])
@@ -86,7 +90,18 @@ class Claims:
     @count_stale
     @retry_conflicts
     def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
-        """Extend a live lease, never shortening it; a lapsed one is lost. A seen worker's is renewed without asking."""
+        """Extend the lease of a manual claim, never shortening it. A supervised worker's claim needs no renewal.
+
+        Args:
+            claim: The claim to extend.
+            lease: How long it lasts from now on. Defaults to the lease it was claimed with.
+
+        Returns:
+            The claim with its new `lease_expires_at`.
+
+        Raises:
+            Stale: The token is no longer current, or the lease has already run out.
+        """
         with self._store.write() as tx:
             ownership.claim(self._store, claim.job_id, claim.token)
             job = dependencies.job_of(tx, claim.job_id)
@@ -106,7 +121,11 @@ class Claims:
     @count_stale
     @retry_conflicts
     def checkpoint(self, claim: Claim, value: Any) -> None:
-        """Keep what the next attempt should know: anything JSON can hold, at most 256 KiB. Only the holder may."""
+        """Keep what the next attempt should know: anything JSON can hold, at most 256 KiB.
+
+        Raises:
+            Stale: The token is no longer current.
+        """
         from rota.store.jobs import payload  # no hot verb needs it
 
         text = payload.encode(value, "checkpoint")
@@ -117,7 +136,7 @@ class Claims:
     @count_stale
     @retry_conflicts
     def capture(self, claim: Claim, transcript_path: str | None, stderr_path: str | None) -> None:
-        """Say where the code behind this claim writes what it says; its run keeps that, and who said it over HTTP.
+        """Keep where the code behind this claim writes its output, and which access token reported it.
 
         Only the holder may.
         """
@@ -128,13 +147,13 @@ class Claims:
             self._heartbeat_of_holder(tx, claim, tx.one("claim.capture", **_key(claim), **named))
 
     def release(self, claim: Claim, note: str | None = None) -> None:
-        """Give the job back unfinished; no attempt is spent."""
+        """Release the job unfinished; no attempt is spent."""
         self.settle(claim, Released(note))
 
     @count_stale
     @retry_conflicts
     def settle(self, claim: Claim, outcome: Outcome) -> bool:
-        """Report what became of it. Settling again with the token that settled changes nothing and is no error.
+        """Settle a claim with its outcome. Settling again with the token that settled changes nothing and is no error.
 
         Returns:
             Whether this settled it.
@@ -157,7 +176,7 @@ class Claims:
 
     @retry_conflicts
     def finish_borrowed(self, job_id: int, token: int, result: str | None) -> None:
-        """Settle a watched worker's claim as done in its handler's own transaction; `Stale` when it is lost.
+        """Settle a supervised worker's claim as done in its handler's transaction; `Stale` if lost (decision 18).
 
         Its orchestrator goes on meanwhile: only the job is held, and its queue where that has limits.
         """
@@ -176,7 +195,11 @@ class Claims:
             tx.execute("server.end_soon")
 
     def held(self, job_id: int, worker_id: str | None = None, token: int | None = None) -> Claim:
-        """The live claim on a job, as its worker or token names it; `Stale` when it is no longer theirs."""
+        """Return the live claim on a job by its worker or token.
+
+        Raises:
+            Stale: It is no longer theirs.
+        """
         job = self._store.jobs.get(job_id)
         worker = worker_id or (None if token else self._store.workers.implicit_id())
         if job.status == jobs.ACTIVE and (token is None or job.token == token) and worker in (None, job.worker_id):
@@ -184,7 +207,7 @@ class Claims:
         raise Stale(claims.stale_message(job, worker or f"token {token}"))
 
     def is_settled_by(self, job_id: int, worker_id: str | None) -> bool:
-        """Whether this worker's last claim on the job ended by its own word, and nobody has claimed the job since."""
+        """Return whether this worker itself settled its last claim on the job, and nobody has claimed the job since."""
         job = self._store.jobs.get(job_id)
         worker = worker_id or self._store.workers.implicit_id()
         rows = self._store.database.execute("claim.last_run_of", {"job": job_id, "worker": worker})
@@ -192,24 +215,24 @@ class Claims:
         return any(run.status in own and run.token == job.token for run in map(to_run, rows))
 
     def runs(self, job_id: int, most: int = MOST) -> list[Run]:
-        """What each ended claim on a job did, or the last of them, oldest first."""
+        """Return the runs of a job, or the last `most` of them, oldest first."""
         rows = self._store.database.execute("claim.last_runs", {"job": job_id, "most": most})
         return [to_run(row) for row in reversed(rows)]
 
     def run(self, id: str) -> Run:
-        """What one claim did, by its run's id."""
+        """Return one run by its id."""
         rows = self._store.database.execute("claim.run", {"token": token_of(id)})
         if not rows:
             raise NotFound(f"there is no run {id}: a run is written when its claim ends")
         return to_run(rows[0])
 
     def results(self, job_id: int, token: int) -> list[Needed]:
-        """What the jobs said that a job waited for, for the holder of its claim, or for who held it."""
+        """Return the results of the jobs that one depends on, for the current or an earlier holder of its claim."""
         ownership.claim(self._store, job_id, token)
         return self._store.jobs.results(job_id)
 
     def captured(self, job_id: int, run: str | None = None) -> Captured:
-        """Where the newest run of a job, or the one named, wrote what it said; a live one included."""
+        """Return where the newest run of a job, or the one named, wrote its output; a live one included."""
         from rota.store.jobs import output  # no hot verb needs it
 
         self._store.jobs.get(job_id)
@@ -225,7 +248,7 @@ class Claims:
         raise NotFound(f"job {job_id} has no {run}: its last run is {found[-1].run_id}")
 
     def _wanted(self, tx: Transaction, id: int) -> Job:
-        """The job that someone wants to claim; where its last claim has lapsed, nobody else is busy with that."""
+        """Lock a job to be claimed, together with its last claim if that has lapsed."""
         job = locks.job(tx, id, guarded=False)
         if job is None:
             raise NotFound(f"there is no job {id}")
@@ -257,7 +280,7 @@ class Claims:
         return claims.Claim(job.id, token, worker, tx.now, until)
 
     def _refusal(self, tx: Transaction, job: Job) -> RotaError | None:
-        """Why this job cannot be claimed now; None when it can."""
+        """Return why this job cannot be claimed now; None if it can."""
         if is_internal(job.queue):
             return Refused(f"job {job.id} is rota's own: only a worker of source {job.source}'s app can run it")
         if job.status == jobs.ACTIVE:
@@ -293,12 +316,12 @@ class Claims:
 
 
 def _allowance(tx: Transaction, queue: Queue) -> Allowance:
-    """Whether the queue's limits let one more be claimed."""
+    """Return how many more claims the queue's limits allow, at most one."""
     return allow(queue, tx.running(queue.name) if queue.concurrency is not None else 0, 1, tx.now)
 
 
 def _captured(row: Row) -> Captured:
-    """What was said of a run's files; over HTTP, only that something was said."""
+    """Return where a run's output is; of paths reported over HTTP, only that there are some."""
     token, transcript, stderr, by, is_live = row
     if by is not None and (transcript, stderr) != (None, None):
         return Captured(run_id(token), None, None, bool(is_live), is_remote=True)

@@ -61,7 +61,7 @@ def floor_after_whole(old: Floor | None, taken: Sequence[tuple[int, int]], took:
 
 
 class ReadyScans:
-    """Remembers by queue where the next scan begins. After a slow scan the next one measures why it was slow."""
+    """The point where the next scan of each queue begins. After a slow scan the next one measures why it was slow."""
 
     def __init__(self, floors: dict[str, Floor] | None = None) -> None:
         self._floors = floors or {}

@@ -1,4 +1,4 @@
-"""How claims end: one by one for any reason, or many at once when they are done."""
+"""End claims: one by one for any reason, or many at once when they are done."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HeldJob = namedtuple(
 
 
 def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chance: float) -> bool:
-    """End this job's claim as decided; false when the claim was no longer there, and then nothing changed."""
+    """End a job's claim as the core decides; return false, changing nothing, if the claim was no longer there."""
     internal = is_internal(job.queue)
     decided = end(job, source_outcomes.as_pass(tx, job, ending) if internal else ending, backoff, chance)
     due_at = tx.now + decided.delay if decided.delay or decided.verb == jobs.SNOOZE else None
@@ -87,7 +87,7 @@ def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chanc
 
 
 def end_unheld(tx: Transaction, verb: str, job: Job, status: str, result: str | None, error: str | None) -> None:
-    """A job that nobody holds is over."""
+    """End a job that nobody holds."""
     tx.execute("job.finish_unheld", id=job.id, old=job.status, status=status, result=result, error=error, now=tx.now)
     tx.moved(verb, job.queue, job.status, status, [job.id])
     dependencies.left(tx, job.queue, job.limit_key, job.status, status)
@@ -98,7 +98,11 @@ def end_unheld(tx: Transaction, verb: str, job: Job, status: str, result: str | 
 
 
 def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tuple[set[int], dict[str, int]]:
-    """Settle claims as done, each `(result, job id, token)`: the tokens that still held, and how many per worker."""
+    """Settle claims as done, each `(result, job id, token)`.
+
+    Returns:
+        The tokens that were still current, and how many jobs each worker finished.
+    """
     if not done:
         return set(), {}
     results = {(id, token): result for result, id, token in done}
@@ -143,7 +147,7 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
 def first_wait(
     attempt: int, generation: int, created_at: Instant, due_at: Instant | None, claimed_at: Instant
 ) -> Duration | None:
-    """How long a job waited for this claim, if it was its first; what waited for its time does not count."""
+    """Return how long a job waited for its first claim; None for a later one, and for one that waited for its time."""
     is_first = attempt == 1 and generation == 1 and (due_at is None or due_at > claimed_at)
     return claimed_at - created_at if is_first else None
 
@@ -163,7 +167,7 @@ def _count_done(tx: Transaction, held: Sequence[HeldJob]) -> None:
 
 
 def put_back(tx: Transaction, held: Sequence[Job], backoff: Backoff) -> None:
-    """Give back claims that nobody began, unspent: most of them all at once, so that it is soon over."""
+    """Release claims that nobody started, unspent; most of them all at once, so that it is soon over."""
     if not held:
         return
     locks.all_jobs(tx, [job.id for job in held])
@@ -182,9 +186,12 @@ def put_back(tx: Transaction, held: Sequence[Job], backoff: Backoff) -> None:
 
 
 def set_aside(tx: Transaction, claims: Sequence[tuple[str | None, int, int]], backoff: Backoff) -> set[int]:
-    """End claims on jobs of a kind that their worker does not know, each `(note, job id, token)`: the tokens that held.
+    """End claims on jobs of a kind that their worker does not know, each `(note, job id, token)`.
 
-    Many at once, so that a long queue of them is soon out of the way; without those that need a closer look.
+    Many at once, so that a long queue of them is soon out of the way, except those that need the general way.
+
+    Returns:
+        The tokens that were still current.
     """
     if not claims:
         return set()

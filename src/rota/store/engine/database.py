@@ -1,4 +1,4 @@
-"""What the store asks of a database: `sqlite` and `postgres` are behind it."""
+"""The protocol of a database, which `sqlite` and `postgres` implement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         def wall(self) -> Instant: ...
 
     class Listener(Protocol):
-        """Wakes when something may have changed; a hint, with a poll behind it."""
+        """A wait for notifications that something may have changed. They are hints: listeners poll too."""
 
         def wait(self, seconds: float) -> bool: ...
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
     class Log(Protocol):
-        """The events by cursor: opaque texts that only the database that made them can read."""
+        """The event log by cursor: an opaque text that only the database that made it can read."""
 
         def after(self, cursor: str, most: int) -> list[Row]:
-            """Cursor, instant, actor and facts of what came after a cursor, oldest first."""
+            """Return the cursor, instant, actor and facts of each event after a cursor, oldest first."""
 
         def before(self, cursor: str | None, most: int) -> list[Row]:
-            """The same of what came before a cursor, or last of all, oldest first."""
+            """Return the events before a cursor, or the last ones, as `after` does, oldest first."""
 
         def last(self) -> str:
-            """The cursor after all there is."""
+            """Return the cursor after the newest event."""
 
         def reaches(self, cursor: str) -> bool:
-            """Whether everything after a cursor is still in the log, and it is of this log."""
+            """Return whether a cursor is of this log and everything after it is still there."""
 
     class Database(Protocol):
-        """One connection: named statements, transactions, the store's clock, the log and the bell.
+        """One connection: named statements, transactions, the store's clock, the event log and notifications.
 
         `path` names it for people, `url` for programs; `beside` is how paths of this host's files for it begin. Where
         `locks_rows`, several write at once, unless one asks to write exclusively. `is_borrowed`: its transactions are
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
         @property
         def runs(self) -> str:
-            """The folder of this host in which what commands write is kept."""
+            """The folder of this host that holds the output of commands."""
 
         @property
         def log(self) -> Log: ...
@@ -76,13 +76,13 @@ if TYPE_CHECKING:
         def wall(self) -> Instant: ...
 
         def moment(self) -> tuple[Instant, Instant]:
-            """The readings `now` and `wall`; within a transaction those of its beginning, if the database tells."""
+            """Return `now` and `wall`; within a transaction those of its beginning, if the server keeps the clock."""
 
         def clock(self) -> dict[str, Instant | None]:
-            """`now` and `wall` for a statement that has `$now` or `$wall`: None for the moment at which it runs."""
+            """Return the parameters of statements with `$now` or `$wall`: None for the moment at which they run."""
 
         def hurry(self, seconds: float) -> None:
-            """From now on, a look that takes longer or would have to wait is given up, where it is at a file."""
+            """From now on, give up reads of a file that take longer or would have to wait (decision 26)."""
 
         def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]: ...
 
@@ -117,14 +117,14 @@ if TYPE_CHECKING:
             """
 
         def listen(self, events: bool = False, behind_lock: bool = False) -> Listener:
-            """Listen for events, for work, or `behind_lock` for work that is claimed with the write lock only."""
+            """Listen for events, for work, or with `behind_lock` for work whose claim needs the write lock anyway."""
 
         def integrity(self) -> str: ...
 
         def give_back(self, most: int) -> int:
-            """Give up to so many unused pages of a file back to the disk; how many, 0 when enough are given back."""
+            """Give at most so many unused pages of a file back to the disk; return how many, 0 when enough are."""
 
         def last_room(self) -> AbstractContextManager[None]:
-            """For changes that make room on a full disk: within the block they may use what is kept free for them."""
+            """Within the block, let changes that make room on a full disk use the space kept free for them."""
 
         def close(self) -> None: ...

@@ -1,6 +1,6 @@
-"""Hearing a bell over a line that may break: a thread watches it, behind a descriptor that stays.
+"""Listen for notifications over a connection that may break: a thread watches it, behind a stable descriptor.
 
-The thread opens the line again when it was lost. Whoever listens polls too, so that nothing hangs on this.
+The thread opens the connection again after it was lost. Listeners poll too, so nothing depends on this.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RETRY_AFTER = 1.0
 
 
 class Line(Protocol):
-    """What a ring comes over."""
+    """The connection over which notifications come."""
 
     def fileno(self) -> int: ...
 
@@ -25,7 +25,7 @@ L = TypeVar("L", bound=Line)
 
 
 class Listening(Generic[L]):
-    """A listener whose line is opened with `open_line`; `silent_for`: how many seconds a line may be silent."""
+    """A listener over connections made by `open_line`; `silent_for`: for how many seconds one may be silent."""
 
     def __init__(self, silent_for: float | None = None) -> None:
         self._silent_for = silent_for
@@ -36,26 +36,26 @@ class Listening(Generic[L]):
         self._thread.start()
 
     def open_line(self) -> L | None:
-        """A new line, or None where none can be had now."""
+        """Open a connection; return None if that is not possible now."""
         raise NotImplementedError
 
     def rang(self, line: L) -> bool | None:
-        """Whether it rang, now that something came; None when the line is broken."""
+        """Return whether a notification is among what has come; None if the connection is broken."""
         raise NotImplementedError
 
     def fileno(self) -> int:
-        """A descriptor that becomes readable when the bell rings."""
+        """Return a descriptor that becomes readable when a notification comes."""
         return self._readable
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a ring; true when there was one."""
+        """Wait for a notification; return whether one came."""
         readable, _, _ = select.select([self._readable], [], [], max(0.0, seconds))
         if readable:
             self.clear()
         return bool(readable)
 
     def clear(self) -> None:
-        """Forget the rings heard so far."""
+        """Forget the notifications so far."""
         try:
             os.read(self._readable, 65536)
         except BlockingIOError:
@@ -81,7 +81,7 @@ class Listening(Generic[L]):
                 return
             if line is None:
                 self._line = self.open_line()
-                if self._line is not None:  # what rang meanwhile was not heard
+                if self._line is not None:  # notifications sent meanwhile were missed
                     self._notify()
                 continue
             rang = self.rang(line) if readable else None
@@ -94,5 +94,5 @@ class Listening(Generic[L]):
     def _notify(self) -> None:
         try:
             os.write(self._writable, b"!")
-        except BlockingIOError:  # it is full of rings
+        except BlockingIOError:  # enough notifications are waiting in it already
             pass

@@ -1,4 +1,4 @@
-"""Rows held still, on a database where several write at once. A transaction that is alone needs none of this.
+"""Row locks, for a database where several transactions write at once (decision 14). An exclusive one needs none.
 
 Everyone takes rows in one order: the orchestrator or the worker that guards a claim, then queues with limits by name,
 then jobs by id. Who fills a source takes its queue, the source, then its filler. A claim changes only under its guard:
@@ -32,7 +32,7 @@ def orchestrator(tx: Transaction, id: int) -> None:
 
 
 def worker(tx: Transaction, id: str) -> None:
-    """The guard of a worker's claims: its orchestrator, and itself, for it may be an orphan by now."""
+    """Lock the guard of a worker's claims: its orchestrator, and itself, because it may be an orphan by now."""
     if tx.exclusive:
         return
     row = tx.one("worker.get", id=id)
@@ -43,7 +43,7 @@ def worker(tx: Transaction, id: str) -> None:
 
 
 def queue(tx: Transaction, name: str) -> Queue | None:
-    """The queue with its limits, held if it has any. Limits change only when their changer is alone."""
+    """Return a queue with its limits, locked if it has any. Limits change in exclusive transactions only."""
     if tx.exclusive or name in tx.held_queues:
         row = tx.one("queue.lock", queue=name)
         return to_queue(row) if row else None
@@ -62,9 +62,10 @@ def queue(tx: Transaction, name: str) -> Queue | None:
 
 
 def queues(tx: Transaction, names: Iterable[str] | None, of_jobs: Sequence[int] = ()) -> list[Row] | None:
-    """These queues (None: all), and those of these jobs, as far as they have limits.
+    """Lock these queues (None: all) and those of these jobs, as far as they have limits.
 
-    All queues as they stand for this transaction, if that is known without asking again.
+    Returns:
+        The rows of all queues, unless they have to be read again.
     """
     if tx.exclusive:
         return None
@@ -80,7 +81,7 @@ def queues(tx: Transaction, names: Iterable[str] | None, of_jobs: Sequence[int] 
 
 
 def job(tx: Transaction, id: int, guarded: bool = True) -> Job | None:
-    """A job about to be changed, with its queue and, unless told otherwise, the guard of its claim."""
+    """Lock a job to be changed, with its queue and, if `guarded`, the guard of its claim."""
     if not tx.exclusive:
         row = tx.one("job.get", id=id)
         if row is None:
@@ -97,7 +98,7 @@ def job(tx: Transaction, id: int, guarded: bool = True) -> Job | None:
 
 
 def queue_of_job(tx: Transaction, id: int) -> None:
-    """The queue of a job, if it has limits."""
+    """Lock the queue of a job if it has limits."""
     if not tx.exclusive:
         for (name,) in tx.execute("locks.queue_of", id=id):
             queue(tx, name)
@@ -109,7 +110,7 @@ def all_jobs(tx: Transaction, ids: Iterable[int]) -> None:
 
 
 def dependents(tx: Transaction, needed: int, after: int, most: int) -> None:
-    """The jobs that wait for one: of two that are settled at once, the later one then sees the earlier."""
+    """Lock the jobs that wait for one, so that of two settled at once the later transaction sees the earlier."""
     if tx.exclusive:
         return
     for (name,) in sorted(tx.execute("locks.queues_of_dependents", needs=needed, after=after, most=most)):
@@ -118,7 +119,7 @@ def dependents(tx: Transaction, needed: int, after: int, most: int) -> None:
 
 
 def free_queues(tx: Transaction, names: Iterable[str]) -> set[str]:
-    """Those of these queues that have no limits, or that nobody else has."""
+    """Return those of these queues that have no limits or that no other transaction has locked."""
     return {name for name in sorted(set(names)) if tx.exclusive or _is_free(tx, name)}
 
 
@@ -132,7 +133,7 @@ def free_scheduled(tx: Transaction, due: Sequence[WaitingJob]) -> list[WaitingJo
 
 
 def free_claims(tx: Transaction, claimed: Sequence[Job]) -> list[Job]:
-    """Those of these claims by hand that nobody else is busy with, as they stand now."""
+    """Lock those of these manual claims that no other transaction has locked, and return their jobs as they are now."""
     if tx.exclusive or not claimed:
         return list(claimed)
     workers = {id for (id,) in tx.many("locks.free_worker", [(each.worker_id,) for each in claimed])}
@@ -143,7 +144,7 @@ def free_claims(tx: Transaction, claimed: Sequence[Job]) -> list[Job]:
 
 
 def lapsed_orchestrator(tx: Transaction, id: int, lease_expires_at: Instant) -> bool:
-    """Whether nobody else is busy with an orchestrator whose lease ran out, and it has not renewed since."""
+    """Lock an orchestrator whose lease ran out; return false if another transaction has it or it has renewed."""
     found = tx.exclusive or tx.execute("locks.lapsed_orchestrator", id=id, lease_expires_at=lease_expires_at)
     return bool(found)
 
@@ -156,7 +157,7 @@ def _guard(tx: Transaction, held: Job) -> None:
 
 
 def _holder(job: Job) -> tuple[int | None, str | None] | None:
-    """Whoever holds it; one that is not active keeps the name of its last holder."""
+    """Return the holder of an active job; other jobs keep the name of their last holder."""
     return (job.orchestrator, job.worker_id) if job.status == jobs.ACTIVE else None
 
 

@@ -1,4 +1,4 @@
-"""SQL by name. Each statement stands once, in `sql/NOUN.sql`, under `-- name: VERB` and a line that says its promise.
+"""SQL by name. Each statement is in `sql/NOUN.sql`, once, under `-- name: VERB` and a sentence (decision 2).
 
 A dialect fills a handful of named gaps (`$int64`, `$for_update` …). It may have a text of its own for a statement,
 under the same name; `NOUN.VERB many` is one that takes many rows at once.
@@ -41,7 +41,7 @@ class Statements:
 
 
 def read_statements(path: str) -> dict[str, str]:
-    """The statements of one file, without their headings."""
+    """Read the statements of one file, without their headings."""
     with open(path, encoding="utf-8") as file:
         blocks = file.read().split(_HEADER)[1:]
     return {name.strip(): _body(body) for name, _, body in (block.partition("\n") for block in blocks)}
@@ -52,7 +52,7 @@ def _body(text: str) -> str:
 
 
 def fill(text: str, gaps: Mapping[str, str]) -> str:
-    """`text` with each `$gap` filled; an unknown gap is a bug in the text."""
+    """Fill each `$gap` of a text; an unknown gap is a bug in the text."""
     pieces = text.split("$")
     filled = [pieces[0]]
     for piece in pieces[1:]:

@@ -1,4 +1,4 @@
-"""What a job's move means for the jobs around it: those that wait for it, and those behind the same limit."""
+"""Pass a job's move on to the jobs that depend on it, and to those behind the same limit."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MOST_NODES, MOST_STEPS = 60, 4  # of the graph around a job
 
 
 def queue_of(tx: Transaction, name: str) -> Queue:
-    """The queue with its limits, held still if it has any."""
+    """Return a queue with its limits, locked if it has any."""
     found = locks.queue(tx, name)
     assert found is not None, f"job of a queue that is not there: {name}"
     return found
 
 
 def job_of(tx: Transaction, id: int) -> Job:
-    """The job, about to be changed: held still, with what must be held before it."""
+    """Return a job that is about to be changed, locked, with everything that must be locked before it."""
     found = locks.job(tx, id)
     if found is None:
         raise NotFound(f"there is no job {id}")
@@ -48,7 +48,7 @@ def is_due(tx: Transaction, due_at: Instant | None, due_wall: int) -> bool:
 
 
 def is_crowded(tx: Transaction, queue: str, limit_key: str | None, job_id: int) -> bool:
-    """Whether as many jobs of this key as its queue allows are ready or running, not counting this one."""
+    """Return whether as many jobs of this key as its queue allows are ready or running, not counting this one."""
     if limit_key is None:
         return False
     per_key = queue_of(tx, queue).per_key
@@ -59,14 +59,14 @@ def is_crowded(tx: Transaction, queue: str, limit_key: str | None, job_id: int) 
 
 
 def resting(tx: Transaction, job: Job, due_at: Instant | None, due_wall: int = 0) -> tuple[str, str | None]:
-    """Where this job rests now that nobody holds it, worked out anew from its dependencies, time and limit."""
+    """Return the state in which a job without a claim rests, by its dependencies, its time and its limit."""
     waits = tx.one("dependency.open", job=job.id) is not None
     due = is_due(tx, due_at, due_wall)
     return rest(waits, due, not waits and due and is_crowded(tx, job.queue, job.limit_key, job.id))
 
 
 def move_to_rest(tx: Transaction, verb: str, job: Job) -> str:
-    """Let a waiting job go where it rests now; the new state."""
+    """Move a waiting job to the state in which it rests now, and return that state."""
     status, blocked_on = resting(tx, job, job.due_at, job.due_wall)
     if (status, blocked_on) != (job.status, job.blocked_on):
         tx.execute("job.rest", id=job.id, old=job.status, status=status, blocked_on=blocked_on)
@@ -77,14 +77,14 @@ def move_to_rest(tx: Transaction, verb: str, job: Job) -> str:
 
 
 def left(tx: Transaction, queue: str, limit_key: str | None, old: str, new: str) -> None:
-    """A job of this key moved; if it no longer counts against the limit, the next one may."""
+    """Let the next job of a key in if this one no longer counts against the limit."""
     admitted = (jobs.READY, jobs.ACTIVE)
     if limit_key is not None and old in admitted and new not in admitted:
         admit_next(tx, queue, limit_key)
 
 
 def admit_next(tx: Transaction, queue: str, limit_key: str) -> None:
-    """Let the best waiting jobs of a key in, as far as its limit has room."""
+    """Make the best waiting jobs of a key ready, as far as its limit has room."""
     while not is_crowded(tx, queue, limit_key, 0):
         row = tx.one("job.next_crowded", queue=queue, limit_key=limit_key)
         if row is None:
@@ -97,7 +97,7 @@ def admit_next(tx: Transaction, queue: str, limit_key: str) -> None:
 
 
 def waits_again(tx: Transaction, verb: str, id: int, queue: str, old: str) -> bool:
-    """Whether a job that was held back by its limit or time waits for others again, one of them tried again since."""
+    """Block a job again that a limit or its time held back, if a job that it depends on was retried since."""
     locks.all_jobs(tx, [id])
     if tx.one("dependency.open", job=id) is None:
         return False
@@ -108,9 +108,9 @@ def waits_again(tx: Transaction, verb: str, id: int, queue: str, old: str) -> bo
 
 
 def ripple(tx: Transaction, job_id: int, after: int = 0) -> int:
-    """This job is over: let the jobs that waited for it go on. The number looked at.
+    """Let the jobs go on that waited for one that is over; return how many were looked at.
 
-    A chunk at a time: what is left of a very long list is remembered and goes on with the next tending.
+    One chunk: the rest of a very long list is remembered and goes on with the next maintenance tick.
     """
     locks.dependents(tx, job_id, after, CHUNK)
     rows = tx.execute("dependency.dependents", needs=job_id, after=after, most=CHUNK)
@@ -124,7 +124,7 @@ def ripple(tx: Transaction, job_id: int, after: int = 0) -> int:
 
 
 def unblock(tx: Transaction, verb: str, free: Iterable[WaitingJob]) -> None:
-    """Jobs that wait for nobody any more become ready, or wait for their time or their limit; many at once."""
+    """Make jobs ready that wait for no other job any more, or let them wait for their time or their limit."""
     old = jobs.SCHEDULED if verb == jobs.DUE else jobs.BLOCKED
     ready: dict[str, list[int]] = {}
     for job in free:

@@ -1,4 +1,4 @@
-"""Adding jobs: what a caller says of one, checked, and written in the state that it rests in."""
+"""Add jobs: check what a caller asks for, and write each job in the state in which it rests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def checked(new: NewJob) -> NewJob:
-    """The same, or what is wrong with it."""
+    """Return a job as it will be added.
+
+    Raises:
+        BadInput: Something about it is wrong; the message says what would be right.
+    """
     queue_name(new.queue)
     if not new.title.strip():
         raise BadInput("a job needs a title")
@@ -80,7 +84,7 @@ def _check_name(what: str, text: str | None) -> None:
 
 
 def _debounced(new: NewJob) -> NewJob:
-    """The same with its durations read."""
+    """Read and check the durations of a debounced job."""
     if new.debounce is None:
         raise BadInput("at_most goes with debounce: it bounds how long that puts a job off")
     if new.key is None:
@@ -96,13 +100,13 @@ def _debounced(new: NewJob) -> NewJob:
 
 
 def is_trace(text: str) -> bool:
-    """Whether a text is a `traceparent`: version, trace, span and flags, in hexadecimal digits."""
+    """Return whether a text is a `traceparent`: version, trace, span and flags, in hexadecimal digits."""
     parts = text.split("-")
     return [len(part) for part in parts] == [2, 32, 16, 2] and all(set(part) <= _HEX for part in parts)
 
 
 class Addition:
-    """Jobs being added in one transaction; written in one go at the end, and before any look at a key."""
+    """Jobs that one transaction adds: written together at the end, and before any key is looked up."""
 
     def __init__(self, tx: Transaction, max_attempts: int) -> None:
         self._tx = tx
@@ -115,7 +119,7 @@ class Addition:
         self._met: set[int] = set()
 
     def add(self, wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> list[int]:
-        """The ids of the jobs, in order; a key met again answers with the job that has it."""
+        """Add jobs and return their ids in order; where a key is taken, the id of the job that has it."""
         for name in sorted({new.queue for new in wanted}):
             self._tx.prefetch("queue.get", queue=name)
         if wanted:
@@ -138,7 +142,7 @@ class Addition:
         return ids
 
     def _add_one(self, id: int, new: NewJob, payload: str | None) -> int:
-        """The job's id: the one drawn for it, or that of the job that has its key."""
+        """Add one job, and return the id drawn for it, or that of the job that has its key."""
         known = self._known(new)
         if known is None or not self._stands_for(known, new, payload):
             self._place(id, new, payload)
@@ -147,7 +151,7 @@ class Addition:
         return known.id
 
     def _behind(self, new: NewJob, place: int, ids: Sequence[int]) -> NewJob:
-        """The same, after the jobs of this call that it follows; those that were there before are held still."""
+        """Add the jobs of this call that a job follows to its dependencies; lock those that existed before."""
         if not new.follows:
             return new
         if not all(0 <= each < place for each in new.follows):
@@ -163,7 +167,7 @@ class Addition:
         return new.replace(after=(*new.after, *found))
 
     def _stands_for(self, known: Job, new: NewJob, payload: str | None) -> bool:
-        """Whether the job that has this key is the one that is meant; if it is not, it has lost the key."""
+        """Return whether the job that has a key stands for a new one; otherwise take the key from it."""
         if new.debounce is None and new.meets(known.status):  # the usual case, which locks nothing
             return True
         row = self._tx.one("job.lock", id=known.id)
@@ -176,7 +180,7 @@ class Addition:
         return True
 
     def _put_off(self, job: Job, new: NewJob, payload: str | None) -> None:
-        """Let the job that has this key wait on with the new payload."""
+        """Let the job that has this key wait longer, with the new payload."""
         due_at = _due_at(new, job.created_at, self._tx.now)
         status, blocked_on = dependencies.resting(self._tx, job, due_at)
         told = {"title": new.title, "payload": payload, "due_at": due_at, "status": status, "blocked_on": blocked_on}
@@ -186,7 +190,7 @@ class Addition:
         dependencies.left(self._tx, job.queue, job.limit_key, job.status, status)
 
     def _place_plain(self, ids: Sequence[int], wanted: Sequence[NewJob], payloads: Sequence[str | None]) -> None:
-        """Jobs that are simply ready, as most are: in bulk, this is what takes the time."""
+        """Write jobs that are simply ready, as most are. In bulk, this loop takes most of the time."""
         now, most = self._tx.now, self._max_attempts
         for id, new in zip(ids, wanted, strict=True):
             self._states.setdefault((new.queue, jobs.READY), []).append(id)
@@ -209,7 +213,7 @@ class Addition:
         ]
 
     def _place(self, id: int, new: NewJob, payload: str | None) -> None:
-        """Put one job where it rests."""
+        """Write one job in the state in which it rests."""
         status, blocked_on, due_wall = jobs.READY, None, 0
         if new.after or new.at is not None or new.limit_key is not None or new.parent is not None:
             status, blocked_on = self._rest(new)
@@ -240,7 +244,7 @@ class Addition:
         return rest(waits, due, due and not waits and not self._has_room(new))
 
     def _refuse_to_wait_for_others(self, needed: set[int]) -> None:
-        """Whose end others tell must stand still while someone begins to wait for it; not until a caller commits."""
+        """Refuse dependencies on other transactions' jobs, which would stay locked until the commit (decision 18)."""
         facts = [fact for (text,) in self._tx.execute("log.mine") for fact in decode(text)] if needed else []
         mine = {id for fact in facts if isinstance(fact, JobMoved) and fact.verb == jobs.ADD for id in fact.ids}
         if needed - mine:
@@ -258,7 +262,7 @@ class Addition:
         return self._statuses[id]
 
     def _has_room(self, new: NewJob) -> bool:
-        """Whether the key's limit lets this one in; those that this transaction let in before count too."""
+        """Return whether the key's limit has room for one more, counting those that this transaction added before."""
         if new.limit_key is None:
             return True
         per_key = dependencies.queue_of(self._tx, new.queue).per_key
@@ -281,7 +285,7 @@ class Addition:
         return None if row is None else to_job(row)
 
     def _adds(self, new: NewJob) -> bool:
-        """Whether there will be one job more."""
+        """Return whether adding this one adds a job."""
         known = self._known(new)
         return known is None or not new.meets(known.status)
 
@@ -291,7 +295,7 @@ class Addition:
             self._rows = []
 
     def _depend(self) -> None:
-        """Let the new jobs wait for others, and let those know."""
+        """Write what the new jobs depend on, and count them with the jobs that they depend on."""
         pairs = {
             (id, needed, int(new.until == jobs.UNTIL_FINAL)): None for id, new in self._waits for needed in new.after
         }
@@ -302,7 +306,7 @@ class Addition:
         self._tx.many("dependency.count_dependents", [(count, needed) for needed, count in sorted(dependents.items())])
 
     def _prepare_queues(self, wanted: Sequence[NewJob]) -> None:
-        """The queues exist, and none is filled beyond its depth."""
+        """Make queues that do not exist, and refuse to fill one beyond its depth."""
         for name in sorted({new.queue for new in wanted}):
             queue = self._queue(name)
             if queue is None:
@@ -321,7 +325,7 @@ class Addition:
 
 
 def _refuse_in_a_callers_transaction(wanted: Sequence[NewJob]) -> None:
-    """Taking the key from a job that runs would keep whoever settles it waiting for the caller's commit."""
+    """Refuse options that take a key from a running job: settling it would wait for the commit (decision 18)."""
     for new in wanted:
         if new.key is not None and (new.debounce is not None or new.unique == jobs.UNIQUE_WAITING):
             what = "debounce" if new.debounce is not None else "unique='waiting'"
@@ -334,7 +338,7 @@ def _due_at(new: NewJob, created_at: Instant, now: Instant) -> Instant:
 
 
 def depend(tx: Transaction, id: int, on: Iterable[int]) -> None:
-    """Let a job wait for others, and let those know."""
+    """Let a job wait for others, and count it with each of them."""
     for needed in on:
         if tx.execute("dependency.add", job=id, needs=needed, until_over=0):
             tx.many("dependency.count_dependents", [(1, needed)])

@@ -1,4 +1,4 @@
-"""Why a job is not running, or a slot is empty, in one sentence."""
+"""Explain in one sentence why a job is not running or a slot is empty."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def why(store: Store, job: Job) -> str:
 
 
 def why_slot(store: Store, slot: Slot) -> str:
-    """Why a slot has no worker, or what its worker does."""
+    """Explain why a slot has no worker, or what its worker does."""
     name = f"Slot {slot.name}"
     runs = any((each.crew, each.host) == (slot.crew, slot.host) for each in store.orchestrators.live())
     if slot.history.failed_at is not None:

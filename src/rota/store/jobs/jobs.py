@@ -1,4 +1,4 @@
-"""Jobs: added, read, listed, settled by people, cancelled, tried again, waited for."""
+"""The port for jobs: add, read, list, search, settle by hand, cancel, retry and wait."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LARGEST_PAGE = 8 * 1024 * 1024  # bytes of what jobs hold, beyond which a page e
 
 
 class Page(Record):
-    """Which jobs a search looks at, newest first."""
+    """The jobs that a search looks at, newest first."""
 
     status: str | None = None
     queue: str | None = None
@@ -61,12 +61,21 @@ class Jobs:
         self._store = store
 
     def add(self, new: NewJob, wait: Duration = 0) -> Job:
-        """Make a job durable. A key met again answers with the job that has it. `wait` so long for a full queue."""
+        """Make a job durable.
+
+        Args:
+            new: What to add. If its key is taken, the job that has it is returned.
+            wait: How long to wait for room in a full queue.
+
+        Raises:
+            BadInput: Something about the job is wrong.
+            QueueFull: The queue was still full after the wait.
+        """
         (id,) = self.add_many([new], wait)
         return self.get(id)
 
     def add_many(self, new: Iterable[NewJob], wait: Duration = 0) -> list[int]:
-        """Make many jobs durable in one transaction, all or none; their ids in order."""
+        """Make many jobs durable in one transaction, all or none, and return their ids in order."""
         wanted = [checked(job) for job in new]
         texts = [payload.encode(job.payload, "payload") for job in wanted]
         deadline = time.monotonic() + wait / SECOND
@@ -89,7 +98,7 @@ class Jobs:
             return Addition(tx, self._store.settings.max_attempts).add(wanted, texts)
 
     def _add_plain(self, new: NewJob, text: str | None) -> list[int]:
-        """The same in one message, as long as nothing has to be looked up; no id where something has."""
+        """Add a plain job in one message (decision 25); return no id where something must be looked up first."""
         self._store.check_not_outdated()
         attempts = new.max_attempts or self._store.settings.max_attempts
         work = {"queue": new.queue, "kind": new.kind, "title": new.title, "payload": text, "priority": new.priority}
@@ -101,14 +110,14 @@ class Jobs:
         return ids
 
     def get(self, id: int) -> Job:
-        """One job, with what it waits for and its children."""
+        """Return one job, with what it depends on and its children."""
         rows = self._store.database.execute("job.get", {"id": id})
         if not rows:
             raise NotFound(f"there is no job {id}")
         return self._with_relations(to_job(rows[0]))
 
     def ready(self, queue: str | None = None, limit: int = 10) -> list[Job]:
-        """Jobs that can be claimed now, best first."""
+        """Return the jobs that can be claimed now, best first."""
         self._store.tick()
         found: list[Job] = []
         for each in self._store.queues.open_ones(queue):
@@ -121,7 +130,12 @@ class Jobs:
 
     @retry_conflicts
     def block(self, id: int, on: int) -> Job:
-        """Let a job wait for another; a cycle is refused."""
+        """Let a job wait for another.
+
+        Raises:
+            Cycle: The other job waits for this one.
+            Conflict: The job no longer waits.
+        """
         with self._store.write(exclusive=True) as tx:
             job, needed = dependencies.job_of(tx, id), dependencies.job_of(tx, on)
             if on == id or tx.one("dependency.reaches", from_job=on, to_job=id):
@@ -148,26 +162,36 @@ class Jobs:
         return self.get(id)
 
     def done(self, id: int, result: Any = None, force: bool = False) -> Job:
-        """Settle a job without its token: the claim of whoever holds it, if nobody watches that worker."""
+        """Settle a job as done without its claim's token.
+
+        Args:
+            id: The job.
+            result: Its result, which JSON can hold.
+            force: Also where only the token would settle it, or where nobody holds it.
+
+        Raises:
+            Stale: Its worker is supervised, or an earlier claim lapsed: only the token settles it.
+            Conflict: It is over already, or nobody holds it.
+        """
         return self._settle_unfenced(id, Done(payload.encode(result, "result")), force)
 
     def fail(self, id: int, error: str, again: bool = True, force: bool = False) -> Job:
-        """Report a failure without the claim's token, under the same rules."""
+        """Settle a job as failed without its claim's token, under the rules of `done`."""
         return self._settle_unfenced(id, Failed(error, again), force)
 
     def snooze(self, id: int, delay: Duration, note: str | None = None) -> Job:
-        """Put a job off that is held, without its claim's token, under the same rules; spends no attempt."""
+        """Put off a claimed job without its claim's token, under the rules of `done`; spends no attempt."""
         whole("a delay in microseconds", delay, 1, LONGEST)
         return self._settle_unfenced(id, Snoozed(delay, note), False)
 
     def results(self, id: int, token: int | None = None) -> list[Needed]:
-        """The jobs that one waited for, by their ids, with what each said. `token`: its holder asks."""
+        """Return the results of the jobs that one depends on, by their ids. `token`: its holder asks."""
         self.get(id)
         return [Needed(*row) for row in self._store.database.execute("dependency.results", {"job": id})]
 
     @retry_conflicts
     def cancel(self, id: int) -> Job:
-        """Call a job off, whatever it is doing; its holder's outcome will be refused."""
+        """Cancel a job in any state that is not final; its holder's outcome will be refused."""
         store = self._store
         with store.write() as tx:
             job = dependencies.job_of(tx, id)
@@ -183,7 +207,7 @@ class Jobs:
 
     @retry_conflicts
     def retry(self, id: int) -> Job:
-        """Start a new generation of a job that is over: all its attempts again."""
+        """Start a new generation of a final job, with all its attempts."""
         with self._store.write() as tx:
             job = dependencies.job_of(tx, id)
             if job.status not in jobs.FINAL:
@@ -196,13 +220,18 @@ class Jobs:
         return self.get(id)
 
     def why(self, id: int) -> str:
-        """The exact reason why a job is not running, in one sentence."""
+        """Explain in one sentence why a job is not running."""
         from rota.store.jobs.explain import why
 
         return why(self._store, self.get(id))
 
     def wait(self, ids: Sequence[int], condition: str = "final", timeout: Duration | None = None) -> list[Job]:
-        """Wait until each job is `done`, `final`, `active` or `ready`; one that can no longer get there raises."""
+        """Wait until each job is `done`, `final`, `active` or `ready`.
+
+        Raises:
+            Conflict: A job can no longer get there.
+            WaitedTooLong: Some are not there after `timeout`.
+        """
         wanted = _WAITED_FOR[condition]
         deadline = None if timeout is None else time.monotonic() + timeout / SECOND
         listener = self._store.database.listen(events=True)
@@ -256,17 +285,17 @@ class Jobs:
         )
 
     def some(self, ids: Sequence[int]) -> dict[int, Job]:
-        """Those of these jobs that are there, without what they wait for and their children."""
+        """Return those of these jobs that exist, without their dependencies and children."""
         rows = self._store.database.execute("job.some", {"ids": compact(ids)}) if ids else []
         return {job.id: job for job in map(to_job, rows)}
 
     def get_or(self, done: Job) -> Job:
-        """The job as it stands; one that came from a source and is gone since it is done, as given."""
+        """Return a job as it is now, or `done` if it came from a source and so is gone once it is done."""
         rows = self._store.database.execute("job.get", {"id": done.id})
         return self._with_relations(to_job(rows[0])) if rows else done
 
     def has_claimable(self, queue: Queue) -> bool:
-        """Whether a job of this open queue can be claimed now."""
+        """Return whether a job of this open queue can be claimed now."""
         found = self._store.database.execute("job.ready", {"queue": queue.name, "most": 1})
         return bool(found) and self._has_room(queue)
 
@@ -278,7 +307,7 @@ class Jobs:
         return self._all_with_relations([job])[0]
 
     def _all_with_relations(self, found: Sequence[Job]) -> list[Job]:
-        """These jobs, with what each waits for and its children."""
+        """Add to jobs what each depends on and its children."""
         after: dict[int, list[int]] = {}
         children: dict[int, list[int]] = {}
         asked = {"ids": compact([job.id for job in found])}
@@ -299,7 +328,7 @@ class Jobs:
             listener.close()
 
     def held(self, limit: int = 50, internal: bool = False) -> list[Job]:
-        """Active jobs, those that are held longest first, without what they wait for and their children."""
+        """Return active jobs, the longest held first, without their dependencies and children."""
         params = {"most": limit, "internal": int(internal)}
         return [to_job(row) for row in self._store.database.execute("job.list_held", params)]
 
@@ -311,7 +340,7 @@ class Jobs:
         before: int | None = None,
         internal: bool = False,
     ) -> list[Job]:
-        """The newest jobs first; `before` an id, to page on. With `internal`, rota's own too."""
+        """Return jobs, the newest first; `before` is the id to page on from. With `internal`, rota's own too."""
         if status is not None and status not in jobs.STATES:
             raise BadInput(f"{status!r} is not a job's state: one of {', '.join(jobs.STATES)}")
         name = f"job.list_{status}" if status in (jobs.ACTIVE, jobs.FAILED) else "job.list"
@@ -326,7 +355,7 @@ class Jobs:
 
 
 def _refuse_unfenced(job: Job) -> None:
-    """Without a token nobody can tell a late holder from the current one, so doubt means no."""
+    """Refuse to settle without a token where a late holder could be mistaken for the current one."""
     if job.orchestrator is not None:
         raise Stale(
             f"job {job.id} is held by {job.worker_id}, which is watched: only its token settles it (or --force)"
@@ -336,7 +365,7 @@ def _refuse_unfenced(job: Job) -> None:
 
 
 def search(store: Store, text: str, page: Page) -> tuple[list[Job], int | None]:
-    """The newest jobs that hold a text, and the id before which to search on; None at the end.
+    """Return the newest jobs that contain a text, and the id before which to search on; None at the end.
 
     One search looks at a bounded number of jobs, so that it is quick among millions: it may find none and go on.
     """
@@ -365,12 +394,12 @@ def search(store: Store, text: str, page: Page) -> tuple[list[Job], int | None]:
 
 
 def weight(job: Job) -> int:
-    """How many characters of JSON a job holds."""
+    """Return how many characters of JSON a job holds."""
     return sum(len(text) for text in (job.payload_json, job.result_json, job.checkpoint_json) if text)
 
 
 def _pattern(text: str) -> str:
-    """What LIKE takes for a text that may stand anywhere."""
+    """Return the LIKE pattern for a text anywhere in a column."""
     escaped = text.lower()
     for special in "!%_":
         escaped = escaped.replace(special, f"!{special}")

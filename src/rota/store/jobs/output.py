@@ -1,4 +1,4 @@
-"""What commands wrote, as files beside the database: found for readers, removed with their runs."""
+"""The output of runs, in files beside the database: found for readers, removed with the runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINKS = (errno.ELOOP, errno.ENOTDIR)
 
 
 def known(folder: str, captured: Captured) -> Captured:
-    """The same with rota's own files, for a run that named none and has them."""
+    """Add rota's own files to a run that named none and has them."""
     if captured.transcript_path is not None or captured.stderr_path is not None:
         return captured
     start = os.path.join(folder, captured.run_id)
@@ -34,7 +34,7 @@ def known(folder: str, captured: Captured) -> Captured:
 
 
 def remove(folder: str, runs: Iterable[str]) -> None:
-    """Forget what these runs wrote. Through a link in the folder's place nothing is removed: that is not ours."""
+    """Remove the output of these runs. Nothing is removed through a link in the folder's place: it is not ours."""
     try:
         place = _entered(folder)
     except (FileNotFoundError, RotaError):
@@ -51,7 +51,7 @@ def remove(folder: str, runs: Iterable[str]) -> None:
 
 
 def _entered(folder: str) -> int:
-    """A descriptor of the folder itself: what is named by it stays in there, whatever is put in its place."""
+    """Open a folder itself, so that names relative to it stay in it, whatever is put in its place."""
     try:
         return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as problem:
@@ -61,7 +61,7 @@ def _entered(folder: str) -> int:
 
 
 def path_of(captured: Captured, stream: str) -> str:
-    """Where a run writes its `transcript` or its `stderr`."""
+    """Return the path to which a run writes its `transcript` or its `stderr`."""
     _refuse_remote(captured)
     path: str | None = getattr(captured, f"{stream}_path")
     if path is None:
@@ -75,21 +75,21 @@ def _refuse_remote(captured: Captured) -> None:
 
 
 def path_so_far(captured: Captured, stream: str) -> str | None:
-    """The same; None as long as a live run may still name it."""
+    """Return the path of an output; None as long as a live run may still name it."""
     is_open = captured.is_live and not captured.is_remote and getattr(captured, f"{stream}_path") is None
     return None if is_open else path_of(captured, stream)
 
 
 def missing(captured: Captured, stream: str, path: str | None) -> NotFound:
-    """What to say of a file that is not there."""
+    """Return the error for a file that does not exist."""
     when = "is not there yet" if captured.is_live else "is gone"
     return NotFound(f"{path}, the {stream} of {captured.run_id}, {when}")
 
 
 def refuse_elsewhere(store: Store, job: int, captured: Captured) -> str | None:
-    """Refuse a run of another host: files are read where they were written. Else the name of this host.
+    """Refuse a run of another host, whose files are read there; otherwise return the name of this host.
 
-    None when nobody knows any more where it was.
+    None if its worker is no longer known.
     """
     _refuse_remote(captured)
     worker = store.jobs.get(job).worker_id if captured.is_live else store.claims.run(captured.run_id).worker_id
@@ -105,7 +105,7 @@ def refuse_elsewhere(store: Store, job: int, captured: Captured) -> str | None:
 
 
 def _opened(path: str, own: bool) -> int:
-    """A pipe that stands in its place is not waited for, and a link is not followed."""
+    """Open an output for reading, without waiting for a pipe or following a link in its place."""
     folder, name = os.path.split(path) if own else ("", path)
     place = _entered(folder) if own else None
     try:
@@ -120,7 +120,7 @@ def _opened(path: str, own: bool) -> int:
 
 
 class Output:
-    """A captured file, opened to be read; `size` is None when it is not there.
+    """A captured file, opened for reading; `size` is None if it does not exist.
 
     One that is rota's `own` is looked for in its folder itself. Where a run named another, it may lead through links.
     """
@@ -146,7 +146,7 @@ class Output:
             os.close(self._descriptor)
 
     def copy(self, put: Callable[[bytes], None], offset: int) -> int:
-        """Put out what stands from `offset` to the end as it was when opened, a piece at a time; where that is."""
+        """Write from `offset` up to the end at the time of opening, in pieces, and return that end."""
         assert self.size is not None
         if offset > self.size:  # it was written anew
             offset = 0
@@ -156,10 +156,10 @@ class Output:
         return offset
 
     def part(self, offset: int, most: int) -> bytes:
-        """What stands there, so much at most."""
+        """Return at most `most` bytes from `offset` on."""
         return os.pread(self._descriptor, most, offset)
 
     def tail(self) -> str:
-        """The last part of it as text."""
+        """Return the last part of the file as text."""
         assert self.size is not None
         return self.part(max(0, self.size - LARGEST_TEXT), LARGEST_TEXT).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""JSON that callers hand in: encoded, or checked as it stands, and of bounded size."""
+"""JSON from callers: encode it, or check it as it is, and bound its size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ LARGEST = 256 * 1024
 
 
 def encode(value: Any, what: str) -> str | None:
-    """`value` as JSON text (None stays None); `Raw` text is checked and kept."""
+    """Encode a value as JSON text (None stays None); `Raw` text is checked and kept.
+
+    Raises:
+        BadInput: JSON cannot hold the value, or the text is not JSON.
+        TooLarge: It has more than 256 KiB.
+    """
     if value is None:
         return None
     if isinstance(value, Raw):
@@ -31,7 +36,7 @@ def encode(value: Any, what: str) -> str | None:
 
 
 def check(text: str, what: str) -> None:
-    """Refuse text that is not JSON, or that some reader of JSON does not take."""
+    """Refuse text that is not JSON, or that some JSON parser refuses."""
     try:
         sound(text)
     except ValueError as problem:

@@ -1,8 +1,8 @@
-"""Jobs that wait as `blocked (kind)`: a worker that had them does not know their kind.
+"""Jobs that are `blocked (kind)`: a worker that claimed them does not know their kind.
 
-They are out of the index that claims read. Every orchestrator lets them go on, whenever one of its workers comes up and
-whenever it polls, if a living worker that serves their queue declares their kind; so nothing is lost if a worker that
-does not know it sets one aside at the same moment. When nobody has come in time, they fail.
+They are not in the index that claims read. Every orchestrator unblocks them, whenever one of its workers comes up and
+whenever it polls, if a live worker that serves their queue declares their kind; so nothing is lost if a worker that
+does not know it sets one aside at the same moment. If no such worker comes in time, they fail.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ class Waiting(Record):
 
     @property
     def text(self) -> str:
-        """In words, without the queue."""
+        """The count in words, without the queue."""
         many = f"{self.count:,} jobs of kind {self.kind} wait" if self.count > 1 else f"1 job of kind {self.kind} waits"
         return f"{many} for a worker that knows it"
 
 
 def waiting(store: Store, most: int) -> list[Waiting]:
-    """What waits, by queue and kind; of very many jobs, what can be seen among the oldest."""
+    """Return what waits, by queue and kind, counted among the oldest jobs only."""
     return [Waiting(*row) for row in store.database.execute("job.count_unknown", {"window": COUNTED, "most": most})]
 
 
 def known(execute: Execute, queue: str) -> Kinds | None:
-    """The kinds that the living workers of a queue declare; None where nobody serves it."""
+    """Return the kinds that the live workers of a queue declare; None if it has no worker."""
     pools = {name for (name,) in execute("slot.served", {})}
     pool = queue if queue in pools else DEFAULT
     told = [kinds(json.loads(text)) for name, text in execute("worker.kinds", {}) if name == pool]
@@ -69,7 +69,7 @@ def known(execute: Execute, queue: str) -> Kinds | None:
 
 
 def free(store: Store) -> None:
-    """Let jobs go on whose kind a living worker of their queue declares by now; a bounded number of them."""
+    """Unblock jobs whose kind a live worker of their queue declares by now, a bounded number of them."""
     execute, chunks = store.database.execute, MOST_CHUNKS
     for _ in range(MOST_KINDS):
         queue, kind = store.unknown_from
@@ -88,7 +88,7 @@ def free(store: Store) -> None:
 
 
 def give_up(store: Store, tx: Transaction, overdue: list[Job]) -> None:
-    """Jobs that have waited long enough have failed, unless their queue has no worker at all."""
+    """Fail jobs that have waited too long, unless their queue has no worker at all."""
     names = locks.free_queues(tx, (job.queue for job in overdue))
     able = {name: known(_within(tx), name) for name in names}
     for job in _still(tx, [job.id for job in overdue if job.queue in names]):
@@ -104,7 +104,7 @@ def give_up(store: Store, tx: Transaction, overdue: list[Job]) -> None:
 
 
 def why(store: Store, job: Job) -> str:
-    """What a job of an unknown kind waits for, and until when."""
+    """Explain what a job of an unknown kind waits for, and until when."""
     able = known(store.database.execute, job.queue)
     ((until,),) = store.database.execute("job.unknown_until", {"id": job.id})
     if able is None:
@@ -136,7 +136,7 @@ def _let_go(tx: Transaction, waiting: list[WaitingJob]) -> None:
 
 
 def _still(tx: Transaction, ids: list[int]) -> list[Job]:
-    """Those of these jobs that still wait so, held."""
+    """Lock those of these jobs that still wait for a worker that knows their kind, and return them."""
     found = [to_job(row) for row in tx.many("locks.jobs", [(id,) for id in sorted(ids)])] if ids else []
     return [job for job in found if (job.status, job.blocked_on) == (jobs.BLOCKED, jobs.UNKNOWN_KIND)]
 

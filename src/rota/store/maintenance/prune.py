@@ -1,4 +1,4 @@
-"""Old final jobs, runs, events and workers are forgotten, a batch at a time; what others still wait for is kept."""
+"""Delete old final jobs, runs, events and workers, a batch at a time; keep what others still wait for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEW = 8  # jobs whose removal fits in the reserve of a full disk
 
 
 class Pruned(Record):
-    """How much was forgotten."""
+    """How much was deleted."""
 
     jobs: int
     events: int
@@ -31,7 +31,7 @@ class Pruned(Record):
 
 
 class Stride:
-    """How many rows the next step looks at; who takes the steps may change it between them."""
+    """How many rows the next step looks at; the caller may change it between steps."""
 
     def __init__(self, size: int = BATCH) -> None:
         self.size = size
@@ -51,7 +51,7 @@ class History:
         *,
         plan: bool = False,
     ) -> Pruned:
-        """Forget what ended longer ago than `older`, and per queue all but the newest `most` final jobs.
+        """Delete what ended longer ago than `older`, and per queue all but the newest `most` final jobs.
 
         Without them as the settings say. With `plan` only count what would be forgotten. On a full disk that has a
         reserve for it, this makes room.
@@ -70,7 +70,7 @@ class History:
         *,
         plan: bool = False,
     ) -> Iterator[Pruned]:
-        """The same step by step, each at most one short transaction: what has been forgotten so far."""
+        """Prune step by step, each at most one short transaction, and yield what has been deleted so far."""
         settings, stride = self._store.settings, stride or Stride()
         now = self._store.now()
         before = now - (settings.keep_for if older is None else older)
@@ -109,7 +109,7 @@ class History:
     def _walk(
         self, statement: str, params: Mapping[str, object], most: int | None, stride: Stride, plan: bool
     ) -> Iterator[list[Row]]:
-        """The jobs that each stretch of the table loses, or with `plan` would lose."""
+        """Yield the jobs that each range of the table loses, or with `plan` would lose."""
         database = self._store.database
         after = 0
         while most is None or most > 0:
@@ -130,7 +130,7 @@ class History:
 
     @retry_conflicts
     def _forget_batch(self, statement: str, params: dict[str, object]) -> tuple[list[Row], list[Row]]:
-        """Forget some final jobs: which, and the tokens of their runs."""
+        """Delete some final jobs; return them and the tokens of their runs."""
         with self._store.write() as tx:
             rows = tx.execute(statement, **params)
             if not tx.exclusive:

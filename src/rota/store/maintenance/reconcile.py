@@ -1,4 +1,4 @@
-"""Reconcile: make the store true. Everything due is tended, then what should not be there at all is looked for.
+"""Reconcile the store: run all maintenance that is due, then look for what should not be there at all.
 
 A second run changes nothing; a live claim is never taken; several at once change nothing twice.
 """
@@ -27,7 +27,7 @@ FASTEST = 100_000  # claims a second, more than any store can make
 
 
 class Reconciled(Record):
-    """What was found and mended."""
+    """What was found and repaired."""
 
     dead_workers_found: int
     expired_claims_released: int
@@ -41,7 +41,7 @@ class _OnlyAPlan(Exception):
 
 
 def reconcile(store: Store, plan: bool = False) -> Reconciled:
-    """All that is due and all that is wrong, in bounded passes; with `plan` what that would be, changing nothing."""
+    """Do all that is due and repair all that is wrong, in bounded passes; with `plan`, only count it."""
     total = TickResult()
     if plan:
         try:
@@ -71,7 +71,7 @@ def reconcile(store: Store, plan: bool = False) -> Reconciled:
 
 
 def raise_numbers(store: Store) -> int:
-    """Leave out as many job ids and tokens as can have been drawn since the last event that is known; how many."""
+    """After a restore, skip as many job ids and tokens as can have been drawn since the last event; return how many."""
     newest = store.events.newest(limit=1)
     with store.write(exclusive=True) as tx:
         since = tx.now - newest[-1].at if newest else 0
@@ -91,7 +91,7 @@ def _everything(store: Store, tx: Transaction) -> TickResult:
 
 
 def _pass(store: Store, tx: Transaction) -> TickResult:
-    """One bounded pass."""
+    """Run one bounded pass."""
     result = run(store, tx)
     claims = _orphaned_claims(store, tx)
     jobs_recovered, more = _stuck_jobs(tx)
@@ -103,7 +103,7 @@ def _pass(store: Store, tx: Transaction) -> TickResult:
 
 
 def _orphaned_claims(store: Store, tx: Transaction) -> int:
-    """Live claims whose worker is gone or never was: back to where they rest, nothing spent."""
+    """Release live claims whose worker is gone or was never registered, unspent."""
     rows = tx.execute("claim.orphaned", most=256)
     for row in rows:
         settle.end_claim(tx, to_job(row), Released(reason=ORPHANED), store.settings.backoff, store.chance())
@@ -111,7 +111,7 @@ def _orphaned_claims(store: Store, tx: Transaction) -> int:
 
 
 def _stuck_jobs(tx: Transaction) -> tuple[int, bool]:
-    """Jobs that say they wait for others though none of those is open; a stretch of them per pass."""
+    """Unblock jobs that wait for others although none of those is open; a bounded number per pass."""
     after = scalar(tx.execute("number.get", name="blocked_cursor"))
     blocked = list(map(WaitingJob._make, tx.execute("job.blocked_from", after=after, most=BLOCKED_PER_PASS)))
     more = len(blocked) == BLOCKED_PER_PASS
@@ -122,7 +122,7 @@ def _stuck_jobs(tx: Transaction) -> tuple[int, bool]:
 
 
 def _stale_workers(tx: Transaction) -> int:
-    """Workers shown busy that hold nothing, or idle that hold something."""
+    """Repair workers that are shown busy and hold nothing, or idle and hold something."""
     rows = tx.execute("worker.stale", most=256)
     for (id,) in rows:
         tx.execute("worker.settled", id=id, succeeded=0, failed=0, error=None, now=tx.now)

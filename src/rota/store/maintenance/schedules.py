@@ -1,4 +1,4 @@
-"""Schedules: declared by workers or made by hand, fired once by whoever tends first, paused, listed."""
+"""The port for schedules: declare, add, pause and list them, and fire those that are due (decision 24)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Schedules:
 
     @retry_conflicts
     def declare(self, declared: Sequence[NewSchedule]) -> None:
-        """Let what an application declares be so; nothing new writes nothing. Who paused one, paused it.
+        """Write what an application declares, if anything changed. A paused schedule stays paused.
 
         Over HTTP a token declares only schedules of its own, and only with the scope `enqueue`: they add jobs.
         """
@@ -57,7 +57,7 @@ class Schedules:
                 tx.execute("schedule.own", name=each.name, access=access and access.id)
 
     def _of_tokens(self) -> list[str]:
-        """Those that a program beside the database makes its own by declaring them, even as they are.
+        """Return the schedules that a program beside the database takes over by declaring them, even unchanged.
 
         Otherwise a token that declared them first, just so, could change them later.
         """
@@ -66,7 +66,7 @@ class Schedules:
 
     @retry_conflicts
     def add(self, new: NewSchedule) -> Schedule:
-        """Make a schedule by hand, or say one that was made so in another way."""
+        """Add a schedule by hand, or change one that was added by hand."""
         with self._store.begin() as tx:
             new = _checked(tx, new)
             row = tx.one("schedule.lock", name=new.name)
@@ -84,7 +84,7 @@ class Schedules:
 
     @retry_conflicts
     def pause(self, name: str, reason: str | None = None) -> Schedule:
-        """Let it add nothing until it is resumed; pausing again changes nothing."""
+        """Pause a schedule until it is resumed; pausing again changes nothing."""
         self.get(name)
         with self._store.write() as tx:
             _pause(tx, name, reason)
@@ -92,7 +92,7 @@ class Schedules:
 
     @retry_conflicts
     def resume(self, name: str) -> Schedule:
-        """Let it go on from its next time on: those that came while it was paused are not made up for."""
+        """Resume a schedule from its next time on; the times that passed while it was paused add nothing."""
         with self._store.begin() as tx:
             schedule = self._locked(tx, name)
             next_at = core.following(schedule.cron, schedule.timezone, tx.wall)
@@ -103,14 +103,14 @@ class Schedules:
 
     @retry_conflicts
     def remove(self, name: str) -> None:
-        """Remove it; jobs that it added stay. One that an app declares comes back with the app's next worker."""
+        """Remove a schedule; its jobs stay. One that an app declares comes back with the app's next worker."""
         with self._store.write() as tx:
             self._locked(tx, name)
             tx.execute("schedule.remove", name=name)
             tx.changed("schedule", "remove", name)
 
     def run(self, name: str) -> Job:
-        """Add its job now, besides those that it adds when it is due; paused or not."""
+        """Add a schedule's job now, besides those that it adds when it is due; paused or not."""
         return self._store.jobs.get(self._run(name))
 
     @retry_conflicts
@@ -131,7 +131,7 @@ class Schedules:
 
 
 def fire_due(store: Store, tx: Transaction, rows: Sequence[Row]) -> None:
-    """Fire those that are due: each moves on and adds its jobs in this transaction, or someone else was first."""
+    """Fire due schedules: each moves on and adds its jobs in this transaction, unless another was first."""
     due = [to_schedule(row) for row in rows]
     free = locks.free_queues(tx, (schedule.queue for schedule in due))
     for schedule in due:
@@ -189,7 +189,7 @@ def _is_so(known: Schedule | None, declared: NewSchedule) -> bool:
 
 
 def _put(tx: Transaction, new: NewSchedule, declared: bool) -> None:
-    """Write what a schedule is; one whose times are as they were keeps its next one."""
+    """Write what a schedule declares; one with unchanged times keeps its next one."""
     row = tx.one("schedule.lock", name=new.name)
     known = to_schedule(row) if row is not None else None
     values = {name: getattr(new, name) for name in new._fields}

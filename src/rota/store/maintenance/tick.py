@@ -1,4 +1,4 @@
-"""Tending: what is due becomes ready, what lapsed is taken back, who is silent is judged; bounded, safe to repeat."""
+"""The maintenance tick: promote due jobs, take back lapsed claims, judge silent workers. Bounded, safe to repeat."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST = 256
 
 
 class TickResult(Record):
-    """What a pass did; `full` when it stopped at its bound, so that there may be more."""
+    """What a tick did; `full` if it stopped at its bound, so that there may be more."""
 
     dead_workers_found: int = 0
     expired_claims_released: int = 0
@@ -45,12 +45,12 @@ class TickResult(Record):
 
 
 def anything_due(store: Store) -> bool:
-    """A look at the indexes that writes nothing."""
+    """Return whether any maintenance is due. Reads indexes only."""
     return bool(scalar(store.database.execute("tick.due", store.database.clock())))
 
 
 def next_due(store: Store) -> Duration | None:
-    """After how long something is due; None when nothing is in sight.
+    """Return after how long something is due; None if nothing is in sight.
 
     Within a transaction, so that it is the same moment for all.
     """
@@ -65,17 +65,17 @@ def next_due(store: Store) -> Duration | None:
 
 
 def run(store: Store, tx: Transaction, most: int = MOST) -> TickResult:
-    """At most `most` of each kind of thing that is due."""
+    """Run the maintenance that is due, at most `most` items of each kind."""
     return run_due(store, tx, most) if is_due(tx) else TickResult()
 
 
 def is_due(tx: Transaction) -> bool:
-    """A look at the indexes."""
+    """Return whether any maintenance is due. Reads indexes only."""
     return bool(scalar(tx.execute("tick.due", **tx.clock)))
 
 
 def run_due(store: Store, tx: Transaction, most: int = MOST) -> TickResult:
-    """The same when something is known to be due."""
+    """Run a maintenance tick without checking first whether anything is due."""
     rippled = _ripples(tx)
     promoted = _promote(tx, most)
     fired = _fire(store, tx, most)
@@ -93,7 +93,7 @@ def _ripples(tx: Transaction) -> int:
 
 
 def _promote(tx: Transaction, most: int) -> int:
-    """Scheduled jobs whose time has come, by the store's clock or by the wall's."""
+    """Promote scheduled jobs that are due, by the store's clock or by the wall clock (decision 6)."""
     count = 0
     for due_wall, now in ((0, tx.now), (1, tx.wall)):
         due = list(map(WaitingJob._make, tx.execute("job.due", due_wall=due_wall, now=now, most=most)))
@@ -110,7 +110,7 @@ def _promote(tx: Transaction, most: int) -> int:
 
 
 def _fire(store: Store, tx: Transaction, most: int) -> int:
-    """Schedules whose time has come; what fires them is loaded only then, for hot verbs come by here."""
+    """Fire due schedules. The code for it is loaded only then: hot verbs run this module (decision 5)."""
     rows = tx.execute("schedule.due", wall=tx.wall, most=most)
     if rows:
         from rota.store.maintenance.schedules import fire_due
@@ -120,7 +120,7 @@ def _fire(store: Store, tx: Transaction, most: int) -> int:
 
 
 def _give_up_unknown(store: Store, tx: Transaction, most: int) -> int:
-    """Jobs that have waited long enough for a worker that knows their kind; what ends them is loaded only then."""
+    """Fail jobs that have waited too long for a worker that knows their kind. The code is loaded only then."""
     rows = tx.execute("job.overdue_unknown", now=tx.now, most=most)
     if rows:
         from rota.store.jobs.unknown_kinds import give_up
@@ -138,7 +138,7 @@ def _expire(store: Store, tx: Transaction, most: int) -> int:
 
 
 def _lapse(tx: Transaction, job: Job) -> Ending:
-    """What the lapse of a claim is: an orphan that has an older one in hand never started it, unless it has several."""
+    """Decide how a lapsed claim ends: an orphan with an older claim never started this one, unless it runs several."""
     row = tx.one("worker.get", id=job.worker_id)
     holder = to_worker(row) if row else None
     if holder is None or holder.slot is None:
@@ -149,7 +149,10 @@ def _lapse(tx: Transaction, job: Job) -> Ending:
 
 
 def grace(tx: Transaction, silence: Duration = LEASE // 2) -> Instant:
-    """From when silence counts: later than it began when the store itself was away. Ask before a pulse beats."""
+    """Return since when silence counts: later than it began if the store itself was away (decision 7).
+
+    Ask before the pulse is renewed.
+    """
     row = tx.one("orchestrator.pulse")
     assert row is not None
     pulse = Pulse(*row)
@@ -160,7 +163,7 @@ def grace(tx: Transaction, silence: Duration = LEASE // 2) -> Instant:
 
 
 def _lost_orchestrators(store: Store, tx: Transaction, grace_from: Instant) -> int:
-    """Hosts that stopped renewing: their workers are lost, and so are their claims. The number of workers."""
+    """Mark the workers of orchestrators that stopped renewing as dead; return how many."""
     count = 0
     for id, lease_expires_at, hostname, pid in tx.execute("orchestrator.live"):
         if not orchestrators.is_lapsed(lease_expires_at, grace_from, tx.now):
@@ -178,7 +181,7 @@ def _lost_orchestrators(store: Store, tx: Transaction, grace_from: Instant) -> i
 
 
 def _judge(store: Store, tx: Transaction, grace_from: Instant, most: int) -> tuple[int, int]:
-    """Workers that nobody can see and that may be overdue: how many were looked at, and how many are dead."""
+    """Judge external workers that may be overdue; return how many were judged and how many of them are dead."""
     rows, dead = tx.execute("worker.to_judge", now=tx.now, most=most), 0
     for id, beat, interval in rows:
         held = [to_job(row) for row in tx.execute("claim.held_by", worker=id)]
@@ -241,7 +244,7 @@ def mark_dead(store: Store, tx: Transaction, worker: str, verdict: Dead, death: 
 
 
 def deregister(store: Store, tx: Transaction, worker: str, reason: str) -> int:
-    """A worker leaves in peace: what it holds goes back unspent. How many, or -1 if it was gone."""
+    """Deregister a worker and release what it holds, unspent; return how many claims, or -1 if it was gone."""
     locks.worker(tx, worker)
     if not tx.execute("worker.end", id=worker, status=workers.STOPPED):
         return -1
