@@ -192,6 +192,7 @@ def decode(text: str) -> list[Fact]:
 def to_stored(fact: Fact) -> Sequence[Any]:
     """Return the stored list of a fact."""
     match fact:
+        # No `assert_never`: the hot verbs import this module, and `typing` is slow. mypy still reports a missing case.
         case JobMoved(verb, queue, old, new, ids, details):
             move = ("job", verb, queue, old, new, ids)
             return (*move, details) if details else move
@@ -208,6 +209,7 @@ def from_stored(stored: Any) -> Fact:
             return JobMoved(verb, queue, old, new, ids)
         case ["job", str(verb), str(queue), old, new, list(ids), dict(details)]:
             return JobMoved(verb, queue, old, new, ids, details)
+        # A noun that only a later version knows has the same form.
         case [str(noun), str(verb), str(subject), dict(details)]:
             return change(noun, verb, subject, details)
     return UnknownFact(stored)

@@ -136,7 +136,7 @@ class _Play:
         raise NotAsPromised(f"in {TRIES} tries no worker was killed amid its piece")
 
     def _is_over(self, file: int, at: int) -> bool:
-        """Whether the piece was begun again since, or was tagged before the kill."""
+        """Return whether the piece was begun again since, or was tagged before the kill."""
         return self._begun_again(file, at) is not None or self._is_tagged(file)
 
     def _kill_the_last_to_begin(self) -> tuple[int, str, int]:

@@ -119,6 +119,7 @@ class Feed:
         page = self._store.events.after(self.cursor, PAGE)
         self.is_behind = len(page) == PAGE
         changes: list[Change] = []
+        # One query for the jobs of the whole page (decision 26).
         self._jobs = self._store.jobs.some(self._job_ids(page)) if self._wants_jobs() else {}
         for event in page:
             changes += self._moved(event) if event.number not in except_events else []
@@ -175,6 +176,7 @@ class Feed:
         last = sum(len(fact.ids) if isinstance(fact, JobMoved) else 1 for fact in facts)
         place, changes = 0, []
         for fact in facts:
+            # A bulk move would overflow the bounded buffers of readers: they get a resync instead.
             if self._is_large(fact):
                 place += len(fact.ids)
                 topics = topics_of_jobs(fact.queue)

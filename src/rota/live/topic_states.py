@@ -109,7 +109,8 @@ class TopicStates:
 
     def _queues(self) -> Iterator[State]:
         counts, took, store = self._store.queues.counts(), self._store.metrics.took(), self._store
-        for slot in self._slots:  # A pool may exist before the first job of its queue.
+        # A pool may exist before the first job of its queue.
+        for slot in self._slots:
             if slot.wanted and slot.queue != HTTP:
                 counts.setdefault(slot.queue, dict.fromkeys(jobs.STATES, 0))
         serving = [worker.queue for worker in store.workers.list() if worker.queue != HTTP]

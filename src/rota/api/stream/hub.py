@@ -134,6 +134,7 @@ class Hub:
                 continue
             wait = self._flushed + FLUSH_EVERY - time.monotonic() if self._is_stale else self._poll
             await self._notifications.wait(count, wait)
+            # With many readers the log is read less often, which leaves the loop time for requests (decision 26).
             every = READ_EVERY if self.readers() < MANY_READERS else READ_FOR_MANY_EVERY
             await asyncio.sleep(began + every - time.monotonic())
 
@@ -159,6 +160,7 @@ class Hub:
 
     async def _send_keep_alives(self) -> None:
         """Wake every reader now and then, so that clients see that their connection is alive."""
+        # One task for all readers instead of a timer for each (decision 26).
         while self._readers:
             await asyncio.sleep(KEEP_ALIVE)
             async for reader in in_turns(self._all()):
@@ -197,6 +199,7 @@ class Hub:
         lag = store.now() - self._feed.last_at if moved and self._feed.last_at is not None else None
         now = time.monotonic()
         self._is_stale |= moved or now - self._flushed >= self._poll
+        # Moves are published one by one, states only as they are now and at most ten times a second (decision 17).
         if self._is_stale and self._readers and now - self._flushed >= FLUSH_EVERY:
             self._flushed, self._is_stale = now, False
             changes = [*changes, *self._feed.states()]
@@ -260,6 +263,7 @@ class Hub:
             for n, topic in keys:
                 if (n, topic) not in encoded:
                     encoded[n, topic] = _message(changes[n], topic)
+            # Readers with equal patterns share one piece of bytes (decision 26).
             messages = b"".join([encoded[key] for key in keys])
             async for reader in in_turns(list(self._readers.get(patterns, ())) if keys else []):
                 reader.put(messages, len(keys))
@@ -283,6 +287,7 @@ async def in_turns(items: Sequence[T]) -> AsyncIterator[T]:
     """Yield items, and let the event loop run other tasks after every few of them."""
     for n, item in enumerate(items, 1):
         yield item
+        # Waking every reader at once would delay the requests between (decision 26).
         if n % AT_ONCE == 0:
             await asyncio.sleep(0)
 

@@ -172,7 +172,7 @@ def kill_workers(folder: str, url: str | None, kills: int, jobs: int, ms: int) -
 
 
 def _settled_once(store: Store, ids: Sequence[int]) -> bool:
-    """Whether every job is done, by a single commit each."""
+    """Return whether every job is done, by a single commit each."""
     for start in range(0, len(ids), 100):
         for job in store.jobs.wait(ids[start : start + 100], "done", MINUTE):
             if [run.verb for run in store.claims.runs(job.id)].count("finish") != 1:

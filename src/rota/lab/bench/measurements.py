@@ -29,14 +29,14 @@ RATE, TIME = "jobs/s", "ms"
 
 
 class RunSize(Record):
-    """How much is measured in a round."""
+    """The amount of work in one round of measurements."""
 
     rounds: int = 3
     jobs: int = 20_000
 
     @property
     def times(self) -> int:
-        """How often something small is done: in a full run, often enough for a p99."""
+        """The number of repetitions of something small: in a full run, enough for a p99."""
         return max(5, self.jobs // 200)
 
     @property

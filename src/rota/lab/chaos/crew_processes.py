@@ -29,7 +29,7 @@ class Vitals(Record):
 
 
 class Remains(Record):
-    """What is left after a stop, and should not be."""
+    """Things that a stopped crew left behind, and should not have."""
 
     processes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()

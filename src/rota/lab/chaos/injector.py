@@ -235,7 +235,7 @@ def strike(crew: LabCrew, store: Store, kind: str, life: Life, number: signal.Si
 
 
 def _fits(kind: str, life: Life, now: Instant) -> bool:
-    """Whether a fault of this kind can hit a worker now."""
+    """Return whether a fault of this kind can hit a worker now."""
     if life.frozen or (life.faults and life.faults[-1].kind != FREEZE):
         return False
     match kind:

@@ -143,7 +143,7 @@ def worker_ids_are_unique(snapshot: Snapshot, _: Replay) -> Iterator[str]:
 
 
 def _began_unrecorded(snapshot: Snapshot, life: Life) -> bool:
-    """Whether its orchestrator was killed or frozen while it started, before the store had it."""
+    """Return whether its orchestrator was killed or frozen while it started, before the store had it."""
     faults = snapshot.ledger.faults_of_crew(snapshot.crews.get(life.slot))
     return any(abs(fault.at - life.up_at) <= job_invariants.LONGEST_TRANSACTION for fault in faults)
 
@@ -257,7 +257,7 @@ def false_deaths(snapshot: Snapshot) -> list[str]:
 
 
 def _was_frozen_by(life: Life, fault: Injected) -> bool:
-    """Whether its crew was frozen by this fault during its life."""
+    """Return whether its crew was frozen by this fault during its life."""
     overlaps = life.up_at <= fault.at + fault.lasts and (life.gone_at is None or fault.at <= life.gone_at)
     return fault.kind == FREEZE_CREW and overlaps
 
@@ -279,7 +279,7 @@ def replay_of(snapshot: Snapshot) -> Replay:
 
 
 def _given_dependents(snapshot: Snapshot) -> dict[int, list[Instant]]:
-    """When jobs were added that wait for it, for each job that others wait for."""
+    """Return when jobs were added that wait for it, for each job that others wait for."""
     times: dict[int, list[Instant]] = {}
     for event in snapshot.events:
         for fact in event.of(JobMoved, jobs.ADD):

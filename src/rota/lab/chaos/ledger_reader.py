@@ -31,7 +31,7 @@ class Execution:
     own: bool = False
 
     def overlaps(self, later: Execution, life: Life | None) -> bool:
-        """Whether it still ran when a later execution of its job began.
+        """Return whether it still ran when a later execution of its job began.
 
         `life` is its own worker's: one whose crew was frozen by then could not know that its claim had expired.
         """
@@ -39,7 +39,7 @@ class Execution:
         return still_ran and not (life is not None and life.was_frozen_with_crew(later.started_at))
 
     def token_did_not_grow(self, later: Execution, life: Life | None) -> bool:
-        """Whether a later execution has its token, or an older one that its worker should have known to be lost.
+        """Return whether a later execution has its token, or an older one that its worker should have known to be lost.
 
         `life` is the worker of the later one.
         """
@@ -83,7 +83,7 @@ class Life:
 
     @property
     def current(self) -> Execution | None:
-        """What it runs; the oldest if it runs several."""
+        """The execution that it runs; the oldest if it runs several."""
         return next(iter(self.running.values()), None)
 
     @property
@@ -101,11 +101,11 @@ class Life:
         return [*self.running.values(), *self.cut]
 
     def was_frozen_with_crew(self, at: Instant) -> bool:
-        """Whether its crew was frozen by then, so that another may have taken over its jobs."""
+        """Return whether its crew was frozen by then, so that another may have taken over its jobs."""
         return any(fault.kind == FREEZE_CREW and fault.at <= at for fault in self.faults)
 
     def was_ended_by_fault(self, kinds: Mapping[int, str]) -> bool:
-        """Whether it was hit by something that ends a worker: a fault or a poison job. `kinds`: of the jobs."""
+        """Return whether it was hit by something that ends a worker: a fault or a poison job. `kinds`: of the jobs."""
         poisoned = any(kinds.get(execution.job) == POISON for execution in self.ended_with)
         return poisoned or any(fault.kind in (*FATAL, FREEZE_CREW) for fault in self.faults)
 
@@ -121,7 +121,7 @@ class Pause:
 
 @dataclass
 class Ledger:
-    """What the lines that were read so far say."""
+    """The lives, executions and faults of a storm, from the lines that were read so far."""
 
     lives: list[Life] = field(default_factory=list)
     executions: list[Execution] = field(default_factory=list)

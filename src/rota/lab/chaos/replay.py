@@ -185,7 +185,7 @@ class Replay:
         return -self._priorities.get(id, 0), id
 
     def _is_mine(self, fact: Fact) -> bool:
-        """Whether a fact is about this queue's jobs, a slot of its pool, or any worker."""
+        """Return whether a fact is about this queue's jobs, a slot of its pool, or any worker."""
         match fact:
             case JobMoved():
                 return fact.queue == self._queue
@@ -209,7 +209,7 @@ class Replay:
                 self._passed_over.setdefault(rank[1], (event.at, text))
 
     def _may_be_hidden(self, id: int, at: Instant) -> bool:
-        """Whether a concurrent transaction may have hidden this job from a claim of that moment."""
+        """Return whether a concurrent transaction may have hidden this job from a claim of that moment."""
         if not self._at_once:
             return False
         is_new = self._ready_since[id] > at - self._at_once

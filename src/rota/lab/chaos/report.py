@@ -101,7 +101,7 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def is_good(document: dict[str, Any]) -> bool:
-    """Whether nothing was lost, committed twice, falsely declared dead or violated."""
+    """Return whether nothing was lost, committed twice, falsely declared dead or violated."""
     return not any(document[name] for name in ("lost", "committed_more_than_once", "false_deaths", "violations"))
 
 
@@ -150,7 +150,7 @@ def _compared(document: dict[str, Any]) -> str:
 
 
 def _turnaround(document: dict[str, Any]) -> str:
-    """How long jobs took, beside the run without faults if there was one."""
+    """Describe how long jobs took, beside the run without faults if there was one."""
     turnaround, calm = document["turnaround_ms"], document.get("undisturbed_turnaround_ms")
     if turnaround is None:
         return "–"
@@ -248,7 +248,7 @@ def _latency_cells(latency: dict[str, float] | None) -> str:
 
 
 class Latency(Record):
-    """How long something took, in milliseconds. `each` is sorted and complete, so that storms can be pooled."""
+    """A distribution of durations, in milliseconds. `each` is sorted and complete, so that storms can be pooled."""
 
     each: tuple[float, ...]
     p50: float
@@ -257,7 +257,7 @@ class Latency(Record):
 
 
 class Recovery(Record):
-    """What followed a kind of fault: it was noticed, the job ran again, the slot was filled again."""
+    """Latencies after a kind of fault: until it was noticed, the job ran again, the slot was filled again."""
 
     seen: Latency | None
     rerun: Latency | None
@@ -349,7 +349,7 @@ def _was_paused(snapshot: Snapshot, life: Life, fault: Injected) -> bool:
 
 
 def _is_idle(snapshot: Snapshot, life: Life, at: Instant) -> bool:
-    """Whether a worker was alive and unharmed at that moment, and ran nothing."""
+    """Return whether a worker was alive and unharmed at that moment, and ran nothing."""
     alive = life.up_at < at and (life.gone_at is None or life.gone_at > at)
     if not alive or any(fault.at <= at for fault in life.faults):
         return False
@@ -369,7 +369,7 @@ def _recovery(snapshot: Snapshot, hit: Sequence[tuple[Life, Injected]]) -> Recov
 
 
 def _next_start(executions: dict[int, list[Execution]], life: Life) -> Instant:
-    """When the job that the end of a life cut short began again; 0 if it did not, or if there was none."""
+    """Return when the job that the end of a life cut short began again; 0 if it did not, or if there was none."""
     cut = next(iter(life.ended_with), None)
     if cut is None:
         return 0
@@ -377,13 +377,13 @@ def _next_start(executions: dict[int, list[Execution]], life: Life) -> Instant:
 
 
 def _next_life(snapshot: Snapshot, life: Life) -> Instant:
-    """When a life's slot was filled again; 0 if it was not."""
+    """Return when a life's slot was filled again; 0 if it was not."""
     in_slot = (other for other in snapshot.ledger.lives if other.slot == life.slot)
     return next((other.up_at for other in in_slot if other.up_at > life.up_at), 0)
 
 
 def _was_frozen(snapshot: Snapshot, kill: Injected) -> bool:
-    """Whether a crew was frozen before it had recovered from the kill of its orchestrator."""
+    """Return whether a crew was frozen before it had recovered from the kill of its orchestrator."""
     recovered_at = _first_start(snapshot, kill) or kill.at
     freezes = [fault for fault in snapshot.ledger.faults_of(FREEZE_CREW) if fault.crew == kill.crew]
     return any(kill.at <= fault.at <= recovered_at for fault in freezes)
@@ -394,13 +394,13 @@ def _first_up(snapshot: Snapshot, kill: Injected) -> Instant:
 
 
 def _first_start(snapshot: Snapshot, kill: Injected) -> Instant:
-    """When a worker that came up after the kill of its orchestrator first began a job; 0 if none did."""
+    """Return when a worker that came up after the kill of its orchestrator first began a job; 0 if none did."""
     new = {life.worker for life in _lives_after(snapshot, kill)}
     return next((execution.started_at for execution in snapshot.ledger.executions if execution.worker in new), 0)
 
 
 def _lapse(snapshot: Snapshot, fault: Injected) -> Instant:
-    """When the lease of an orchestrator next expired; 0 if none did."""
+    """Return when the lease of an orchestrator next expired; 0 if none did."""
     for event in snapshot.events:
         if event.at > fault.store_at and event.of(OrchestratorChanged, "lapse"):
             return event.at
@@ -408,7 +408,7 @@ def _lapse(snapshot: Snapshot, fault: Injected) -> Instant:
 
 
 def _first_claim(snapshot: Snapshot, fault: Injected) -> Instant:
-    """When one of the crews that were hit next claimed a job, on the store's clock; 0 if none did."""
+    """Return when one of the crews that were hit next claimed a job, on the store's clock; 0 if none did."""
     options = snapshot.plan.options
     behind_api = {queue for crew in options.behind_api for queue in options.crews[crew]}
     for event in snapshot.events:

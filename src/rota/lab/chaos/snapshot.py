@@ -53,7 +53,7 @@ class Sample(Record):
 
 
 class Watch(Record):
-    """What was observed during the storm and at its end."""
+    """Observations made during the storm and at its end."""
 
     samples: tuple[Sample, ...]
     followed: tuple[Event, ...]
@@ -192,7 +192,7 @@ def sourced(store: Store, plan: Plan, folder: str) -> Sourced:
 
 
 def blocked_for_good(job: Job, others: Mapping[int, Job]) -> bool:
-    """Whether a job waits for one that failed or was cancelled, or for one that is itself blocked for good."""
+    """Return whether a job waits for one that failed or was cancelled, or for one that is itself blocked for good."""
     needs = [others[id] for id in job.after if id in others]
     return any(need.status in (jobs.FAILED, jobs.CANCELLED) for need in needs) or any(
         need.status == jobs.BLOCKED and blocked_for_good(need, others) for need in needs
