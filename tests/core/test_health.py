@@ -14,18 +14,18 @@ from rota.core.health import (
     RECOVERING,
     RECOVERY_TIMEOUT,
     STARTUP_TIMEOUT,
+    Activity,
     Health,
     HealthPolicy,
-    InHand,
 )
 from rota.core.times import SECOND
 
 POLICY = HealthPolicy()
-IDLE, BUSY = InHand(), InHand(job=5)
+IDLE, BUSY = Activity(), Activity(job=5)
 
 
-def opinion(health: Health, seconds: float, in_hand: InHand = IDLE) -> tuple[str, str | None]:
-    after, reason = health.assess(POLICY, in_hand, round(seconds * SECOND))
+def opinion(health: Health, seconds: float, activity: Activity = IDLE) -> tuple[str, str | None]:
+    after, reason = health.assess(POLICY, activity, round(seconds * SECOND))
     return after.state, reason
 
 
@@ -55,10 +55,10 @@ def test_a_busy_worker_may_be_silent_until_its_deadline_or_for_two_minutes() -> 
     well = Health(HEALTHY, 0)
     assert opinion(well, 119, BUSY) == (LATE, None)
     assert opinion(well, 120, BUSY) == (LATE, HEARTBEAT_TIMEOUT)
-    timed = InHand(job=5, deadline=40 * SECOND)
+    timed = Activity(job=5, deadline=40 * SECOND)
     assert opinion(well, 39, timed) == (LATE, None)
     assert opinion(well, 40, timed) == (LATE, HEARTBEAT_TIMEOUT)
-    assert opinion(well, 27, InHand(job=5, stopped=True)) == (LATE, HEARTBEAT_TIMEOUT), "stopped is no excuse"
+    assert opinion(well, 27, Activity(job=5, stopped=True)) == (LATE, HEARTBEAT_TIMEOUT), "stopped is no excuse"
 
 
 @pytest.mark.parametrize(("asked", "granted"), [(1, 5), (30, 30), (10_000, 120), (None, 120), (-3, 5)])

@@ -230,7 +230,7 @@ NO_STREAKS = PoolBackoff({}, lambda *_: None)
 def test_what_an_exchange_carries_is_unsettled_until_it_is_answered(tmp_path: Path) -> None:
     ledger = StoreThread(lambda: open_store(str(tmp_path / "rota.db"), Settings(), make=True), lambda _: None)
     busy, refused = threading.Event(), list[RotaError]()
-    ledger.tell(WORK, lambda _: busy.wait(60))
+    ledger.submit(WORK, lambda _: busy.wait(60))
     work = Dispatch(ledger, lambda *_: None, refused.append, lambda: None, NO_STREAKS)
     work.report("worker-1", (1, 11, Done()))
     work.turn([], now())

@@ -35,7 +35,7 @@ class HealthPolicy(Record):
     busy_silence: Duration = 120 * SECOND
 
 
-class InHand(Record):
+class Activity(Record):
     """What is known of a suspect: its job, that job's deadline, and whether its process is stopped."""
 
     job: int | None = None
@@ -44,13 +44,13 @@ class InHand(Record):
 
 
 class Health(Record):
-    """One watched worker. `heard_at` is its last healthy frame, or its start."""
+    """One watched worker. `last_frame_at` is its last healthy frame, or its start."""
 
     state: str
-    heard_at: Instant
+    last_frame_at: Instant
     recover_until: Instant | None = None
     recovered: bool = False
-    rubbish: int = 0
+    garbage: int = 0
 
     def healthy(self, now: Instant) -> Health:
         """A healthy frame clears everything; the dead stay dead."""
@@ -67,15 +67,15 @@ class Health(Record):
     def moved(self, by: Duration) -> Health:
         """The watcher itself stood still for so long: that time does not count against the worker."""
         until = None if self.recover_until is None else self.recover_until + by
-        return self.replace(heard_at=self.heard_at + by, recover_until=until)
+        return self.replace(last_frame_at=self.last_frame_at + by, recover_until=until)
 
     def on_garbage(self) -> Health:
         """Something came that is no frame."""
-        return self.replace(rubbish=self.rubbish + 1)
+        return self.replace(garbage=self.garbage + 1)
 
-    def assess(self, policy: HealthPolicy, in_hand: InHand, now: Instant) -> tuple[Health, str | None]:
+    def assess(self, policy: HealthPolicy, activity: Activity, now: Instant) -> tuple[Health, str | None]:
         """The opinion after looking at the clock, and the reason to end the worker, if there is one."""
-        silence = now - self.heard_at
+        silence = now - self.last_frame_at
         match self.state:
             case "pending":
                 return (self, STARTUP_TIMEOUT) if silence >= policy.startup else (self, None)
@@ -84,16 +84,16 @@ class Health(Record):
                 return (self, RECOVERY_TIMEOUT) if over else (self, None)
             case "healthy" | "late" if silence >= policy.silent:
                 late = self.replace(state=LATE)
-                if silence < policy.silent * policy.misses or self._is_excused(policy, in_hand, now):
+                if silence < policy.silent * policy.misses or self._is_excused(policy, activity, now):
                     return late, None
-                return late, INVALID_FRAMES if self.rubbish else HEARTBEAT_TIMEOUT
+                return late, INVALID_FRAMES if self.garbage else HEARTBEAT_TIMEOUT
             case _:
                 return self, None
 
-    def _is_excused(self, policy: HealthPolicy, in_hand: InHand, now: Instant) -> bool:
+    def _is_excused(self, policy: HealthPolicy, activity: Activity, now: Instant) -> bool:
         """A suspect with a job in hand may hold the interpreter in a long call; a stopped process has no excuse."""
-        if in_hand.job is None or in_hand.stopped:
+        if activity.job is None or activity.stopped:
             return False
-        if in_hand.deadline is not None:
-            return now < in_hand.deadline
-        return now - self.heard_at < policy.busy_silence
+        if activity.deadline is not None:
+            return now < activity.deadline
+        return now - self.last_frame_at < policy.busy_silence

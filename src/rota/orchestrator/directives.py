@@ -46,7 +46,7 @@ class Directives:
         self._resize({each.name: each for each in directive.slots if each.wanted})
         for place in self._places.values():
             if place.child is not None:
-                self._tell(place.child, directive)
+                self._apply(place.child, directive)
                 if place.child.worker_id in directive.to_stop:
                     place.move(slot.STOP, slot.STOPPING)
         if directive.desired == DRAIN:
@@ -66,14 +66,14 @@ class Directives:
             self._answer(self.number)
         return True
 
-    def _tell(self, child: WorkerProcess, directive: Directive) -> None:
+    def _apply(self, child: WorkerProcess, directive: Directive) -> None:
         if child.worker_id in directive.to_stop:
             child.ask_to_stop()
-        in_hand = child.in_hand
-        for each in in_hand:
+        running = child.running
+        for each in running:
             if each.token not in directive.held and not child.cancel(each, CANCELLED, now()):
                 self._end(child, OPERATOR, f"job {each.job_id} was called off")
-        rest = list(child.held)[len(in_hand) :]
+        rest = list(child.held)[len(running) :]
         if child.ending is None and any(
             each.token not in directive.held or self.is_paused(each.queue) for each in rest
         ):

@@ -104,21 +104,21 @@ class Dispatch:
         deliver: Callable[[Exchange, Sequence[tuple[str, Settled]]], None],
         lost: Callable[[RotaError], None],
         starved: Callable[[], None],
-        streaks: PoolBackoff,
+        pool_backoff: PoolBackoff,
     ) -> None:
         self._store_thread = store_thread
         self._deliver = deliver
         self._lost = lost
         self._starved = starved
-        self.streaks = streaks
+        self.pool_backoff = pool_backoff
         self._outcomes: deque[tuple[str, Settled]] = deque()
         self._carried: deque[tuple[str, Settled]] = deque()
-        self._unheard: list[tuple[str, Settled]] = []
+        self._unacknowledged: list[tuple[str, Settled]] = []
         self._dying: dict[str, set[int]] = {}
         self._checkpoints: dict[int, Checkpoint] = {}  # by token: only the last one counts
         self._carried_checkpoints: list[Checkpoint] = []
-        self._under_way = False
-        self._hungry = True
+        self._is_under_way = False
+        self._wants_work = True
         self._rate_free_at: Instant = NEVER
         self._try_at: Instant = NEVER
         self.fills = False
@@ -127,9 +127,9 @@ class Dispatch:
     def begin(self, id: int) -> None:
         """Work under this orchestrator's number from now on, and say first what was not heard under the one before."""
         self.holdings = Holdings(id)
-        self._hungry = True
-        self._outcomes.extendleft(reversed(self._unheard))
-        self._unheard = []
+        self._wants_work = True
+        self._outcomes.extendleft(reversed(self._unacknowledged))
+        self._unacknowledged = []
 
     def report(self, worker: str, settled: Settled) -> None:
         """A job of this worker ended; it is settled with the next exchange."""
@@ -156,7 +156,7 @@ class Dispatch:
 
     def wake(self) -> None:
         """There may be something to claim."""
-        self._hungry = True
+        self._wants_work = True
 
     @property
     def unsettled(self) -> list[int]:
@@ -164,39 +164,39 @@ class Dispatch:
         reported = {token for _, (_, token, _) in (*self._carried, *self._outcomes)}
         return sorted(reported.union(*self._dying.values()))
 
-    def dying(self, worker: str, tokens: set[int]) -> None:
+    def death_pending(self, worker: str, tokens: set[int]) -> None:
         """These end with the death of their worker, once that is written down."""
         self._dying[worker] = tokens
 
-    def buried(self, worker: str) -> None:
+    def death_recorded(self, worker: str) -> None:
         """A worker's death is written down."""
         self._dying.pop(worker, None)
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left to settle."""
-        return not self._outcomes and not self._under_way
+        return not self._outcomes and not self._is_under_way
 
     @property
     def due(self) -> Instant:
         """When a rate allows the next claim to a worker that was left without one, or a pool may try a job again."""
-        return NEVER if self._under_way else min(self._rate_free_at, self._try_at)
+        return NEVER if self._is_under_way else min(self._rate_free_at, self._try_at)
 
     def turn(self, idle: Sequence[Idle], at: Instant) -> None:
         """Begin an exchange if there is something to settle, or perhaps something to claim."""
         if at >= self._rate_free_at:
-            self._rate_free_at, self._hungry = NEVER, True
+            self._rate_free_at, self._wants_work = NEVER, True
         if at >= self._try_at:
-            self._hungry = True
-        self._try_at = self.streaks.due(at)
-        idle = self.streaks.admit(idle, at)
-        if self._under_way or not (self._outcomes or self._checkpoints or (self._hungry and idle)):
+            self._wants_work = True
+        self._try_at = self.pool_backoff.due(at)
+        idle = self.pool_backoff.admit(idle, at)
+        if self._is_under_way or not (self._outcomes or self._checkpoints or (self._wants_work and idle)):
             return
         brought = self._carried = self._outcomes
         self._outcomes = deque()
         checkpoints = self._carried_checkpoints = list(self._checkpoints.values())
         self._checkpoints = {}
-        self._under_way, self._hungry = True, False
+        self._is_under_way, self._wants_work = True, False
         outcomes = [settled for _, settled in brought]
         room = sum(each.room for each in idle)
         holdings, fills = self.holdings, self.fills
@@ -207,15 +207,15 @@ class Dispatch:
         )
 
     def _answered(self, answer: Exchange | RotaError, room: int, brought: Sequence[tuple[str, Settled]]) -> None:
-        self._under_way = False
+        self._is_under_way = False
         self._carried, self._carried_checkpoints = deque(), []
         if isinstance(answer, RotaError):
-            self._unheard += brought
+            self._unacknowledged += brought
             self._lost(answer)
             return
         # Over HTTP an answer has at most MOST_OVER_HTTP, an equal share for each worker: then there may be more.
         asked = min(room, MOST_OVER_HTTP // 2)
-        self._hungry = self._hungry or len(answer.claims) >= max(1, asked)
+        self._wants_work = self._wants_work or len(answer.claims) >= max(1, asked)
         wait = answer.rate_free_in
         self._rate_free_at = NEVER if wait is None else now() + max(SOONEST_CLAIM, wait)
         self._deliver(answer, brought)

@@ -66,7 +66,7 @@ class ExternalWorkers:
             self._end_orphan(orphan.worker_id, number)
 
     def _end_orphan(self, worker: str, number: signal.Signals) -> None:
-        self._store_thread.tell(urgency.DEATH, lambda store: store.orchestrators.end_orphan(worker))
+        self._store_thread.submit(urgency.DEATH, lambda store: store.orchestrators.end_orphan(worker))
         self._orphans.signal(worker, number)
 
     def end_lost_orphans(self, living: set[str]) -> None:
@@ -101,4 +101,6 @@ class ExternalWorkers:
         self._wake()
 
     def _mark_dead(self, process: Process, verdict: Dead) -> None:
-        self._store_thread.tell(urgency.DEATH, lambda store: store.orchestrators.mark_dead(process.worker_id, verdict))
+        self._store_thread.submit(
+            urgency.DEATH, lambda store: store.orchestrators.mark_dead(process.worker_id, verdict)
+        )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.core import health, slot
 from rota.core.death import DEADLINE, OPERATOR
-from rota.core.health import INVALID_FRAMES, InHand
+from rota.core.health import INVALID_FRAMES, Activity
 from rota.core.ids import run_id
 from rota.core.times import SECOND
 from rota.orchestrator.dispatch import STUCK
@@ -34,14 +34,14 @@ class HealthChecks:
         self,
         places: dict[str, SupervisedSlot],
         settings: Settings,
-        upkeep: Maintenance,
+        maintenance: Maintenance,
         say: Say,
         end: Callable[[WorkerProcess, str, str], None],
         fill: Callable[[SupervisedSlot], None],
     ) -> None:
         self._places = places
         self._health = settings.health
-        self._maintenance = upkeep
+        self._maintenance = maintenance
         self._say = say
         self._end = end
         self._fill = fill
@@ -70,15 +70,15 @@ class HealthChecks:
 
     def _look(self, place: SupervisedSlot, child: WorkerProcess, at: Instant) -> Instant:
         """Is the worker well, and is its job within its time? When to look again."""
-        in_hand = child.in_hand
-        deadlines = [due for held in in_hand if (due := self._mind_deadline(child, held, at)) is not None]
-        has_window = len(child.held) > len(in_hand) and not child.recalled
+        running = child.running
+        deadlines = [due for held in running if (due := self._mind_deadline(child, held, at)) is not None]
+        has_window = len(child.held) > len(running) and not child.recalled
         stuck_at = child.job_started_at + STUCK if has_window else None
         if stuck_at is not None and at >= stuck_at:
             child.recall()
         late = child.health.state == health.LATE
-        suspect = InHand(
-            in_hand[0].job_id if in_hand else None, min(deadlines, default=None), late and child.is_stopped()
+        suspect = Activity(
+            running[0].job_id if running else None, min(deadlines, default=None), late and child.is_stopped()
         )
         child.health, reason = child.health.assess(self._health, suspect, at)
         if reason is not None:
@@ -88,7 +88,7 @@ class HealthChecks:
         state = slot.STOPPING if place.state == slot.STOPPING else child.health.state
         if state != place.shown:
             place.shown = state
-            self._maintenance.felt(place.name, state)
+            self._maintenance.on_health(place.name, state)
         moments = [*deadlines, *(until for _, until in child.cancelled.values()), *([stuck_at] if stuck_at else [])]
         return min((moment for moment in moments if moment > at), default=at + EVERY)
 
@@ -118,7 +118,7 @@ class HealthChecks:
                 leaked.end(known, worker)
                 continue
             name, _, in_hand = living[worker].names if worker is not None else ("-", "-", None)
-            if worker is not None and leak.run_id in {run_id(held.token) for held in living[worker].in_hand}:
+            if worker is not None and leak.run_id in {run_id(held.token) for held in living[worker].running}:
                 continue
             leaks.add(leak.pid)
             if leak.pid not in self._leaks:

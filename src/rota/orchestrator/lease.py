@@ -38,12 +38,12 @@ class Lease:
         self._say = say
         self._given_up = given_up
         self._id = 0
-        self._under_way = False
+        self._is_under_way = False
         self._again = False
         self.renewed_at: Instant = 0
         self.due: Instant = NEVER
         self.status: str = orchestrators.STARTING
-        self.answered = 0
+        self.acknowledged = 0
 
     def begin(self, id: int, began: Instant, at: Instant) -> None:
         """The row was made at a moment after `began`."""
@@ -69,23 +69,23 @@ class Lease:
                 child.lost = True
                 child.send(frames.LOST, {})
                 self._say("told that the lease could not be renewed for 10s", *child.names)
-            if state == orchestrators.ENDED and any(held.fenced for held in child.in_hand):
+            if state == orchestrators.ENDED and any(held.fenced for held in child.running):
                 end(child, "its queue must never overlap, and the lease could not be renewed for 12s")
 
     def renew(self, at: Instant) -> None:
         """Renew now: to acknowledge a directive, or to show another state."""
         self.due = at + RENEW_EVERY
-        self._again = self._under_way
-        if self._under_way or not self._id:
+        self._again = self._is_under_way
+        if self._is_under_way or not self._id:
             return
-        self._under_way = True
-        id, answered, status = self._id, self.answered, self.status
-        spoke = [(child.worker_id, child.health.heard_at) for child in self._children()]
+        self._is_under_way = True
+        id, answered, status = self._id, self.acknowledged, self.status
+        spoke = [(child.worker_id, child.health.last_frame_at) for child in self._children()]
 
         def renew(store: Store) -> Instant:
             began = since_boot()  # of the try that succeeds, however often the store was away before
             at = now()
-            heard = sorted((worker, max(0, at - heard_at)) for worker, heard_at in spoke)
+            heard = sorted((worker, max(0, at - last_frame_at)) for worker, last_frame_at in spoke)
             store.orchestrators.renew(id, answered, status, heard)
             return began
 
@@ -96,7 +96,7 @@ class Lease:
         self._id, self.due = 0, NEVER
 
     def _renewed(self, answer: Instant | RotaError) -> None:
-        self._under_way = False
+        self._is_under_way = False
         if isinstance(answer, RotaError):
             if self._id:
                 self._given_up(answer)

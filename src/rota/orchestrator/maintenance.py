@@ -65,7 +65,7 @@ class Maintenance:
         self._say = say
         self._found = found
         self._id = 0
-        self._asking = self._mirroring = False
+        self._is_polling = self._is_mirroring = False
         self._woken_at: Instant | None = None
         self._ask_at: Instant = 0
         self._poll_at: Instant = 0
@@ -73,8 +73,8 @@ class Maintenance:
         self._snapshot_at: Instant = 0
         self._mirror_at: Instant = 0
         self._declared_by: dict[str, list[Declared]] = {}
-        self._told: dict[str, WorkerProcess] = {}
-        self._felt: dict[str, str | None] = {}
+        self._reports: dict[str, WorkerProcess] = {}
+        self._health: dict[str, str | None] = {}
         self._facts: list[tuple[str, str, str, dict[str, object]]] = []
         self._blocked_by: tuple[int, bool] | None = None
         self._pruning: Iterator[Pruned] | None = None
@@ -84,13 +84,15 @@ class Maintenance:
     @property
     def due(self) -> Instant:
         """When to come again. What is under way is not due: its answer wakes the loop, however late it comes."""
-        mirror_at = self._mirror_at if self._id and self._has_news and not self._mirroring else NEVER
+        mirror_at = self._mirror_at if self._id and self._has_changes and not self._is_mirroring else NEVER
         look_at = self._ask_at if self._woken_at is None else min(self._ask_at, self._woken_at)
-        return min(NEVER if self._asking else look_at, mirror_at, NEVER if self._prune_at is None else self._prune_at)
+        return min(
+            NEVER if self._is_polling else look_at, mirror_at, NEVER if self._prune_at is None else self._prune_at
+        )
 
     @property
-    def _has_news(self) -> bool:
-        return bool(self._told or self._felt or self._facts)
+    def _has_changes(self) -> bool:
+        return bool(self._reports or self._health or self._facts)
 
     def begin(self, id: int) -> None:
         self._id, self._woken_at = id, now()
@@ -107,22 +109,22 @@ class Maintenance:
             self._ask_at = at + self._settings.poll_interval
             return
         is_woken = self._woken_at is not None and at >= self._woken_at
-        if (is_woken or at >= self._ask_at) and not self._asking:
+        if (is_woken or at >= self._ask_at) and not self._is_polling:
             self._ask(at, known_directive)
-        if at >= self._mirror_at and self._has_news and not self._mirroring:
+        if at >= self._mirror_at and self._has_changes and not self._is_mirroring:
             self._mirror_at = at + MIRROR_EVERY
             self._mirror()
         if self._prune_at is not None and at >= self._prune_at:
             self._prune_at = None
             self._store_thread.ask(urgency.POLL, self._prune, self._pruned)
 
-    def told(self, child: WorkerProcess) -> None:
+    def on_report(self, child: WorkerProcess) -> None:
         """A worker reported something that readers of the store may see."""
-        self._told[child.worker_id] = child
+        self._reports[child.worker_id] = child
 
-    def felt(self, slot: str, state: str | None) -> None:
+    def on_health(self, slot: str, state: str | None) -> None:
         """The health of a slot's worker changed."""
-        self._felt[slot] = state
+        self._health[slot] = state
 
     def note(self, noun: str, verb: str, which: str, **details: object) -> None:
         """Something for the event log."""
@@ -132,21 +134,21 @@ class Maintenance:
         """A worker told which sources and schedules its application has."""
         if sources:
 
-            def made_known(answer: RotaError | None) -> None:
+            def on_declared(answer: RotaError | None) -> None:
                 if not isinstance(answer, RotaError):
                     self._declared_by[worker] = sources
                 self._declared("sources", answer)
 
-            self._store_thread.ask(urgency.WORK, lambda store: store.sources.declare(sources), made_known)
+            self._store_thread.ask(urgency.WORK, lambda store: store.sources.declare(sources), on_declared)
         if schedules:
-            told = partial(self._declared, "schedules")
-            self._store_thread.ask(urgency.WORK, lambda store: store.schedules.declare(schedules), told)
+            on_answer = partial(self._declared, "schedules")
+            self._store_thread.ask(urgency.WORK, lambda store: store.schedules.declare(schedules), on_answer)
 
     def forget(self, child: WorkerProcess) -> None:
         """The worker is gone."""
         self._declared_by.pop(child.worker_id, None)
-        self._told.pop(child.worker_id, None)
-        self._felt.pop(child.slot, None)
+        self._reports.pop(child.worker_id, None)
+        self._health.pop(child.slot, None)
 
     def snapshot(self, at: Instant, slots: Callable[[], list[dict[str, object]]]) -> None:
         """Note the health of every slot, if its history is wanted and it is time."""
@@ -178,7 +180,7 @@ class Maintenance:
             return None
 
     def _ask(self, at: Instant, known_directive: int) -> None:
-        self._asking, self._woken_at, by_time = True, None, at >= self._ask_at
+        self._is_polling, self._woken_at, by_time = True, None, at >= self._ask_at
         self._ask_at = at + self._settings.poll_interval
         id = self._id
         is_poll, reconciles = at >= self._poll_at, at >= self._reconcile_at
@@ -197,13 +199,13 @@ class Maintenance:
         """Make known again what somebody has forgotten while a worker that declares it lives: nothing else would."""
         known = {each.name: each for sources in self._declared_by.values() for each in sources}
         if known:
-            told = partial(self._declared, "sources")
+            on_answer = partial(self._declared, "sources")
             self._store_thread.ask(
-                urgency.WORK, lambda store: store.sources.declare_missing(list(known.values())), told
+                urgency.WORK, lambda store: store.sources.declare_missing(list(known.values())), on_answer
             )
 
     def _polled(self, answer: PollResult | RotaError, by_time: bool) -> None:
-        self._asking = False
+        self._is_polling = False
         if isinstance(answer, RotaError):
             self._say(str(answer))
             return
@@ -238,23 +240,23 @@ class Maintenance:
             self._say(f"the {what} of a worker's app were not made known: {answer}")
 
     def _mirror(self) -> None:
-        told: list[tuple[str | None, str]] = [
-            (json.dumps(child.report) if child.report else None, worker) for worker, child in self._told.items()
+        reports: list[tuple[str | None, str]] = [
+            (json.dumps(child.report) if child.report else None, worker) for worker, child in self._reports.items()
         ]
-        felt: list[tuple[str | None, str]] = [(state, slot) for slot, state in self._felt.items()]
+        health: list[tuple[str | None, str]] = [(state, slot) for slot, state in self._health.items()]
         facts: list[Any] = self._facts
-        self._told, self._felt, self._facts = {}, {}, []
+        self._reports, self._health, self._facts = {}, {}, []
 
         def mirror(store: Store) -> None:
-            store.orchestrators.mirror(told, felt)
+            store.orchestrators.mirror(reports, health)
             if facts:
                 store.orchestrators.note(facts)
 
-        self._mirroring = True
+        self._is_mirroring = True
         self._store_thread.ask(urgency.WORK, mirror, self._mirrored)
 
     def _mirrored(self, answer: RotaError | None) -> None:
-        self._mirroring = False
+        self._is_mirroring = False
         if isinstance(answer, RotaError):
             self._say(str(answer))
 

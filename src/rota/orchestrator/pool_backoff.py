@@ -58,7 +58,7 @@ class PoolBackoff:
                 return outcome.replace(put_off=PUT_OFF * after.wait)
             if after.is_on:
                 self._say(f"every job of pool {child.queue} fails, the last with {outcome.error}", *child.names)
-                self._tell(child.queue, after)
+                self._announce(child.queue, after)
         return outcome
 
     def admit(self, idle: Sequence[Idle], at: Instant) -> list[Idle]:
@@ -78,7 +78,7 @@ class PoolBackoff:
         if self._is_on(child.queue) and any(not each.kind.startswith(KIND) for each in claims):
             child.trying = True
             after = self._pools[child.queue] = self._pools[child.queue].after_try(at)
-            self._tell(child.queue, after)
+            self._announce(child.queue, after)
 
     def due(self, at: Instant) -> Instant:
         """When the next pool may try a job."""
@@ -87,7 +87,7 @@ class PoolBackoff:
     def _is_on(self, queue: str) -> bool:
         return queue in self._pools and self._pools[queue].is_on
 
-    def _tell(self, queue: str, streak: Streak) -> None:
+    def _announce(self, queue: str, streak: Streak) -> None:
         if streak.is_on:
             self._say(
                 f"pool {queue} tries {streak.tries} in {format_duration(streak.wait)}, unless one goes well before"

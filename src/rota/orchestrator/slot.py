@@ -45,20 +45,20 @@ class SupervisedSlot:
 class Startup:
     """Tells it once: None for a worker that is up, else why there is none."""
 
-    def __init__(self, places: Mapping[str, SupervisedSlot], hear: Callable[[str | None], None]) -> None:
+    def __init__(self, places: Mapping[str, SupervisedSlot], on_startup: Callable[[str | None], None]) -> None:
         self._places = places
-        self._hear: Callable[[str | None], None] | None = hear
+        self._on_startup: Callable[[str | None], None] | None = on_startup
 
     def good(self) -> None:
         """A worker is up."""
-        self._tell(None)
+        self._report(None)
 
     def bad(self, problem: str) -> None:
         """Something failed: that is news when every slot has had its try and none is up."""
         if not any(place.takes_jobs and place.state not in _TRIED for place in self._places.values()):
-            self._tell(problem)
+            self._report(problem)
 
-    def _tell(self, problem: str | None) -> None:
-        if self._hear is not None:
-            self._hear(problem)
-            self._hear = None
+    def _report(self, problem: str | None) -> None:
+        if self._on_startup is not None:
+            self._on_startup(problem)
+            self._on_startup = None

@@ -56,7 +56,7 @@ class StoreThread:
         self._count += 1
         self._asked.put((urgency, self._count, what, then))
 
-    def tell(self, urgency: int, what: Callable[[Store], object]) -> None:
+    def submit(self, urgency: int, what: Callable[[Store], object]) -> None:
         """Do `what` in the store's thread; nobody waits for its answer, but a refusal is said."""
         self.ask(urgency, what, lambda answer: self._on_trouble(str(answer)) if isinstance(answer, RotaError) else None)
 
@@ -77,7 +77,7 @@ class StoreThread:
 
     def close(self, seconds: float) -> bool:
         """End the thread once all questions are answered; false if it did not end in time."""
-        self.tell(END, lambda store: self._closing.set())
+        self.submit(END, lambda store: self._closing.set())
         self._thread.join(seconds)
         self._closing.set()
         os.close(self.wakeup)

@@ -79,8 +79,8 @@ class Supervisor:
         self._startup = Startup(self._places, startup)
         self._lease = Lease(store_thread, self._children, say, self._given_up)
         self._maintenance = Maintenance(store_thread, settings, say, self._on_poll)
-        streaks = PoolBackoff(self._places, say)
-        self._dispatch = Dispatch(store_thread, self._deliver, self._given_up, self._maintenance.wake, streaks)
+        pool_backoff = PoolBackoff(self._places, say)
+        self._dispatch = Dispatch(store_thread, self._deliver, self._given_up, self._maintenance.wake, pool_backoff)
         self._directives = Directives(self._places, self._fill_if_open, self._end, self._drain, self._acknowledge)
         self._worker_messages = WorkerMessages(
             self._dispatch, self._directives, self._maintenance, self._tracked, say, self._is_up, self._end
@@ -351,9 +351,9 @@ class Supervisor:
 
     def _on_readable(self, place: SupervisedSlot, child: WorkerProcess) -> None:
         found, closed = child.read()
-        if child.rubbish > 2 * child.told_rubbish:  # as often as it doubles: few lines, whatever comes
-            child.told_rubbish = child.rubbish
-            self._say(f"wrote what is no frame, ignored so far: {child.rubbish}", *child.names)
+        if child.garbage > 2 * child.reported_garbage:  # as often as it doubles: few lines, whatever comes
+            child.reported_garbage = child.garbage
+            self._say(f"wrote what is no frame, ignored so far: {child.garbage}", *child.names)
         for frame in found:
             self._worker_messages.take(place, child, frame)
         if closed:
@@ -374,7 +374,7 @@ class Supervisor:
         place.shown = health.HEALTHY
         self._dispatch.wake()
         name, worker, concurrency, kinds = place.name, child.worker_id, child.concurrency, child.kinds
-        self._store_thread.tell(
+        self._store_thread.submit(
             urgency.WORK, lambda store: store.orchestrators.came_up(worker, name, concurrency, kinds)
         )
         self._say("is up", *child.names)
@@ -403,7 +403,7 @@ class Supervisor:
         leaks.end({each.pid for each in self._children()}, child.worker_id)
         death, held = child.death(ended, usage), {each.token for each in child.held}
         last = Report(self._dispatch.take(child.worker_id), checkpoints=self._dispatch.take_checkpoints(held))
-        tokens, crowded = self._tracked.dying(child), len(child.in_hand) > 1
+        tokens, crowded = self._tracked.dying(child), len(child.running) > 1
         child.close()
         self._maintenance.forget(child)
         why = f" ({death.reason})" if death.reason != ended.reason else ""
@@ -416,7 +416,7 @@ class Supervisor:
         if not place.wanted:
             del self._places[place.name]
         holdings, with_it = self._dispatch.holdings, held | {token for _, token, _ in last.outcomes}
-        self._dispatch.dying(child.worker_id, with_it)
+        self._dispatch.death_pending(child.worker_id, with_it)
 
         def write_down(store: Store) -> Written:
             decision = store.orchestrators.record_death(death, last, self._settings.restarts)
@@ -425,7 +425,7 @@ class Supervisor:
             return decision, store.orchestrators.ends(tokens)
 
         def written(answer: Written | RotaError) -> None:
-            self._dispatch.buried(child.worker_id)
+            self._dispatch.death_recorded(child.worker_id)
             decision, ends = (answer, {}) if isinstance(answer, RotaError) else answer
             self._tracked.left(child.worker_id, ends, crowded)
             self._after_death(place, decision, death.stderr_tail or ended.text)
@@ -486,11 +486,11 @@ class Supervisor:
             claims = by_worker.pop(child.worker_id, None)
             if claims:
                 sys.audit("rota.crew.hand")
-                self._dispatch.streaks.handed(child, claims, at)
+                self._dispatch.pool_backoff.handed(child, claims, at)
                 for claim, why in child.hand(claims, at, self._lease.renewed_at):
                     self._dispatch.report(child.worker_id, (claim.job_id, claim.token, why))
                 self._health_checks.not_later(
-                    at + min((held.timeout or STUCK for held in child.in_hand), default=STUCK)
+                    at + min((held.timeout or STUCK for held in child.running), default=STUCK)
                 )
         for claims in by_worker.values():
             self._dispatch.holdings.drop(claim.token for claim in claims)
@@ -516,5 +516,5 @@ class Supervisor:
             self._dispatch.wake()
 
     def _acknowledge(self, number: int) -> None:
-        self._lease.answered = number
+        self._lease.acknowledged = number
         self._lease.renew(now())

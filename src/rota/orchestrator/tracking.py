@@ -72,7 +72,7 @@ class Tracked:
         """A worker is gone, with jobs in its hand. The claims whose end tells what came of all that it did."""
         if self._worker_rows is None:
             return []
-        for held in child.in_hand:
+        for held in child.running:
             self._reported.setdefault(held.token, Ended(child.worker_id, None, source_of(held)))
         return [token for token, ended in self._reported.items() if ended.worker == child.worker_id]
 

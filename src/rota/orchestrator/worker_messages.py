@@ -33,7 +33,7 @@ class WorkerMessages:
         self,
         work: Dispatch,
         directives: Directives,
-        upkeep: Maintenance,
+        maintenance: Maintenance,
         tracked: Tracked,
         say: Say,
         is_up: Callable[[SupervisedSlot, WorkerProcess], None],
@@ -41,7 +41,7 @@ class WorkerMessages:
     ) -> None:
         self._dispatch = work
         self._directives = directives
-        self._maintenance = upkeep
+        self._maintenance = maintenance
         self._tracked = tracked
         self._say = say
         self._is_up = is_up
@@ -56,14 +56,14 @@ class WorkerMessages:
                 self._on_health(place, child, body)
             case frames.PROGRESS:
                 child.report["progress"] = messages.progress(body)
-                self._maintenance.told(child)
+                self._maintenance.on_report(child)
             case frames.CHECKPOINT:
                 self._keep(child, body)
             case frames.RETURNED:
                 self._take_back(child, messages.tokens(body))
             case frames.LOG:
                 place_name, worker, first = child.names
-                run = next((run for held in child.in_hand if (run := run_id(held.token)) == body.get("run")), first)
+                run = next((run for held in child.running if (run := run_id(held.token)) == body.get("run")), first)
                 self._say(str(body.get("message", ""))[:2000], place_name, worker, run)
             case frames.HELLO if body.get("protocol") not in (frames.PROTOCOL, frames.PROTOCOL - 1):
                 self._end(child, INVALID_FRAMES, f"it speaks protocol {body.get('protocol')!r:.20}")
@@ -97,11 +97,11 @@ class WorkerMessages:
         at = now()
         child.usual = usual_after(child.usual, at - child.job_started_at)
         child.job_started_at, child.recalled = at, False
-        outcome = self._dispatch.streaks.ended(child, held, outcomes.decode(body), at)
+        outcome = self._dispatch.pool_backoff.ended(child, held, outcomes.decode(body), at)
         self._tracked.reported(child.worker_id, held, outcome)
         self._dispatch.report(child.worker_id, (held.job_id, held.token, outcome))
         if child.report.pop("progress", None) is not None:
-            self._maintenance.told(child)
+            self._maintenance.on_report(child)
 
     def _compare(self, child: WorkerProcess, body: dict[str, Any]) -> None:
         """Find jobs whose outcome was lost with a spoiled line: the worker does not name them among those in hand.
@@ -112,23 +112,23 @@ class WorkerMessages:
         if child.concurrency == 1 and body.get("current_job") is not None:
             before = messages.count_before(body["current_job"], [held.job_id for held in child.held])
             self._lose(child, list(child.held)[:before])
-            child.missing, child.answered = frozenset(), None
+            child.missing, child.recall_answered = frozenset(), None
             return
         named = messages.running_tokens(body)
         if named is None:
             return
-        missing = frozenset(held.token for held in child.in_hand) - named
+        missing = frozenset(held.token for held in child.running) - named
         again = missing & child.missing
-        if again and child.answered:
-            self._lose(child, [held for held in child.in_hand if held.token in again])
+        if again and child.recall_answered:
+            self._lose(child, [held for held in child.running if held.token in again])
             if not named:
                 self._take_back(child, {held.token for held in child.held})
         elif again:
-            if child.answered is None:  # who does not answer is not asked once more with every frame
-                child.answered = False
+            if child.recall_answered is None:  # who does not answer is not asked once more with every frame
+                child.recall_answered = False
                 child.recall()
         else:
-            child.answered = None
+            child.recall_answered = None
         child.missing = missing
 
     def _lose(self, child: WorkerProcess, lost: Sequence[Assignment]) -> None:
@@ -162,11 +162,11 @@ class WorkerMessages:
         metrics = messages.metrics(body)
         if metrics != child.report.get("metrics", {}):
             child.report["metrics"] = metrics
-            self._maintenance.told(child)
+            self._maintenance.on_report(child)
 
     def _take_back(self, child: WorkerProcess, tokens: set[int]) -> None:
-        if child.answered is not None:
-            child.answered = True
+        if child.recall_answered is not None:
+            child.recall_answered = True
         for held in [held for held in child.held if held.token in tokens]:
             child.put_down(held)
             self._dispatch.report(child.worker_id, (held.job_id, held.token, Returned()))

@@ -100,7 +100,7 @@ class WorkerProcess:
         self._handed_at: dict[int, Instant] = {}
         self.settled: int | None = None
         self.missing: frozenset[int] = frozenset()  # what its last frame should have named and did not
-        self.answered: bool | None = None  # whether it has said what it has not started, where that is in doubt
+        self.recall_answered: bool | None = None  # whether it has said what it has not started, where that is in doubt
         self.closed_at: Instant | None = None
         self.stopping = False  # it takes no more jobs: it was asked to leave, or said that it does
         self.cut = False
@@ -112,7 +112,7 @@ class WorkerProcess:
         self.tail = b""
         self.last_frame = ""
         self._decoder = frames.Decoder()
-        self.told_rubbish = 0
+        self.reported_garbage = 0
         self.has_said_hello = False
         self._outbox = b""
         self._has_backlog = False
@@ -128,12 +128,12 @@ class WorkerProcess:
         return self.slot, self.worker_id, run_id(self.held[0].token) if self.held else None
 
     @property
-    def rubbish(self) -> int:
+    def garbage(self) -> int:
         """How many lines it wrote that are no frames."""
         return self._decoder.rubbish
 
     @property
-    def in_hand(self) -> list[Assignment]:
+    def running(self) -> list[Assignment]:
         """The jobs that it has started, as far as can be known: the first, or all where it has several at a time."""
         return list(self.held) if self.concurrency > 1 else [self.held[0]] if self.held else []
 
@@ -145,7 +145,7 @@ class WorkerProcess:
         """The job in hand that has this token."""
         if self.held and self.held[0].token == token:
             return self.held[0]
-        return next((held for held in self.in_hand if held.token == token), None)
+        return next((held for held in self.running if held.token == token), None)
 
     def put_down(self, held: Assignment) -> None:
         """It no longer holds this one."""
@@ -162,9 +162,9 @@ class WorkerProcess:
             return [], False
         except OSError:
             return [], True
-        before = self.rubbish
+        before = self.garbage
         found = self._decoder.feed(data)
-        if self.rubbish > before:
+        if self.garbage > before:
             self.health = self.health.on_garbage()
         if found:
             self.last_frame = found[-1].kind
