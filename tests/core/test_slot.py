@@ -25,7 +25,7 @@ from rota.core.times import MINUTE, SECOND
 
 POLICY = RestartPolicy()
 COUNTED = Charge(counts=True, backs_off=True)
-UNSTARTED = charge(STARTUP_TIMEOUT, job_in_hand=False, job_deaths=0)
+UNSTARTED = charge(STARTUP_TIMEOUT, was_running=False, job_deaths=0)
 
 
 def test_the_backoff_doubles_from_a_second_and_the_sixth_death_gives_up() -> None:
@@ -115,9 +115,9 @@ def test_ten_errors_in_a_row_back_off_but_do_not_count() -> None:
 
 @pytest.mark.parametrize("reason", [SIGNALED, EXITED, HEARTBEAT_TIMEOUT])
 def test_a_job_that_has_cost_a_worker_before_is_to_blame_and_not_the_slot(reason: str) -> None:
-    assert charge(reason, job_in_hand=False, job_deaths=0).counts, "at boot or idle"
-    assert charge(reason, job_in_hand=True, job_deaths=0).counts, "the first time both"
-    assert not charge(reason, job_in_hand=True, job_deaths=1).counts
+    assert charge(reason, was_running=False, job_deaths=0).counts, "at boot or idle"
+    assert charge(reason, was_running=True, job_deaths=0).counts, "the first time both"
+    assert not charge(reason, was_running=True, job_deaths=1).counts
 
 
 @pytest.mark.parametrize(

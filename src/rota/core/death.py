@@ -20,7 +20,7 @@ _OWN = {EXIT_SETUP_FAILED: SETUP_FAILED, EXIT_TOO_MANY_ERRORS: TOO_MANY_ERRORS, 
 
 
 class Exit(Record):
-    """What the system said of the process; neither code nor signal where somebody else has reaped it."""
+    """The exit status of a process; neither code nor signal if another process has reaped it."""
 
     code: int | None
     signal: int | None
@@ -49,12 +49,15 @@ class Charge(Record):
     unstarted: bool = False
 
 
-def charge(reason: str, job_in_hand: bool, job_deaths: int) -> Charge:
-    """A death with a job in hand is the job's fault, and the slot's too unless that job has cost a worker before."""
+def charge(reason: str, was_running: bool, job_deaths: int) -> Charge:
+    """Decide whom a death is charged to.
+
+    A death during a job is that job's fault, and the slot's too unless the job has cost a worker before.
+    """
     if reason in (DEADLINE, RECYCLED, OPERATOR, LOST):
         return Charge(counts=False, backs_off=False)
     if reason == TOO_MANY_ERRORS:
         return Charge(counts=False, backs_off=True)
-    if job_in_hand and job_deaths > 0:
+    if was_running and job_deaths > 0:
         return Charge(counts=False, backs_off=False)
     return Charge(counts=True, backs_off=True, unstarted=reason == STARTUP_TIMEOUT)

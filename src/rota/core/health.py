@@ -27,7 +27,7 @@ SHORTEST_RECOVERY, LONGEST_RECOVERY = 5 * SECOND, 120 * SECOND
 
 
 class HealthPolicy(Record):
-    """How long silence is borne."""
+    """How long a worker may be silent before it is ended."""
 
     startup: Duration = 60 * SECOND
     silent: Duration = 9 * SECOND
@@ -36,7 +36,7 @@ class HealthPolicy(Record):
 
 
 class Activity(Record):
-    """What is known of a suspect: its job, that job's deadline, and whether its process is stopped."""
+    """What a silent worker is doing: its job, that job's deadline, and whether its process is stopped."""
 
     job: int | None = None
     deadline: Instant | None = None
@@ -44,7 +44,7 @@ class Activity(Record):
 
 
 class Health(Record):
-    """One watched worker. `last_frame_at` is its last healthy frame, or its start."""
+    """The health of one supervised worker. `last_frame_at` is when its last healthy frame came, or its start."""
 
     state: str
     last_frame_at: Instant
@@ -65,16 +65,16 @@ class Health(Record):
         return self.replace(state=RECOVERING, recover_until=until, recovered=True)
 
     def moved(self, by: Duration) -> Health:
-        """The watcher itself stood still for so long: that time does not count against the worker."""
+        """Shift every deadline by the time for which the orchestrator itself was stopped: nobody is judged by it."""
         until = None if self.recover_until is None else self.recover_until + by
         return self.replace(last_frame_at=self.last_frame_at + by, recover_until=until)
 
     def on_garbage(self) -> Health:
-        """Something came that is no frame."""
+        """Count input that is not a frame."""
         return self.replace(garbage=self.garbage + 1)
 
     def assess(self, policy: HealthPolicy, activity: Activity, now: Instant) -> tuple[Health, str | None]:
-        """The opinion after looking at the clock, and the reason to end the worker, if there is one."""
+        """Return the health at this time, and the reason to end the worker if there is one."""
         silence = now - self.last_frame_at
         match self.state:
             case "pending":
@@ -91,7 +91,7 @@ class Health(Record):
                 return self, None
 
     def _is_excused(self, policy: HealthPolicy, activity: Activity, now: Instant) -> bool:
-        """A suspect with a job in hand may hold the interpreter in a long call; a stopped process has no excuse."""
+        """Whether silence is excused: a job may hold the interpreter in a long call; a stopped process may not."""
         if activity.job is None or activity.stopped:
             return False
         if activity.deadline is not None:

@@ -54,7 +54,7 @@ DEATHS_TO_QUARANTINE = 3
 
 
 class NewJob(Record):
-    """What a caller says of a job. `payload` is anything JSON can hold; `at` is a time of the wall clock.
+    """A job as its caller describes it. `payload` is anything JSON can hold; `at` is a time of the wall clock.
 
     It waits for the jobs `after` it, and for those before it in the same call that it `follows` by their places from 0,
     `until` they are done, or only final. Adding a `key` again answers with the job that has it for as long as its row
@@ -84,20 +84,20 @@ class NewJob(Record):
     unique: str | None = None
 
     def meets(self, status: str) -> bool:
-        """Whether the job that has its key, in this state, stands for it; otherwise the key goes to a new job."""
+        """Whether a job in this state keeps the key that this one asks for; otherwise the key goes to a new job."""
         if self.unique == UNIQUE_WAITING or self.debounce is not None:
             return status in WAITING
         return self.unique is None or status not in FINAL
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is ready at once and nobody else has a say: no dependency, time, key or parent."""
+        """Whether it is ready at once and concerns no other job: no dependency, time, key or parent."""
         waits = self.after or self.follows or self.at is not None or self.debounce is not None
         return not waits and self.parent is None and self.key is None and self.limit_key is None
 
 
 class Job(Record):
-    """One durable unit of work, as it stands in the store. The claim's columns are those of its last claim."""
+    """One durable unit of work, as the store holds it. The claim's columns are those of its last claim."""
 
     id: int
     title: str
@@ -205,5 +205,5 @@ def is_open(status: str, until: str) -> bool:
 
 
 def put_off(debounce: Duration, at_most: Duration | None, created_at: Instant, now: Instant) -> Instant:
-    """Until when a job waits that was added again now: from now on so long, but at most so long in all."""
+    """Return until when a job waits that was added again now: `debounce` from now, at most `at_most` in all."""
     return now + debounce if at_most is None else min(now + debounce, created_at + at_most)

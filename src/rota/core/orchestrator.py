@@ -46,18 +46,19 @@ class Pulse(Record):
 
 
 def is_lapsed(lease_expires_at: Instant, grace_from: Instant, now: Instant) -> bool:
+    """Whether a lease has run out, not counting the time in which the store itself was away."""
     return now >= max(lease_expires_at, grace_from + LEASE)
 
 
 def shown(status: str, lease_expires_at: Instant | None, now: Instant) -> str:
-    """Its state as people see it: late once it has missed a renewal."""
+    """Return the state that people see: `late` once a renewal was missed."""
     if lease_expires_at is None or now - (lease_expires_at - LEASE) <= 2 * RENEW_EVERY:
         return status
     return LATE
 
 
 def standing(renewed_at: Instant, now: Instant) -> str:
-    """How claims stand that hang on a lease: held; lost, so handlers are told; or so old that a fenced queue's end.
+    """Judge the claims under a lease by its age: held; lost, so that handlers are warned; ended for fenced queues.
 
     `renewed_at` is when the last good renewal began, on a clock that also counts while the host sleeps.
     """

@@ -17,7 +17,7 @@ _BURST = 100 * MILLISECOND
 
 
 class Queue(Record):
-    """A named stream of jobs with its limits; the one named `*` stands for all and can only be paused."""
+    """A named stream of jobs with its limits; the one named `*` means all of them and can only be paused."""
 
     name: str
     paused_at: Instant | None = None
@@ -34,7 +34,7 @@ class Queue(Record):
 
     @property
     def has_limits(self) -> bool:
-        """Whether its row must be held still by whoever changes its jobs."""
+        """Whether its row must be locked before its jobs are changed."""
         limits = (self.max_depth, self.rate, self.concurrency, self.per_key, self.breaker)
         return any(limit is not None for limit in limits)
 

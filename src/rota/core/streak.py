@@ -1,4 +1,4 @@
-"""Tell when a pool is to blame for its failures and not its jobs: they went well, and now all fail (decision 35)."""
+"""Detect when a pool is to blame for failures and not its jobs: they succeeded, and now all fail (decision 35)."""
 
 from __future__ import annotations
 

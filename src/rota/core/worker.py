@@ -1,4 +1,4 @@
-"""The worker: its states, and the judgement of one that nobody can see."""
+"""The worker: its states, and whether an external one is dead."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Worker(Record):
         return json.loads(self.metadata_json) if self.metadata_json else {}
 
     def shown(self, now: Instant, paused: bool) -> str:
-        """The state for people: `late` for one that missed a beat, `paused` for an idle one of a paused queue."""
+        """Return the state that people see: `late` after a missed heartbeat, `paused` if idle in a paused queue."""
         beats = self.orchestrator is None and self.status in LIVE
         if beats and self.heartbeat_interval and now >= self.last_heartbeat_at + 3 * self.heartbeat_interval // 2:
             return LATE
@@ -90,7 +90,7 @@ class Worker(Record):
 
 
 class Holding(Record):
-    """What an unseen worker holds, as far as its judgement goes."""
+    """The newest live claim of an external worker, as far as judging the worker needs it."""
 
     claimed_at: Instant
     lease_expires_at: Instant
@@ -112,11 +112,11 @@ class Dead(Record):
 def judge(
     last_heartbeat: Instant, interval: Duration, held: Holding | None, grace_from: Instant, now: Instant
 ) -> Alive | Dead:
-    """Is a worker that nobody can see dead?
+    """Decide whether an external worker is dead.
 
-    Two missed beats end it, unless it holds a claim and has not beaten since it took it: a loop that is silent while
-    its model runs is judged by its lease alone. `held` is its newest live claim. Time before `grace_from` does not
-    count, because the store itself was away then.
+    Two missed heartbeats end it, unless it holds a claim and has sent none since it took that: a loop that is silent
+    while its model runs is judged by its lease alone (decision 7). `held` is its newest live claim. Time before
+    `grace_from` does not count, because the store itself was away then.
     """
     due = max(last_heartbeat, grace_from) + MISSED_HEARTBEATS * interval
     if held is not None and last_heartbeat <= held.claimed_at:

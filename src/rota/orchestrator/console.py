@@ -40,7 +40,7 @@ class Line(Record):
 
 
 class Console:
-    """A `Say` for people. `head` is written first: it may take a while, and lines wait for it."""
+    """A `Say` for people. The lines of `head` are written first: they may take a while, and all others wait."""
 
     def __init__(self, head: Callable[[Console], list[str]]) -> None:
         self._head = head
@@ -124,10 +124,11 @@ def _short(text: str) -> str:
 
 
 def _write(text: str) -> None:
-    """Straight to the descriptor: whoever ends this process must not wait for a stream that this thread holds."""
+    """Write to the descriptor itself: the interpreter's exit must not wait for a stream that this thread holds."""
     data = f"{text}\n".encode(sys.stdout.encoding, "backslashreplace")
     try:
         while data:
             data = data[os.write(sys.stdout.fileno(), data) :]
-    except (OSError, ValueError):  # nobody reads any more; the crew goes on
+    except (OSError, ValueError):
+        # The terminal was closed. Output is optional, so keep supervising.
         pass

@@ -1,4 +1,4 @@
-"""An orchestrator in the background: started by exec with a log file, it tells its starter how the first start went."""
+"""An orchestrator in the background: started with a log file, it reports to its starter whether it came up."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def start_daemon(settings: Settings, start: Start, log: str, is_own_log: bool = 
             stderr=descriptor,
             pass_fds=(write,) if start.tie is None else (write, start.tie),
             start_new_session=True,
-            env={**os.environ, **_told(settings)},  # not arguments: they may hold a password
+            env={**os.environ, **_store_variables(settings)},  # not arguments: they may hold a password
         )
     finally:
         os.close(descriptor)
@@ -54,39 +54,40 @@ def start_daemon(settings: Settings, start: Start, log: str, is_own_log: bool = 
     try:
         with open(read, encoding="utf-8") as startup:
             text = startup.read()
-    except BaseException:  # whoever waits for it is interrupted, and would not know how to end it later
+    except BaseException:
+        # The starter was interrupted while it waited, and will not know later which process to end.
         process.terminate()
         process.wait()
         raise
-    told = json.loads(text) if text else {"crew": "", "problem": "it ended before any worker was up"}
-    if told["problem"] is None:
-        return Started(process, told["crew"], None)
+    report = json.loads(text) if text else {"crew": "", "problem": "it ended before any worker was up"}
+    if report["problem"] is None:
+        return Started(process, report["crew"], None)
     process.terminate()
     process.wait()
-    *_, last = str(told["problem"]).strip().splitlines() or ["no reason given"]
-    return Started(process, told["crew"], last, int(told.get("code", 1)))
+    *_, last = str(report["problem"]).strip().splitlines() or ["no reason given"]
+    return Started(process, report["crew"], last, int(report.get("code", 1)))
 
 
-def _told(settings: Settings) -> dict[str, str]:
+def _store_variables(settings: Settings) -> dict[str, str]:
     return {"ROTA_DB": settings.db or "", **({"ROTA_TRACKING": settings.tracking} if settings.tracking else {})}
 
 
 def main() -> None:
-    """Run as told by the starter, and give it the first news."""
+    """Run with the arguments of the starter, and report to it once whether the crew came up."""
     words = json.loads(sys.argv[1])
     startup, tie = words["news_fd"], words["tie"]
     for descriptor in (startup, tie):
         if descriptor is not None:
             os.set_inheritable(descriptor, False)
 
-    def tell(crew: str, problem: str | None, code: int = 1) -> None:
+    def report(crew: str, problem: str | None, code: int = 1) -> None:
         os.write(startup, json.dumps({"crew": crew, "problem": problem, "code": code}).encode())
         os.close(startup)
 
     start = Start(words["app"], words["pools"], words["crew"], words["log_format"], tie, words["folder"], words["http"])
     start = start.replace(programs=words["programs"], log=words["log"])
     try:
-        sys.exit(run(load(), start, tell))
+        sys.exit(run(load(), start, report))
     except RotaError as problem:
-        tell("", str(problem), problem.exit_code)
+        report("", str(problem), problem.exit_code)
         sys.exit(problem.exit_code)

@@ -1,4 +1,4 @@
-"""The exchange of outcomes for claims, one at a time: what workers report is settled, and those with room get more."""
+"""Dispatch: exchange outcomes for claims, one exchange at a time, and decide how many jobs a worker is handed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ LARGEST_WINDOW = 256 * 1024
 
 
 class Holdings:
-    """What the store has handed out to this orchestrator and not got back; the store thread's own.
+    """The claims of this orchestrator, as the store thread has seen them committed; only that thread uses it.
 
-    Each committed answer enters it before the next transaction begins. When an answer was lost, an exchange that
-    carries the whole of it comes first, and the store takes back whatever else it believes to be held here.
+    Each committed answer enters it before the next transaction begins. After a lost answer, an exchange that carries
+    all of it resynchronises first: the store takes back whatever else it believes to be held here.
     """
 
     def __init__(self, id: int) -> None:
@@ -70,7 +70,7 @@ class Holdings:
         return answer
 
     def _find_out(self, store: Store) -> None:
-        """What nobody here knows of goes back. A step of its own: short, where links break again and again.
+        """Give back what is unknown here. It is an exchange of its own: short, for links that break again and again.
 
         The exchange whose answer was lost may still be under way and come first: then the number has moved, and this is
         tried again. If it has not, this orchestrator was given up.
@@ -88,12 +88,12 @@ class Holdings:
                 tried = number
 
     def drop(self, tokens: Iterable[int]) -> None:
-        """These went back with the death of their worker."""
+        """Forget claims that went back with the death of their worker."""
         self._tokens.difference_update(tokens)
 
 
 class Dispatch:
-    """What one orchestrator has to settle, and whether it may find more to do.
+    """The outcomes that one orchestrator has to settle, and whether there may be more to claim.
 
     `fills`: a worker declared a source, so there is someone to fill its queue.
     """
@@ -125,22 +125,22 @@ class Dispatch:
         self.holdings = Holdings(0)
 
     def begin(self, id: int) -> None:
-        """Work under this orchestrator's number from now on, and say first what was not heard under the one before."""
+        """Work under this orchestrator's number, and settle first what the one before could not (decision 12)."""
         self.holdings = Holdings(id)
         self._wants_work = True
         self._outcomes.extendleft(reversed(self._unacknowledged))
         self._unacknowledged = []
 
     def report(self, worker: str, settled: Settled) -> None:
-        """A job of this worker ended; it is settled with the next exchange."""
+        """Queue the outcome of a job; it is settled with the next exchange."""
         self._outcomes.append((worker, settled))
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        """A handler wants this kept for its next attempt."""
+        """Queue a checkpoint that a handler keeps for its next attempt."""
         self._checkpoints[checkpoint[2]] = checkpoint
 
     def take(self, worker: str) -> list[Settled]:
-        """The reports of this worker that are not known to be settled, to be settled with its death.
+        """Take the reports of a worker that are not known to be settled, to be settled with its death.
 
         Those of an exchange under way are among them, because a death overtakes it; settling twice changes nothing.
         """
@@ -149,32 +149,32 @@ class Dispatch:
         return mine
 
     def take_checkpoints(self, tokens: set[int]) -> list[Checkpoint]:
-        """The checkpoints of these claims that are not known to be kept, for the same reason."""
+        """Take the checkpoints of these claims that are not known to be stored, to be stored with the death."""
         mine = [each for each in (*self._carried_checkpoints, *self._checkpoints.values()) if each[2] in tokens]
         self._checkpoints = {token: each for token, each in self._checkpoints.items() if token not in tokens}
         return mine
 
     def wake(self) -> None:
-        """There may be something to claim."""
+        """Look for work with the next turn: there may be something to claim."""
         self._wants_work = True
 
     @property
     def unsettled(self) -> list[int]:
-        """The tokens whose claims the store has not seen end yet: reported, or held by a worker that is gone."""
+        """The tokens of claims whose end is not stored yet: reported, or held by a worker that is gone."""
         reported = {token for _, (_, token, _) in (*self._carried, *self._outcomes)}
         return sorted(reported.union(*self._dying.values()))
 
     def death_pending(self, worker: str, tokens: set[int]) -> None:
-        """These end with the death of their worker, once that is written down."""
+        """Note that these claims end with the death of their worker, once that is recorded."""
         self._dying[worker] = tokens
 
     def death_recorded(self, worker: str) -> None:
-        """A worker's death is written down."""
+        """Note that a worker's death is recorded."""
         self._dying.pop(worker, None)
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to settle."""
+        """Whether nothing is left to settle and no exchange is under way."""
         return not self._outcomes and not self._is_under_way
 
     @property
@@ -220,21 +220,22 @@ class Dispatch:
         self._rate_free_at = NEVER if wait is None else now() + max(SOONEST_CLAIM, wait)
         self._deliver(answer, brought)
         if len(answer.claims) < room and (answer.claims or brought):
-            self._starved()  # someone stays idle: when will there be more? If nothing changed, the last look told
+            # A worker stays idle: ask when there will be more. If nothing changed, the last poll said so.
+            self._starved()
 
 
 def usual_after(usual: Duration, took: Duration) -> Duration:
-    """How long a worker's jobs usually take, after one more. A long one is believed at once, a short one bit by bit."""
+    """Return how long a worker's jobs usually take, after one more: a long one counts at once, a short one bit by bit."""
     return took if took > usual else (3 * usual + took) // 4
 
 
 def window(usual: Duration) -> int:
-    """As many as fit in a few tens of milliseconds, and at least one."""
+    """Return how many jobs fit in a few tens of milliseconds, and at least one."""
     return max(1, min(LARGEST_COUNT, SPAN // max(1, usual)))
 
 
 def idle(places: Iterable[SupervisedSlot], at: Instant) -> list[Idle]:
-    """Workers with room: for two windows of short jobs, for one long job, or for as many as they have in hand."""
+    """Return the workers with room: for two windows of short jobs, one long job, or as many as they run at a time."""
     found = []
     for place in places:
         child = place.child
@@ -253,9 +254,10 @@ def idle(places: Iterable[SupervisedSlot], at: Instant) -> list[Idle]:
 
 
 def _room(child: WorkerProcess, at: Instant) -> int:
-    """How many more a worker takes now: one that has several in hand takes no window, and nothing beside one alone.
+    """Return how many more jobs a worker takes now.
 
-    Nobody waits behind a job that takes long, whatever those before it took.
+    One that runs several at a time takes no window, and nothing beside an isolated job. No job waits behind one that
+    takes long, whatever those before it took.
     """
     size, held = min(window(child.usual), LARGEST_WINDOW // child.usual_bytes or 1), len(child.held)
     if child.concurrency > 1:

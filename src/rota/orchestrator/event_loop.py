@@ -34,7 +34,7 @@ class EventLoop:
 
     @property
     def woke_at(self) -> Instant:
-        """When it last woke: nobody is judged by a later time, for only the next turn tells if we stood still since."""
+        """When it last woke. Nobody is judged by a later time: only the next turn can notice a stall."""
         return round(self._woke * SECOND)
 
     def watch(self, descriptor: int, on_read: Callable[[], None], on_write: Callable[[], None] | None = None) -> None:
@@ -48,7 +48,7 @@ class EventLoop:
             self._selector.modify(descriptor, events, key.data)
 
     def forget_all(self, *descriptors: int) -> None:
-        """Watch these no longer; those that are not watched are no error."""
+        """Stop watching these; it is no error if one is not watched."""
         for descriptor in descriptors:
             if descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)
@@ -62,8 +62,8 @@ class EventLoop:
     def turn(self, until: float, on_stall: Callable[[float], None] = lambda _: None) -> None:
         """Wait until something happens, at most until this moment of the monotonic clock, and act on it.
 
-        Before it acts, `on_stall` hears of the seconds for which this process itself stood still: it was stopped, or
-        had no processor.
+        Before it acts, `on_stall` is called with the seconds for which this process itself was stopped, or had no
+        processor.
         """
         before = time.monotonic()
         patience = min(LONGEST_SLEEP, max(0.0, until - before))
@@ -99,7 +99,7 @@ class EventLoop:
 
 
 def stall(worked: float, waited: float, patience: float) -> float:
-    """For how long a loop stood still, from the seconds it worked and waited and those it meant to wait."""
+    """Return for how long the loop was stopped, from the seconds it worked and waited and those it meant to wait."""
     lost = max(0.0, waited - patience)
     return (worked if worked > STALL else 0.0) + (lost if lost > STALL else 0.0)
 

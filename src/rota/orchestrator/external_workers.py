@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ExternalWorkers:
-    """Sees them end, and writes it down. `gone` hears of each orphan, `wake` that something may be free to claim."""
+    """Watches their processes and records their ends: calls `gone` for an orphan, `wake` when claims are freed."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ExternalWorkers:
         self._registered = Watch(loop, self._registered_ended)
 
     def take_over(self, orphans: Iterable[Process]) -> None:
-        """Watch these until they have finished."""
+        """Watch orphans until they have finished."""
         adopted = list(orphans)
         self._adopted |= {orphan.worker_id for orphan in adopted}
         self._orphans.add(adopted)
@@ -57,11 +57,11 @@ class ExternalWorkers:
 
     @property
     def has_helpers(self) -> bool:
-        """Whether the helper of one that is gone has not yet told the store all."""
+        """Whether the helper of an orphan that has ended still has reports to write."""
         return bool(self._adopted) and has_helper(self._adopted)
 
     def end_orphans(self, number: signal.Signals) -> None:
-        """Signal them. A helper may be the first to see an end, so the store must know before that it was wanted."""
+        """Signal all orphans. A helper may see the end first, so the store must know before that it was asked for."""
         for orphan in self.orphans:
             self._end_orphan(orphan.worker_id, number)
 
@@ -70,14 +70,14 @@ class ExternalWorkers:
         self._orphans.signal(worker, number)
 
     def end_lost_orphans(self, living: set[str]) -> None:
-        """An orphan that others count as dead, or that is stopped and so tells nobody that it lives, must end."""
+        """End orphans that others count as dead, or that are stopped and so renew nothing (decision 10)."""
         for process in self.orphans:
             if process.worker_id not in living or self._orphans.stopped_for(process.worker_id, now()) >= self._silence:
                 self._say(f"killing process {process.pid}: nobody hears of it", process.slot or "-", process.worker_id)
                 self._orphans.signal(process.worker_id, signal.SIGKILL)
 
     def watch_only(self, registered: Iterable[Process]) -> None:
-        """These, and no others, have registered with a process here."""
+        """Watch the workers that registered with a process here, and no others."""
         known = list(registered)
         self._registered.keep_only({process.worker_id for process in known})
         self._registered.add(known)
@@ -89,13 +89,13 @@ class ExternalWorkers:
         return min(policy.silent * policy.misses, orchestrators.END_AFTER)
 
     def _orphan_ended(self, process: Process) -> None:
-        """If it could not say so itself, what it held goes back."""
+        """Record the death of an orphan whose helper could not, so that what it held goes back."""
         end_family(process.worker_id)
         self._mark_dead(process, Dead(LOST, f"process {process.pid} ended after its orchestrator was gone"))
         self._gone(process)
 
     def _registered_ended(self, process: Process) -> None:
-        """Nobody need wait for its beats to fail."""
+        """Record the death of a registered worker at once, without waiting for missed heartbeats."""
         self._say(f"its process {process.pid} has ended", "-", process.worker_id)
         self._mark_dead(process, Dead(EXITED, f"its process, {process.pid}, has ended"))
         self._wake()

@@ -1,4 +1,4 @@
-"""The rounds: every second, and whenever a deadline comes, each slot is looked at."""
+"""Health checks: every second, and whenever a deadline comes, every slot is examined."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class HealthChecks:
         self.due: Instant = 0
 
     def not_later(self, at: Instant) -> None:
-        """Something will be due at this moment."""
+        """Make sure that the next check comes no later than this."""
         self.due = min(self.due, at)
 
     def go(self, at: Instant, may_fill: Callable[[SupervisedSlot], bool]) -> None:
-        """Look at every slot, if it is time."""
+        """Check every slot, if it is time."""
         if at < self.due:
             return
         self.due = at + EVERY
@@ -69,7 +69,7 @@ class HealthChecks:
         self._maintenance.snapshot(at, self._snapshot)
 
     def _look(self, place: SupervisedSlot, child: WorkerProcess, at: Instant) -> Instant:
-        """Is the worker well, and is its job within its time? When to look again."""
+        """Check that the worker is well and its job within its time; return when to check again."""
         running = child.running
         deadlines = [due for held in running if (due := self._mind_deadline(child, held, at)) is not None]
         has_window = len(child.held) > len(running) and not child.recalled
@@ -93,7 +93,7 @@ class HealthChecks:
         return min((moment for moment in moments if moment > at), default=at + EVERY)
 
     def _mind_deadline(self, child: WorkerProcess, held: Assignment, at: Instant) -> Instant | None:
-        """End a job in hand that is past its time-out, or that was to end and does not; its deadline."""
+        """End a running job that is past its time-out, or that was cancelled and goes on; return its deadline."""
         deadline = child.deadline(held)
         reason, until = child.cancelled.get(held.token, ("", at))
         if reason and at >= until:
@@ -104,9 +104,9 @@ class HealthChecks:
         return deadline
 
     def _look_for_leaks(self) -> None:
-        """Tell of processes that handlers left behind; end those whose worker is gone.
+        """Report processes that handlers left behind; end those whose worker is gone.
 
-        One whose run is still in hand is not left behind: its handler may wait for it.
+        One whose run still goes on is not left behind: its handler may wait for it.
         """
         living = {place.child.worker_id: place.child for place in self._places.values() if place.child is not None}
         known = {child.pid for child in living.values()}
@@ -129,14 +129,14 @@ class HealthChecks:
         self._leaks = leaks
 
     def _look_for_blocker(self) -> None:
-        """A worker's process that is stopped while it keeps the store locked would stop everyone."""
+        """End a worker that is stopped while it keeps the store locked: it would stop everyone."""
         session = self._maintenance.blocker()
         for place in self._places.values():
             if session is not None and place.child is not None and place.child.pid == session:
                 self._end(place.child, health.HEARTBEAT_TIMEOUT, "it is stopped while it keeps the store locked")
 
     def _snapshot(self) -> list[dict[str, object]]:
-        """How every slot is, for the history of health."""
+        """Return the state of every slot, for the history of health."""
         found = []
         for place in self._places.values():
             about: dict[str, object] = {"name": place.name, "status": place.state}

@@ -1,4 +1,4 @@
-"""The lease on which all claims of a crew hang: renewed in time, and when it cannot be, the handlers are told."""
+"""The lease under which a crew holds all its claims: renewed in time; when it cannot be, handlers are warned."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Lease:
         self.acknowledged = 0
 
     def begin(self, id: int, began: Instant, at: Instant) -> None:
-        """The row was made at a moment after `began`."""
+        """Start renewing. The row was inserted at some time after `began`."""
         self._id, self.renewed_at, self.due = id, began, at + RENEW_EVERY
 
     def move(self, verb: str, status: str) -> None:

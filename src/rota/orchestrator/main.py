@@ -69,7 +69,7 @@ def run(
 
     `startup` is called with the crew's name; for the rest see `Supervisor`.
 
-    With a `screen` it is told what a log would be, and how each job ended.
+    A `screen` gets the lines of the log, and how each job ended.
     """
     say = screen or Log(start.log_format)
     with open_store(settings.db, settings, make=True, told=say) as store:
@@ -83,7 +83,7 @@ def run(
 
 
 def _take_place(store: Store, crew: str | None) -> tuple[str, PidLock]:
-    """Become the one orchestrator of a crew."""
+    """Become the one orchestrator of a crew; return its name and its lock."""
     number = 1
     while True:
         name = crew or (BESIDE if number == 1 else f"{BESIDE}-{number}")
@@ -114,7 +114,7 @@ def _rival(store: Store, crew: str) -> int | None:
 
 
 def refuse_second(database: Database) -> None:
-    """Say so where the orchestrator of this database is running."""
+    """Raise `Conflict` if an orchestrator of this database is running."""
     if (other := holder(lock_path(database.beside))) is not None:
         raise _second(database, other)
 
@@ -178,7 +178,7 @@ def _keep(settings: Settings, start: Start, say: Say, startup: Callable[[str, st
 
 
 def _environment(settings: Settings, start: Start) -> dict[str, str]:
-    """What a worker is told: where its application and its database are, and how this orchestrator wants it to be."""
+    """Return the environment of workers: where their application and database are, and their limits."""
     paths = [start.folder, os.environ.get("PYTHONPATH")]
     found = {"PYTHONPATH": os.pathsep.join(path for path in paths if path)} if start.folder else {}
     return {
@@ -211,7 +211,7 @@ class SystemdNotify:
         self._say("STOPPING=1")
 
     def tick(self) -> float:
-        """Say that we live, if it is time; when to come again, on the monotonic clock."""
+        """Reset the watchdog, if it is time; return when to come again, on the monotonic clock."""
         now = time.monotonic()
         if self._every is not None and now >= self._due:
             self._due = now + self._every
@@ -224,5 +224,6 @@ class SystemdNotify:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaker:
                 speaker.sendto(text.encode(), self._address)
-        except OSError:  # supervision goes on, whoever listens
+        except OSError:
+            # Supervision goes on, whether or not systemd listens.
             pass

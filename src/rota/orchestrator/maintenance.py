@@ -83,7 +83,7 @@ class Maintenance:
 
     @property
     def due(self) -> Instant:
-        """When to come again. What is under way is not due: its answer wakes the loop, however late it comes."""
+        """When to come again. A request under way is not due: its answer wakes the loop, however late it comes."""
         mirror_at = self._mirror_at if self._id and self._has_changes and not self._is_mirroring else NEVER
         look_at = self._ask_at if self._woken_at is None else min(self._ask_at, self._woken_at)
         return min(
@@ -100,7 +100,7 @@ class Maintenance:
         self._snapshot_at = now() + self._settings.health_history
 
     def wake(self) -> None:
-        """Something may have changed: look soon, once what it brings is under way."""
+        """Poll soon: something may have changed. An exchange for the new work goes first."""
         if self._woken_at is None:
             self._woken_at = now() + AFTER_WORK
 
@@ -119,19 +119,19 @@ class Maintenance:
             self._store_thread.ask(urgency.POLL, self._prune, self._pruned)
 
     def on_report(self, child: WorkerProcess) -> None:
-        """A worker reported something that readers of the store may see."""
+        """Mirror a worker's report to the store, for those who read it there."""
         self._reports[child.worker_id] = child
 
     def on_health(self, slot: str, state: str | None) -> None:
-        """The health of a slot's worker changed."""
+        """Mirror the changed health of a slot's worker to the store."""
         self._health[slot] = state
 
     def note(self, noun: str, verb: str, which: str, **details: object) -> None:
-        """Something for the event log."""
+        """Append to the event log with the next mirror."""
         self._facts.append((noun, verb, which, details))
 
     def declare(self, worker: str, sources: list[Declared], schedules: list[NewSchedule]) -> None:
-        """A worker told which sources and schedules its application has."""
+        """Declare the sources and schedules of a worker's application."""
         if sources:
 
             def on_declared(answer: RotaError | None) -> None:
@@ -145,20 +145,20 @@ class Maintenance:
             self._store_thread.ask(urgency.WORK, lambda store: store.schedules.declare(schedules), on_answer)
 
     def forget(self, child: WorkerProcess) -> None:
-        """The worker is gone."""
+        """Forget a worker that is gone."""
         self._declared_by.pop(child.worker_id, None)
         self._reports.pop(child.worker_id, None)
         self._health.pop(child.slot, None)
 
     def snapshot(self, at: Instant, slots: Callable[[], list[dict[str, object]]]) -> None:
-        """Note the health of every slot, if its history is wanted and it is time."""
+        """Log the health of every slot, if its history is wanted and it is time."""
         if self._settings.health_history and at >= self._snapshot_at:
             self._snapshot_at = at + self._settings.health_history
             for each in slots():
                 self.note("slot", "snapshot", str(each.pop("name")), **each)
 
     def blocker(self) -> int | None:
-        """The session of a stopped process that keeps the store locked while we wait for it, if there is one."""
+        """Return the session of a stopped process that keeps the store locked while we wait, if there is one."""
         holder = self._store_thread.blocked_by() if self._store_thread.busy_for() > PATIENCE else None
         if holder is None or holder == os.getpid():
             self._blocked_by = None
@@ -196,7 +196,7 @@ class Maintenance:
         self._store_thread.ask(urgency.POLL, poll, lambda answer: self._polled(answer, by_time))
 
     def _declare_again(self) -> None:
-        """Make known again what somebody has forgotten while a worker that declares it lives: nothing else would."""
+        """Declare sources again that somebody removed while a worker that declares them lives."""
         known = {each.name: each for sources in self._declared_by.values() for each in sources}
         if known:
             on_answer = partial(self._declared, "sources")
@@ -214,7 +214,7 @@ class Maintenance:
         self._found(answer, by_time)
 
     def _prune(self, store: Store) -> Duration | None:
-        """Take a step of forgetting, in the store's thread: how long it took, None after the last."""
+        """Prune one stride, in the store thread; return how long it took, or None after the last."""
         if self._pruning is None:
             self._pruning = store.history.steps(stride=self._stride)
         began = now()
@@ -262,12 +262,12 @@ class Maintenance:
 
 
 def stride_after(size: int, took: Duration) -> int:
-    """The size of the next step, when one of this size took so long."""
+    """Return the size of the next step, after one of this size took this time."""
     if took > LONG:
         return max(1, size // 2)
     return min(MOST, size * 2) if took < SHORT else size
 
 
 def pause_after(took: Duration) -> Duration:
-    """How long others have the store to themselves after a step."""
+    """Return how long others have the store to themselves after a step."""
     return max(SHORTEST_PAUSE, SHARE * took)

@@ -16,9 +16,9 @@ HELPERS = 3 * SECOND
 
 
 class Shutdown:
-    """A stop under way. Each step has its time; `due` tells the signal that begins the next one.
+    """A shutdown under way. Each step has its time; `due` returns the signal that begins the next one.
 
-    `patience` None: whatever is in hand is finished, however long it takes.
+    `patience` None: running jobs are finished, however long they take.
     """
 
     def __init__(self, at: Instant, patience: Duration | None) -> None:
@@ -28,18 +28,18 @@ class Shutdown:
         self._alone_since: Instant | None = None
 
     def hurry(self, at: Instant) -> None:
-        """Asked a second time: now."""
+        """End it now: a second signal came."""
         self._until = at
         self._next = signal.SIGKILL
         self._last_word = LAST_WORD_NOW
 
     def stalled(self, by: Duration) -> None:
-        """We stood still ourselves: nobody had that time."""
+        """Extend the current step by the time for which this process itself was stopped."""
         if self._until is not None:
             self._until += by
 
     def due(self, at: Instant) -> signal.Signals | None:
-        """What to send to whoever is still there; None while they have time."""
+        """Return the signal for workers that are still there; None while they have time."""
         if self._until is None or at < self._until:
             return None
         sent = self._next
@@ -48,11 +48,11 @@ class Shutdown:
         return sent
 
     def is_over(self, at: Instant) -> bool:
-        """All workers are gone: has the store had its time to write that down?"""
+        """Whether the store has had its time to record the last deaths, now that all workers are gone."""
         return self._alone_for(at) >= self._last_word
 
     def waits_for_helpers(self, at: Instant) -> bool:
-        """All workers are gone: do the helpers of orphans have time to tell of theirs?"""
+        """Whether the helpers of orphans still have time to report, now that all workers are gone."""
         return self._alone_for(at) < min(HELPERS, self._last_word)
 
     def _alone_for(self, at: Instant) -> Duration:

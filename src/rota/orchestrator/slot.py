@@ -43,18 +43,18 @@ class SupervisedSlot:
 
 
 class Startup:
-    """Tells it once: None for a worker that is up, else why there is none."""
+    """Report once how the start went: None as soon as a worker is up, else why there is none."""
 
     def __init__(self, places: Mapping[str, SupervisedSlot], on_startup: Callable[[str | None], None]) -> None:
         self._places = places
         self._on_startup: Callable[[str | None], None] | None = on_startup
 
     def good(self) -> None:
-        """A worker is up."""
+        """Report that a worker is up."""
         self._report(None)
 
     def bad(self, problem: str) -> None:
-        """Something failed: that is news when every slot has had its try and none is up."""
+        """Report a failure, if every slot has tried and none is up."""
         if not any(place.takes_jobs and place.state not in _TRIED for place in self._places.values()):
             self._report(problem)
 

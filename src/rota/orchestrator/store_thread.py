@@ -1,6 +1,6 @@
-"""The store thread: it owns the one connection and does one thing at a time, the most urgent first.
+"""The store thread: it owns the one connection and runs one request at a time, the most urgent first.
 
-The loop never touches the store: it asks here, and goes on with the answer when there is one.
+The loop never touches the store: it makes a request here, and continues with the answer (decision 9).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COMPLAIN_EVERY = 10.0
 
 
 class StoreThread:
-    """Questions to the store in order of urgency; an answer wakes the loop through a descriptor."""
+    """Runs requests to the store in order of urgency; an answer wakes the loop through a descriptor."""
 
     def __init__(
         self,
@@ -52,16 +52,16 @@ class StoreThread:
         self._thread.start()
 
     def ask(self, urgency: int, what: Callable[[Store], T], then: Callable[[T], None]) -> None:
-        """Do `what` in the store's thread, then `then` with its answer in the loop's."""
+        """Call `what` in the store thread, then `then` with its answer in the loop."""
         self._count += 1
         self._asked.put((urgency, self._count, what, then))
 
     def submit(self, urgency: int, what: Callable[[Store], object]) -> None:
-        """Do `what` in the store's thread; nobody waits for its answer, but a refusal is said."""
+        """Call `what` in the store thread. Nobody waits for its answer; a refusal is logged."""
         self.ask(urgency, what, lambda answer: self._on_trouble(str(answer)) if isinstance(answer, RotaError) else None)
 
     def carry_on(self) -> None:
-        """Go on with the answers that have come."""
+        """Continue with the answers that have come."""
         try:
             os.read(self.wakeup, 4096)
         except BlockingIOError:
@@ -71,12 +71,12 @@ class StoreThread:
             then(answer)
 
     def busy_for(self) -> float:
-        """For how many seconds it has been at the same question."""
+        """Return for how many seconds it has been at the same request."""
         since = self._busy_since
         return 0.0 if since is None else time.monotonic() - since
 
     def close(self, seconds: float) -> bool:
-        """End the thread once all questions are answered; false if it did not end in time."""
+        """End the thread once all requests are answered; return whether it ended in time."""
         self.submit(END, lambda store: self._closing.set())
         self._thread.join(seconds)
         self._closing.set()
@@ -103,7 +103,7 @@ class StoreThread:
             pass
 
     def _persist(self, what: Callable[[Any], Any], store: Store | None) -> Any:
-        """The answer, however long the store is away; a refusal is an answer too."""
+        """Call until the store answers, however long it is away; a refusal is an answer too."""
         for tries in count():
             try:
                 answer = what(store)
@@ -125,7 +125,7 @@ class StoreThread:
                 return answer
 
     def _complain(self, text: str) -> None:
-        """Say what is wrong, at once and then every few seconds."""
+        """Report what is wrong, at once and then every few seconds."""
         now = time.monotonic()
         if self._complained_at is None or now - self._complained_at >= COMPLAIN_EVERY:
             self._complained_at = now

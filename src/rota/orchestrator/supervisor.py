@@ -1,4 +1,4 @@
-"""The crew: slots kept filled, work handed out, deaths seen and acted on. What it decides is decided in `core`."""
+"""The supervisor of a crew: keeps slots filled, dispatches jobs, acts on deaths. The decisions are made in `core`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SPARE_IDS, WAIT_FOR_IDS = 16, 100 * MILLISECOND
 
 
 class Supervisor:
-    """One orchestrator's slots and workers. `startup` hears once whether the first workers came up, and if not, why."""
+    """One orchestrator's slots and workers. `startup` is called once, with None or why no worker is up."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Supervisor:
     def begin(self, crew: str, pools: Mapping[str, int] | None) -> None:
         """Join the store, take over from whoever was killed here, take the crew's slots and fill them.
 
-        `pools` None: the slots as they are, after this orchestrator was given up and begins anew.
+        `pools` None: the slots as they are, when a crew that was given up starts over (decision 12).
         """
         self._crew = crew
 
@@ -159,7 +159,7 @@ class Supervisor:
             self._fill(place)
 
     def stop(self) -> None:
-        """Finish what is held, then leave; asked a second time, leave now."""
+        """Finish running jobs, then leave; on a second call, leave now."""
         if self._stopping is not None:
             self._stopping.hurry(now())
             return
@@ -183,7 +183,7 @@ class Supervisor:
     # time
 
     def tick(self) -> float:
-        """Do what is due; the moment of the monotonic clock at which to come again."""
+        """Do what is due; return when to come again, on the monotonic clock."""
         at = self._loop.woke_at
         self._health_checks.go(at, self._may_fill)
         self._lease.tick(at, lambda child, why: self._end(child, LOST, why))
@@ -205,7 +205,7 @@ class Supervisor:
 
     @property
     def _is_open(self) -> bool:
-        """Whether work is begun: not while it stops, or was given up and has not joined anew."""
+        """Whether it may start work: not while it stops, or was given up and has not joined again."""
         return self._id != 0 and self._stopping is None and self._end_lost_at is None
 
     def _may_fill(self, place: SupervisedSlot) -> bool:
@@ -213,7 +213,7 @@ class Supervisor:
         return self._is_open and not self._directives.is_paused(place.queue)
 
     def stalled(self, seconds: float) -> None:
-        """This process stood still: it suspects itself before it suspects others, and moves every deadline."""
+        """Move every deadline by the time for which this process itself was stopped (decision 12)."""
         by = round(seconds * SECOND)
         self._say(f"stood still for {format_duration(by)}: deadlines are moved by that")
         for place in self._places.values():
@@ -231,7 +231,7 @@ class Supervisor:
             child.signal(signal.SIGKILL)
 
     def _step_stop(self, stopping: Shutdown, at: Instant) -> None:
-        """Wait for the last worker and the last report, with less and less patience; then leave the store."""
+        """Wait for the last worker and the last report, signalling harder with each step; then leave the store."""
         children = self._children()
         if children or self._external_workers.orphans:
             number = stopping.due(at)
@@ -261,7 +261,7 @@ class Supervisor:
     # being given up
 
     def _given_up(self, problem: RotaError) -> None:
-        """The store refuses us: others count us as lost, or something is wrong beyond waiting."""
+        """Start over after others counted this orchestrator as lost; stop after any other refusal."""
         if self._stopping is not None or self._end_lost_at is not None:
             return
         self._say(str(problem))
@@ -296,7 +296,7 @@ class Supervisor:
             self._fill(place)
 
     def _fill(self, place: SupervisedSlot) -> None:
-        """Start a worker, then write it down; until it is ready it has no job."""
+        """Start a worker, then register it; it gets no job until it is ready."""
         place.start_at = None
         ours = self._worker_ids
         if ours is not None and not ours:
@@ -340,7 +340,7 @@ class Supervisor:
             self._ask_for_ids(1)
 
     def _ask_for_ids(self, count: int) -> None:
-        """Have the API make ids for the next workers, which may have to be started while it is away."""
+        """Ask the API for ids of the next workers, which may have to be started while it is away (decision 21)."""
         number = self._id
 
         def made(ids: list[str] | RotaError) -> None:
@@ -384,13 +384,13 @@ class Supervisor:
         self._is_running()
 
     def _is_running(self) -> None:
-        """A worker is up, or there is none to wait for."""
+        """Report that the crew runs: a worker is up, or there is none to wait for."""
         if self._lease.status == orchestrators.STARTING:
             self._lease.move(orchestrators.UP, orchestrators.RUNNING)
         self._startup.good()
 
     def _died(self, place: SupervisedSlot, child: WorkerProcess) -> None:
-        """Reap, hear it out, end what is left of its session, then write it down and release what it held."""
+        """Reap a worker, read its last frames, end its session, then record its death and release what it held."""
         ended, usage = child.reap()
         sys.audit("rota.crew.reaped")
         for frame in child.last_frames():
@@ -457,7 +457,7 @@ class Supervisor:
             self._startup.bad(last_words)
 
     def _orphan_gone(self, process: Process) -> None:
-        """The slot in which it worked on is filled."""
+        """Fill the slot of an orphan that has ended."""
         place = self._places.get(process.slot or "")
         if place is not None and place.orphan == process.worker_id:
             place.move(slot.GONE, slot.EMPTY)
@@ -470,7 +470,7 @@ class Supervisor:
     # work
 
     def _deliver(self, answer: Exchange, brought: Sequence[tuple[str, Settled]]) -> None:
-        """Hand claims to their workers; those of one that died meanwhile go back with its death."""
+        """Hand claims to their workers; those of one that died meanwhile go back with its death (decision 9)."""
         settled = {worker: token for worker, (_, token, _) in brought}
         self._tracked.settled((token for _, (_, token, _) in brought), answer.refused)
         for token in answer.refused:

@@ -1,4 +1,4 @@
-"""What a crew's workers did, counted for the tracking tables once the store has taken it."""
+"""Counts what a crew's workers did for the tracking tables, once the store has committed it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Tracked:
         self._vectorizers: dict[str, int | str] = {}
 
     def learn(self, hello: dict[str, Any]) -> None:
-        """A worker told which vectorizers its application's sources are."""
+        """Learn from a worker's hello which sources are vectorizers."""
         self._vectorizers |= vectorizers(hello)
 
     def came(self, worker: str) -> None:
@@ -69,7 +69,7 @@ class Tracked:
             self._worker_rows.count(worker, None, times=successes)
 
     def dying(self, child: WorkerProcess) -> list[int]:
-        """A worker is gone, with jobs in its hand. The claims whose end tells what came of all that it did."""
+        """Note the running jobs of a worker that died; return the claims whose ends show what became of its jobs."""
         if self._worker_rows is None:
             return []
         for held in child.running:
@@ -77,7 +77,7 @@ class Tracked:
         return [token for token, ended in self._reported.items() if ended.worker == child.worker_id]
 
     def left(self, worker: str, ends: Mapping[int, tuple[str, str | None]], crowded: bool) -> None:
-        """A worker's end is written down. Where it had several jobs in hand, its death is nobody's error."""
+        """Count the ends of a worker's jobs, now that its death is recorded. If it ran several, none is to blame."""
         if self._worker_rows is None:
             return
         for token, (verb, error) in ends.items():
@@ -98,7 +98,7 @@ def source_of(held: Assignment) -> str | None:
 
 
 def open_worker_rows(settings: Settings, say: Say) -> WorkerRows | None:
-    """The tracking that the settings ask for; what it has to say goes into the orchestrator's log."""
+    """Open the tracking tables that the settings name; complaints go to the orchestrator's log."""
     if settings.tracking_url is None:
         return None
     from rota.tracking.tracker import WorkerRows  # psycopg takes long to import, and most crews need none

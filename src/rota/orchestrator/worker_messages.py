@@ -1,4 +1,4 @@
-"""What workers say on their pipes, and what follows from it. Whatever a frame holds, nothing raises."""
+"""Handle the frames of workers. Whatever a frame holds, nothing raises."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class WorkerMessages:
                 pass
 
     def _settle(self, child: WorkerProcess, body: dict[str, Any]) -> None:
-        """A job ended. Windows run in order, so it is the first that the worker holds, or one of several in hand."""
+        """Take the outcome of a job. Windows run in order: it is the first that is held, or one of several running."""
         token = body.get("token")
         if child.concurrency == 1 and child.held and child.held[0].token != token:
             before = messages.count_before(token, [held.token for held in child.held])
@@ -104,9 +104,9 @@ class WorkerMessages:
             self._maintenance.on_report(child)
 
     def _compare(self, child: WorkerProcess, body: dict[str, Any]) -> None:
-        """Find jobs whose outcome was lost with a spoiled line: the worker does not name them among those in hand.
+        """Find jobs whose outcome was lost with a spoiled line: the worker does not name them among its running jobs.
 
-        Windows run in order, so a later job in hand means that all before it are over. One that names none may have a
+        Windows run in order, so a later running job means that all before it are over. One that names none may have a
         job still on its way: only a second such frame counts, and then only once it has answered a recall.
         """
         if child.concurrency == 1 and body.get("current_job") is not None:
@@ -132,7 +132,7 @@ class WorkerMessages:
         child.missing = missing
 
     def _lose(self, child: WorkerProcess, lost: Sequence[Assignment]) -> None:
-        """Fail what was begun and has ended, nobody knows how."""
+        """Fail jobs that were started and whose outcome was lost."""
         for held in lost:
             self._say(f"job {held.job_id} is over, and {outcomes.LOST_OUTCOME}", *child.names)
             child.put_down(held)
@@ -140,7 +140,7 @@ class WorkerMessages:
             self._dispatch.report(child.worker_id, (held.job_id, held.token, Failed(outcomes.LOST_OUTCOME)))
 
     def _keep(self, child: WorkerProcess, body: dict[str, Any]) -> None:
-        """What the handler of the job in hand wants its next attempt to know."""
+        """Keep a checkpoint of a running job for its next attempt."""
         text, held = messages.checkpoint(body), child.holding(body.get("token"))
         if text is not None and held is not None:
             self._dispatch.keep((text, held.job_id, held.token))

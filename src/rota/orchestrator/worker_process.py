@@ -1,4 +1,4 @@
-"""A worker process, or the HTTP API, as its orchestrator sees it: in its own session, watched by pidfd and pipe."""
+"""The process of a worker, or of the HTTP API: in a session of its own, supervised by pidfd and frame socket."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class WorkerProcess:
 
     @property
     def names(self) -> tuple[str, str, str | None]:
-        """What a log line about it carries: its slot, its id and the run in hand."""
+        """Its slot, its id and its current run, for log lines."""
         return self.slot, self.worker_id, run_id(self.held[0].token) if self.held else None
 
     @property
@@ -134,28 +134,28 @@ class WorkerProcess:
 
     @property
     def running(self) -> list[Assignment]:
-        """The jobs that it has started, as far as can be known: the first, or all where it has several at a time."""
+        """The jobs that it has started, as far as can be known: the first, or all if it runs several at a time."""
         return list(self.held) if self.concurrency > 1 else [self.held[0]] if self.held else []
 
     def deadline(self, held: Assignment) -> Instant | None:
-        """When a job in hand is past its time-out."""
+        """Return when a running job is past its time-out."""
         return held.timeout and self._handed_at.get(held.token, self.job_started_at) + held.timeout
 
     def holding(self, token: object) -> Assignment | None:
-        """The job in hand that has this token."""
+        """Return the running job that has this token."""
         if self.held and self.held[0].token == token:
             return self.held[0]
         return next((held for held in self.running if held.token == token), None)
 
     def put_down(self, held: Assignment) -> None:
-        """It no longer holds this one."""
+        """Remove a job that it no longer holds."""
         self.held.remove(held)
         if self.cancelled or self._handed_at:
             self.cancelled.pop(held.token, None)
             self._handed_at.pop(held.token, None)
 
     def read(self) -> tuple[list[frames.Frame], bool]:
-        """Frames that have come, and whether the pipe is closed."""
+        """Return the frames that have come, and whether the pipe is closed."""
         try:
             data = self.pipe.recv(MOST_AT_ONCE)
         except BlockingIOError:
@@ -175,7 +175,7 @@ class WorkerProcess:
         self.flush()
 
     def hand(self, claims: Sequence[Assignment], now: Instant, renewed_at: Instant) -> list[tuple[Assignment, Outcome]]:
-        """Hand out jobs, in order: one, or as many as a window may hold of payload. Those that are not, with why."""
+        """Hand out jobs in order, as many as a window may hold of payload; return those that were not, with why."""
         if not self.held:
             self.job_started_at, self.recalled = now, False
         told: list[str] = []
@@ -210,7 +210,7 @@ class WorkerProcess:
         self.flush()
 
     def cancel(self, held: Assignment, reason: str, now: Instant) -> bool:
-        """Ask it to end one job in hand, and give it time; false where its handler cannot be ended so."""
+        """Ask it to end one running job, and give it time; return false if its handler cannot be cancelled."""
         if held.kind not in self.cancels:
             return False
         if held.token not in self.cancelled:
@@ -219,7 +219,7 @@ class WorkerProcess:
         return True
 
     def stalled(self, by: Duration) -> None:
-        """We stood still ourselves: none of its deadlines had that time."""
+        """Move its deadlines by the time for which this process itself was stopped."""
         self.job_started_at += by
         self._handed_at = {token: at + by for token, at in self._handed_at.items()}
         self.cancelled = {token: (reason, until + by) for token, (reason, until) in self.cancelled.items()}
@@ -228,26 +228,26 @@ class WorkerProcess:
             self.closed_at += by
 
     def recall(self) -> None:
-        """Ask for what it has not started; it answers which that is."""
+        """Ask it to give back what it has not started; it answers with the tokens."""
         self.recalled = True
         self.send(frames.RECALL, {})
 
     def ask_to_stop(self) -> None:
-        """Give back what is not started, finish the job in hand, and leave."""
+        """Ask it to give back what it has not started, finish its current job, and leave."""
         if not self.stopping:
             self.stopping = True
             self.recall()
             self.send(frames.STOP, {"now": False})
 
     def cut_short(self, number: signal.Signals) -> None:
-        """Its time to finish is over: what it still holds goes back."""
+        """End it now: its time to finish is over, and what it still holds goes back."""
         self.stopping = self.cut = True
         if number != signal.SIGKILL:
             self.send(frames.STOP, {"now": True})
         self.signal(number)
 
     def flush(self) -> None:
-        """Write what waits, as far as there is room; `on_backlog` hears when something must wait, and when no more."""
+        """Write the outbox as far as there is room; call `on_backlog` when something must wait, and when not."""
         while self._outbox:
             try:
                 sent = self.pipe.send(self._outbox)
@@ -262,7 +262,7 @@ class WorkerProcess:
             self.on_backlog(self._has_backlog)
 
     def read_errors(self) -> bytes:
-        """What the worker wrote to stderr; its tail is kept for the certificate."""
+        """Return what it wrote to stderr; the tail is kept for the death certificate."""
         try:
             data = os.read(self.errors.fileno(), 65536)
         except (BlockingIOError, OSError):
@@ -278,7 +278,7 @@ class WorkerProcess:
             pass
 
     def reap(self) -> tuple[Exit, str]:
-        """How it ended and what it used; call it once its pidfd is readable."""
+        """Reap it once its pidfd is readable; return how it ended and what it used."""
         try:
             _, status, usage = os.wait4(self.pid, 0)
         except ChildProcessError:
@@ -290,7 +290,7 @@ class WorkerProcess:
         return (Exit(None, -code) if code < 0 else Exit(code, None)), json.dumps(spent)
 
     def last_frames(self) -> list[frames.Frame]:
-        """What it said before it died."""
+        """Return the frames that it wrote before it died."""
         said: list[frames.Frame] = []
         closed = False
         while not closed:
@@ -303,7 +303,7 @@ class WorkerProcess:
         return said
 
     def death(self, ended: Exit, usage: str) -> Death:
-        """Its end as it is written down: what we ended it for, or how it ended by itself."""
+        """Describe its end for the store: what it was ended for, or how it ended by itself."""
         return Death(
             self.worker_id,
             self.slot,
@@ -321,7 +321,7 @@ class WorkerProcess:
         )
 
     def _why(self, ended: Exit) -> str:
-        """How it ended; after a setup that failed with what it wrote last, which says why."""
+        """Return how it ended; after a failed setup with its last line on stderr, which names the reason."""
         *_, last = self.tail.decode(errors="replace").strip().splitlines() or [""]
         return f"{ended.text}: {last[:LONGEST_ERROR]}" if ended.reason == SETUP_FAILED and last else ended.text
 

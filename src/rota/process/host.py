@@ -1,4 +1,4 @@
-"""This host: its identity, its clock, its folders, and what tells two of its processes apart.
+"""This host: its identity, its clock, its folders, and the identity of its processes.
 
 A host is a boot and a process namespace, so that a container is a host of its own.
 """
@@ -42,7 +42,7 @@ class BootClock:
 
 
 def boot_id() -> str:
-    """Return what tells this boot from the one before."""
+    """Return an id of this boot of the machine."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -54,6 +54,7 @@ def boot_id() -> str:
 
 
 def host_id() -> str:
+    """Return an id of this boot and process namespace: a container is a host of its own."""
     try:
         namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
     except OSError:
@@ -62,12 +63,12 @@ def host_id() -> str:
 
 
 def is_this(host: str) -> bool:
-    """Whether this host is meant by the name that an API tells: that of a host over HTTP begins with its token's id."""
+    """Whether an API means this host by that name: over HTTP a host's name begins with its token's id."""
     return host == host_id() or host.endswith(f"/{host_id()}")
 
 
 def files_of(database: str, part: str) -> str:
-    """How paths of this host's files for a database elsewhere begin: in a folder of the user's own."""
+    """Return the prefix of this host's files for a database elsewhere, in a folder of the user's own."""
     import zlib
 
     given = os.environ.get("XDG_RUNTIME_DIR")
@@ -82,12 +83,12 @@ def files_of(database: str, part: str) -> str:
 
 
 def log_of(beside: str, name: str) -> str:
-    """Where the log of that name is: beside a database that is a file; elsewhere several databases share a folder."""
+    """Return the path of a log: beside a database that is a file; otherwise several databases share a folder."""
     return os.path.join(os.path.dirname(beside), name) if os.path.isfile(beside) else f"{beside}.{name}"
 
 
 def _make_own(folder: str) -> None:
-    """Where everyone may write, only a folder that is ours will do, and no link of anyone's to one."""
+    """Create a folder where everyone may write; refuse one that is not ours, and links."""
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
@@ -102,7 +103,10 @@ def _anothers(folder: str) -> StoreError:
 
 
 def process_start(pid: int) -> int | None:
-    """When a process began, in ticks since boot: with its number it tells it from a later one. None: it is gone."""
+    """Return when a process began, in ticks since boot, or None if it is gone.
+
+    Together with its number that identifies it: a number may be given to a later process.
+    """
     fields = _stat(pid)
     return None if fields is None or fields[0] == b"Z" else int(fields[19])
 
@@ -114,7 +118,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """What the system says of a process: its state first, its start as the twentieth."""
+    """Return the fields of `/proc/PID/stat` behind the name: the state is the first, the start the twentieth."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()
@@ -125,7 +129,7 @@ def _stat(pid: int) -> list[bytes] | None:
 
 
 def _ask_ps(pid: int) -> list[bytes] | None:
-    """The same where there is no /proc, with the start as a number made of its date."""
+    """Return those fields where there is no /proc, with a number made of the start's date."""
     import subprocess
     import zlib
 

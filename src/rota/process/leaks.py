@@ -19,7 +19,7 @@ PATIENCE = 1.0  # for one that cannot be ended; on a busy machine the others tak
 
 
 class Leak(Record):
-    """A process in a session of its own, and the worker and run it comes from as far as can be seen."""
+    """A process that a handler left behind, with the worker and run that it comes from, if that can be read."""
 
     pid: int
     worker_id: str | None
@@ -28,18 +28,18 @@ class Leak(Record):
 
 
 def find(known: Collection[int]) -> list[Leak]:
-    """Our children that are nobody's workers; those that have ended are reaped on the way."""
+    """Return our children that are nobody's workers; those that have ended are reaped on the way."""
     found = []
     for pid in system.children():
         if pid not in known and not _reap(pid):
-            told = partial(system.told, pid)
-            worker, run = told("ROTA_WORKER_ID"), run_of(told)
+            variable = partial(system.initial_variable, pid)
+            worker, run = variable("ROTA_WORKER_ID"), run_of(variable)
             found.append(Leak(pid, worker, run, system.command(pid)))
     return found
 
 
 def end(known: Collection[int], worker_id: str | None = None) -> int:
-    """End all that this worker left behind, or any did, children's children too, and await their end; how many."""
+    """End what this worker, or any, left behind, descendants too, and await their end; return how many."""
     deadline, ended = time.monotonic() + PATIENCE, 0
     while True:
         left = [leak for leak in find(known) if worker_id in (None, leak.worker_id)]

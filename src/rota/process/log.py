@@ -1,4 +1,4 @@
-"""The orchestrator's log on stderr: one line a fact, with the slot, worker and run it speaks of."""
+"""The orchestrator's log on stderr: one line for each fact, with its slot, worker and run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST = 16 * 1024 * 1024
 
 
 class Say(Protocol):
-    """What the parts of an orchestrator call to tell people something."""
+    """The function by which the parts of an orchestrator write to its log."""
 
     def __call__(self, text: str, slot: str = OWN, worker: str | None = None, run: str | None = None) -> None: ...
 
@@ -38,7 +38,8 @@ class Log:
         at = time.time_ns() // 1000
         try:
             sys.stderr.write(self._line(at, slot, worker, run, text) + "\n")
-        except (OSError, ValueError):  # nobody reads any more; the crew goes on
+        except (OSError, ValueError):
+            # Nobody reads stderr any more. The log is optional, so keep supervising.
             pass
 
 

@@ -73,8 +73,8 @@ def wake_pipe() -> tuple[int, int]:
     return read, write
 
 
-def told(pid: int, name: str) -> str | None:
-    """The value that an environment variable had when the process began; None where that cannot be seen."""
+def initial_variable(pid: int, name: str) -> str | None:
+    """Return the value that an environment variable had when a process began; None if it cannot be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             pairs = file.read().split(b"\0")

@@ -27,7 +27,7 @@ def end_session(leader: int, number: signal.Signals) -> None:
 
 
 def session_members(leader: int) -> list[int]:
-    """Return the processes of a session that have not ended; none where the system does not tell."""
+    """Return the processes of a session that have not ended; none on a system without /proc."""
     found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():
@@ -53,13 +53,13 @@ def end_family(worker: str) -> None:
 
 
 def has_helper(workers: set[str]) -> bool:
-    """Whether somebody still looks after one of these orphans, or after what it left."""
+    """Whether a helper still works for one of these orphans, or for what it left behind."""
     known = {f"ROTA_WORKER_ID={worker}".encode() for worker in workers}
     return any(_is_helper(pairs) and not known.isdisjoint(pairs) for pairs in map(_environment, _processes()))
 
 
 def _kill(pid: int, worker: str) -> None:
-    """By its descriptor, so that what is looked at is what is ended, though its number be given away meanwhile."""
+    """End it by its pidfd: its number may be another's by the time it is signalled."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
@@ -74,7 +74,7 @@ def _kill(pid: int, worker: str) -> None:
 
 
 def _processes() -> list[int]:
-    """All that the system tells of; none where it does not."""
+    """Return the numbers of all processes; none on a system without /proc."""
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
     except FileNotFoundError:

@@ -24,7 +24,7 @@ def is_alive(process: Process) -> bool:
         return False
     if process.slot is None or not os.path.isdir("/proc/self"):  # elsewhere no environment can be read
         return True
-    return system.told(process.pid, "ROTA_WORKER_ID") == process.worker_id
+    return system.initial_variable(process.pid, "ROTA_WORKER_ID") == process.worker_id
 
 
 def is_alive_or_all_gone(process: Process) -> bool:

@@ -1,4 +1,4 @@
-"""What passes between the store and an orchestrator: its host, its directives, the processes of its workers."""
+"""The records that an orchestrator and the store exchange: its host, directives, processes of workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Home(Record):
-    """Where an orchestrator runs; `access` is the token that speaks for it, where it reaches the store over HTTP."""
+    """Where an orchestrator runs; `access` is the id of its token, if it reaches the store over HTTP."""
 
     host: str
     hostname: str
@@ -24,7 +24,7 @@ class Home(Record):
 
 
 class Directive(Record):
-    """What people ask of an orchestrator: a number to acknowledge, and the state that it may concern."""
+    """A directive to an orchestrator: a number to acknowledge, and the state that it may concern."""
 
     number: int
     slots: list[Slot]
@@ -35,7 +35,7 @@ class Directive(Record):
 
 
 class Process(Record):
-    """A worker's process on this host, as the store knows it: enough to tell it from a later one of the same number."""
+    """The process of a worker on this host. With its start it cannot be mistaken for a later one of the same number."""
 
     worker_id: str
     pid: int

@@ -1,4 +1,4 @@
-"""The death of a watched worker: its certificate, its claims back, and its slot's next start, in one transaction."""
+"""The death of a supervised worker: its certificate, its claims, and its slot's next start, in one transaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Death(Record):
-    """What the orchestrator saw of a worker's end. `asked`: it was told to stop; `cut`: its time to finish was over.
+    """A worker's end as its orchestrator saw it. `asked`: it had to stop; `cut`: its time to finish was over.
 
     `overdue` are the claims that it was ended for, where that was a deadline; by default the oldest.
     """
@@ -43,7 +43,7 @@ class Death(Record):
 
     @property
     def is_peaceful(self) -> bool:
-        """Whether it left as it was told to, so that nothing it held is charged to anyone."""
+        """Whether it left because it was asked to, so that nothing it held is charged to anyone."""
         return self.asked and (self.exit_code == 0 or self.cut)
 
 

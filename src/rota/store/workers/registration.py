@@ -1,4 +1,4 @@
-"""Workers that nobody can see: they register, beat and leave; the orchestrator's own are written by `orchestrators`."""
+"""External workers: they register, send heartbeats and leave. Supervised ones are written by `orchestrators`."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class Workers:
         queue: str | None = None,
         elsewhere: str | None = None,
     ) -> Worker:
-        """A new worker life, which promises to beat `every` so often; over HTTP its token speaks for it from now on.
+        """Register a worker that sends a heartbeat `every` so often; over HTTP it belongs to the caller's token.
 
-        `elsewhere`: it runs on a host of this name, empty for one unknown, whose processes nobody here can see.
+        `elsewhere`: it runs on another host of this name, empty if unknown, whose processes cannot be watched here.
         """
         interval = self._store.settings.heartbeat_interval if every is None else every
         if interval < SECOND // 10:
@@ -89,7 +89,14 @@ class Workers:
 
     @retry_conflicts
     def heartbeat(self, id: str, metrics: Mapping[str, object] | None = None) -> str:
-        """A sign of life; the answer is what to do: `continue`, `stop` or `pause`; an unknown one must register."""
+        """Record a sign of life.
+
+        Returns:
+            What to do: `continue`, `stop` or `pause`.
+
+        Raises:
+            UnknownWorker: It is not registered, or was given up: it must register again.
+        """
         with self._store.write() as tx:
             ownership.worker(self._store, id)
             _revive(tx, id, workers.DEAD)
@@ -106,7 +113,7 @@ class Workers:
 
     @retry_conflicts
     def deregister(self, id: str) -> int:
-        """Leave: what it holds goes back, its history stays. The number of jobs given back."""
+        """Deregister a worker: what it holds goes back, its history stays. Return how many jobs were given back."""
         with self._store.write() as tx:
             ownership.worker(self._store, id)
             given_back = tick.deregister(self._store, tx, id, "deregistered")
@@ -116,7 +123,7 @@ class Workers:
 
     @retry_conflicts
     def stop(self, id: str) -> Worker:
-        """Ask a worker to finish and leave; it hears of it with its next beat."""
+        """Ask a worker to finish and leave; the answer to its next heartbeat says so."""
         with self._store.write() as tx:
             if not tx.execute("worker.ask", id=id, desired=workers.STOP):
                 raise NotFound(f"there is no living worker {id}")
@@ -159,7 +166,7 @@ class Workers:
         return worker.shown(self._store.now(), not self._store.queues.is_open(worker.queue))
 
     def implicit_id(self) -> str:
-        """The worker that a person at this user and host stands for."""
+        """Return the id of the worker that represents this user on this host."""
         return implicit_id(implicit_name())
 
     def list(self, gone_too: bool = False) -> list[Worker]:
@@ -189,11 +196,12 @@ def present(store: Store, tx: Transaction, id: str | None, person: str | None = 
 
 
 def _revive(tx: Transaction, id: str, old: str) -> None:
-    """A worker that speaks is alive, and holds nothing: its tokens fence its past. A watched one stays dead."""
+    """Revive a worker that sends a heartbeat. It holds nothing: tokens fence its past. A supervised one stays dead."""
     row = tx.one("worker.lock", id=id)
-    if row is None or row[4] != old:
+    worker = to_worker(row) if row else None
+    if worker is None or worker.status != old:
         return
-    interval = to_worker(row).heartbeat_interval
+    interval = worker.heartbeat_interval
     check_at = None if interval is None else tx.now + workers.MISSED_HEARTBEATS * interval
     if tx.execute("worker.revive", id=id, old=old, now=tx.now, check_at=check_at):
         tx.changed("worker", workers.HEARTBEAT, id, status=workers.IDLE)

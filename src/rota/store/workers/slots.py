@@ -1,4 +1,4 @@
-"""Slots: which a crew has, how each stands, and the history of its restarts."""
+"""Slots: which a crew has, the state of each, and the history of its restarts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Slots:
 
     @retry_conflicts
     def scale(self, crew: str, host: str, queue: str, count: int) -> None:
-        """Let a crew have so many slots of a queue; the history of those it gives up stays."""
+        """Set how many slots of a queue a crew has; the history of those it gives up is kept."""
         with self._store.write(exclusive=True) as tx:
             _resize(tx, crew, host, {queue: count}, _by_queue(tx, crew, host))
             tx.changed("slot", "scale", queue, count=count, by=tx.actor)
