@@ -225,7 +225,7 @@ class Dispatch:
 
 
 def usual_after(usual: Duration, took: Duration) -> Duration:
-    """Return how long a worker's jobs usually take, after one more: a long one counts at once, a short one bit by bit."""
+    """Return how long jobs usually take, after one more: a long one counts at once, a short one bit by bit."""
     return took if took > usual else (3 * usual + took) // 4
 
 
