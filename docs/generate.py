@@ -44,12 +44,12 @@ PAGES = {
 
 
 def outdated() -> list[str]:
-    """The pages that differ from what the code says now."""
+    """Return the names of the pages that differ from what the code says."""
     return [name for name, page in PAGES.items() if _read(DOCS / name) != page()]
 
 
 def write() -> list[str]:
-    """Bring every page up to date; those that changed."""
+    """Bring every page up to date. Returns the names of those that changed."""
     changed = outdated()
     for name in changed:
         (DOCS / name).write_text(PAGES[name](), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A chart of bars as SVG, by hand: it reads in the light and in the dark, and needs no library."""
+"""A chart of bars as SVG, written by hand: it is readable on light and dark backgrounds and needs no library."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 
 
 def bars(title: str, unit: str, groups: Sequence[str], values: Sequence[Bar], ours: str, quiet: str) -> str:
-    """Bars on a logarithmic scale, longest first; `ours` stand out, and what begins with `quiet` stands back."""
+    """Draw bars on a logarithmic scale, longest first. `ours` are emphasised; names that begin with `quiet` fade."""
     ordered = sorted(values, key=lambda bar: -bar[2])
     low = 10 ** math.floor(math.log10(min(value for *_, value in ordered)))
     high = 10 ** math.ceil(math.log10(max(value for *_, value in ordered)))

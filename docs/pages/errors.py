@@ -39,7 +39,7 @@ $ case $? in
 
 
 def classes() -> list[type[RotaError]]:
-    """Every exception of rota, in the order in which the source tells of them."""
+    """Return every exception of rota, in the order of the source."""
     found = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, RotaError)]
     return [each for each in found if each.__module__ == errors.__name__]
 

@@ -1,4 +1,4 @@
-"""The few pieces of Markdown that the pages are made of."""
+"""The Markdown that the generated pages are made of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; a bar inside a cell does not end it."""
+    """Return a table. Bars inside cells are escaped."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
@@ -19,15 +19,15 @@ def code(text: str) -> str:
 
 
 def join(*parts: str) -> str:
-    """A page of parts with an empty line between them."""
+    """Join parts to a page, with an empty line between them."""
     return "\n\n".join(parts) + "\n"
 
 
 def sentence(text: str) -> str:
-    """`text` with a capital and a full stop."""
+    """Return `text` with a capital and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…")) else ".")
 
 
 def first_paragraph(doc: str | None) -> str:
-    """A docstring's promise on one line."""
+    """Return the first paragraph of a docstring on one line."""
     return " ".join((doc or "").strip().split("\n\n")[0].split())

@@ -51,17 +51,17 @@ def last_run() -> dict[str, Any]:
 
 
 def page() -> str:
-    """The page itself."""
+    """Return the page."""
     return page_of(last_run())
 
 
 def picture() -> str:
-    """Its chart."""
+    """Return the chart of the page."""
     return picture_of(last_run())
 
 
 def page_of(run: dict[str, Any]) -> str:
-    """The template with every gap filled."""
+    """Return the template with every gap filled."""
     gaps = {
         "taken": _taken(run),
         "peers": table(PEER_HEADS, [_peer(system, ratio) for system, ratio in ratios(run)]),
@@ -138,12 +138,12 @@ def _target(target: Target) -> list[str]:
 
 @cache
 def reasons() -> dict[str, str]:
-    """What stands in the way of each target that is not met, and what was tried, by the target's name."""
+    """Return why each unmet target is not met and what was tried, by the target's name."""
     return tomllib.loads(UNMET.read_text(encoding="utf-8"))
 
 
 def _unmet(run: dict[str, Any], reasons: dict[str, str]) -> str:
-    """Every target that is not met, with its reason; one that nobody has looked into is said to be such."""
+    """List every unmet target with its reason, or that nobody has looked into it."""
     missed = [target for target in targets(run) if target.met is False]
     if not missed:
         return "Every target that was measured is met."
@@ -154,7 +154,7 @@ def _unmet(run: dict[str, Any], reasons: dict[str, str]) -> str:
 
 
 def part(run: dict[str, Any], name: str) -> str:
-    """What one benchmark measured."""
+    """The measurements of one benchmark."""
     found = run["parts"].get(name, {})
     if "rows" not in found:
         return f"Not measured: {found.get('error', 'left out of this run')}."

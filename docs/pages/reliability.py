@@ -21,12 +21,12 @@ NOT_YET = "Not measured yet."
 
 
 def page() -> str:
-    """The page itself."""
+    """Return the page."""
     return page_of(json.loads(DATA.read_text(encoding="utf-8")))
 
 
 def page_of(runs: dict[str, Any]) -> str:
-    """The template with every gap filled."""
+    """Return the template with every gap filled."""
     chaos = runs.get("chaos")
     storms = chaos["storms"] if chaos else []
     gaps = {
@@ -85,12 +85,12 @@ def _mended(storms: list[dict[str, Any]], store: str) -> str:
 
 
 def _rules(runs: list[dict[str, Any]]) -> str:
-    """What flat means, by the rule that each soak was judged by."""
+    """Say what counts as flat, for each rule by which a soak was judged."""
     return join(*dict.fromkeys(run.get("rule", flat.RULE) for run in runs or [{}])).rstrip()
 
 
 def _came_to(run: dict[str, Any]) -> str:
-    """What became of the jobs; the store and the captures were not looked through in earlier soaks."""
+    """Say what became of the jobs. Earlier soaks did not examine the store and the captures."""
     told = f"{run['lost']} lost"
     if "astray" in run:
         told += (

@@ -1,4 +1,4 @@
-"""Build the site from the pages, and look for what a reader would stumble over.
+"""Build the site from the pages, and check it for what a reader would stumble over.
 
 python docs/site/build.py [FOLDER]        (or: ./dev docs)
 """
@@ -18,7 +18,7 @@ FETCHED = ("img", "link", "script", "source", "iframe")
 
 
 def build(site: Path, sources: Path = ROOT) -> list[str]:
-    """What Sphinx complains of while it makes the site anew; nothing when all is well."""
+    """Rebuild the site, and return the complaints of Sphinx."""
     words = ["-m", "sphinx", "--fail-on-warning", "--fresh-env", "--quiet", "--builder", "html"]
     places = ["--conf-dir", f"{sources}/docs/site", str(sources), str(site)]
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
@@ -31,7 +31,7 @@ def build(site: Path, sources: Path = ROOT) -> list[str]:
 
 
 def stumbles(site: Path) -> list[str]:
-    """Links of the built pages that lead nowhere, and what they would fetch from another host."""
+    """Return the broken links of the built pages, and what they would fetch from another host."""
     return [f"{page.relative_to(site)}: {told}" for page in sorted(site.rglob("*.html")) for told in _of(page)]
 
 
@@ -52,7 +52,7 @@ def _of(page: Path) -> list[str]:
 
 
 class Reader(HTMLParser):
-    """The links of a page, each with its tag, and what can stand behind `#` in a link to it."""
+    """Collects the links of a page, each with its tag, and the anchors that a link to it may name."""
 
     def __init__(self) -> None:
         super().__init__()

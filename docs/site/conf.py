@@ -68,7 +68,7 @@ pygments_dark_style = "github-dark"
 
 
 def plain(_: Sphinx, page: nodes.document) -> None:
-    """A link to a folder of the repository is its name: the site has no page of it."""
+    """Replace a link to a folder of the repository by its name, since the site has no page for it."""
     home = Path(page["source"]).parent
     for link in list(page.findall(pending_xref)):
         if (home / link["reftarget"]).is_dir():

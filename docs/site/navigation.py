@@ -1,4 +1,4 @@
-"""The navigation is what the index pages link to, so that a reader of the plain files has the same one."""
+"""Take the navigation from the links of the index pages, so that readers of the plain files have the same one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECTION = re.compile(r"(?=^## )", re.MULTILINE)
 
 
 def plant(_: Sphinx, page: str, source: list[str]) -> None:
-    """Let every section of an index page carry the pages that it is the first to link to."""
+    """Put each page below the section of an index page that links to it first."""
     if posixpath.basename(page) != "index":
         return
     parts, known = [], {page}
@@ -32,7 +32,7 @@ def plant(_: Sphinx, page: str, source: list[str]) -> None:
 
 
 def children(page: str, text: str) -> dict[str, str]:
-    """The pages of this folder, the indexes right below it and the pages outside the docs that a text links to."""
+    """Return the pages that a text links to: of its folder, indexes directly below it, and pages outside the docs."""
     folder = posixpath.dirname(page)
     found = [(posixpath.normpath(posixpath.join(folder, link)), title) for title, link in _LINK.findall(text)]
     return {other: title for other, title in found if _belongs(other, folder)}
@@ -45,18 +45,18 @@ def _belongs(page: str, folder: str) -> bool:
 
 
 def tree(pages: dict[str, str]) -> str:
-    """The pages under their own titles; those outside the docs under the words of the link."""
+    """Return the pages under their own titles; those outside the docs have the text of the link."""
     listed = [f"/{page}" if page.startswith("docs/") else f"{title} </{page}>" for page, title in pages.items()]
     return "\n".join(["", "```{toctree}", ":hidden:", "", *listed, "```", "", ""]) if pages else ""
 
 
 def sidebar(app: Sphinx, page: str, _: str, context: dict[str, Any], __: nodes.document | None) -> None:
-    """The whole tree beside each page. Sphinx's own copies the headings of all pages to show their titles."""
+    """Return the whole tree for the sidebar. Sphinx's own would copy the headings of all pages to show titles."""
     context["toctree"] = lambda **_: branches(app, app.config.root_doc, page, 1)
 
 
 def branches(app: Sphinx, home: str, page: str, depth: int) -> str:
-    """The pages of an index as a list, with the heading of each section that carries several."""
+    """Return the pages of an index as a list, with the heading of each section that has several."""
     shown = []
     for heading, pages in sections(app, home):
         if depth > 1 and heading:
@@ -74,7 +74,7 @@ def _branch(app: Sphinx, title: str, other: str, page: str, depth: int) -> str:
 
 
 def sections(app: Sphinx, home: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """The sections of an index page with the titles and names of the pages that each carries."""
+    """Return the sections of an index page with the titles and names of their pages."""
     if home not in app.env.toctree_includes:
         return
     contents = app.env.tocs[home]

@@ -1,4 +1,4 @@
-"""How much chance `./dev test` tries: some seconds of it, from a seed that the commit decides.
+"""The budget of randomised tests in `./dev test`: some seconds, from a seed that is made from the commit.
 
 A landing is tried with what its developer tried: the same commit draws the same programs, in the same order. A slower
 machine stops earlier.
@@ -22,7 +22,7 @@ SEED = "ROTA_TEST_SEED"  # draws others
 
 @cache
 def seed() -> str:
-    """What `ROTA_TEST_SEED` says, else the commit."""
+    """Return the seed in `ROTA_TEST_SEED`, or one made from the commit."""
     if given := os.environ.get(SEED):
         return given
     words = ["git", "rev-parse", "HEAD"]
@@ -31,7 +31,7 @@ def seed() -> str:
 
 
 def rounds(seconds: float) -> Iterator[int]:
-    """Number the rounds of a test until its seconds are over; there is one at least."""
+    """Number the rounds of a test until its seconds are over. There is at least one."""
     end = time.monotonic() + seconds
     for number in count():
         yield number

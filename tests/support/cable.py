@@ -19,7 +19,7 @@ CUT_BEFORE, CUT_AFTER, HOLD, STALL = "before", "after", "hold", "stall"
 
 
 class Cable:
-    """Passes bytes on. `fault` is what happens to the next commit, once.
+    """A proxy that forwards bytes. `fault` is what happens to the next commit, once.
 
     `before`: the link breaks and the server never gets it. `after`: the server commits, and its answer is lost. `hold`:
     the client's side breaks, and the commit reaches the server only when `release` is set. `stall`: the server commits,
@@ -55,7 +55,7 @@ class Cable:
             threading.Thread(target=self._to_client, args=(server, client, met), daemon=True).start()
 
     def cut(self) -> None:
-        """Break every link there is."""
+        """Close every connection."""
         for link in self._links:
             _close(link)
         self._links.clear()

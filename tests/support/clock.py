@@ -1,4 +1,4 @@
-"""A clock that only moves when a test says so."""
+"""A clock that moves only when a test moves it."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ class FakeClock:
         self._now += by
 
     def jump_wall(self, by: Duration) -> None:
-        """Someone set the wall clock."""
+        """Set the wall clock forward or back, as an administrator would."""
         self._ahead += by

@@ -1,4 +1,4 @@
-"""What a run of the tests costs, by file and by cause: wall time, processor time and started processes.
+"""The cost of a test run by file and by cause: wall time, processor time and started processes.
 
 Each test's cost travels in its teardown report, so that a run over several processes is added up in one place.
 `./dev test` ends with the costliest files; `./dev test --durations` lists all of them, and the slowest tests.
@@ -36,7 +36,7 @@ class Cost(NamedTuple):
         return Cost(*(mine + its for mine, its in zip(self, other, strict=True)))
 
     def since(self, before: Cost) -> Cost:
-        """The difference; the processor time of a server that has ended meanwhile is gone."""
+        """Return the difference. The processor time of a server that has ended meanwhile is lost."""
         return Cost(*(max(0, mine - its) for mine, its in zip(self, before, strict=True)))
 
     @property
@@ -45,7 +45,7 @@ class Cost(NamedTuple):
 
 
 class _Meter:
-    """In each process that runs tests: the cost of each, put into its report."""
+    """Measures the cost of each test in the process that runs it, and adds it to the report."""
 
     def __init__(self) -> None:
         self._starts = 0
@@ -70,7 +70,7 @@ class _Meter:
 
 
 class _Report:
-    """In the process that reports: the costs of all tests, added up."""
+    """Adds up the costs of all tests in the process that reports."""
 
     def __init__(self) -> None:
         self._by_test: dict[str, Cost] = {}
@@ -98,7 +98,7 @@ def install(config: pytest.Config) -> None:
 
 
 def summary(by_test: dict[str, Cost], most: int | None) -> list[str]:
-    """Lines that people read: causes, then the costliest files, then the slowest tests; `most` of each."""
+    """Return the lines of the summary: causes, the costliest files, the slowest tests; at most `most` of each."""
     by_file: defaultdict[str, Cost] = defaultdict(Cost)
     for test, cost in by_test.items():
         name = test.partition("::")[0]
@@ -128,7 +128,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _servers() -> float:
-    """The processor time of the PostgreSQL servers that this process started, ended connections included."""
+    """Return the processor time of the PostgreSQL servers that this process started, ended connections included."""
     servers = [pid for pid in _children(os.getpid()) if _read(f"/proc/{pid}/comm").strip() == "postgres"]
     return sum(_seconds(pid, 4) + sum(_seconds(backend, 2) for backend in _children(pid)) for pid in servers)
 
@@ -138,7 +138,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _seconds(pid: int, fields: int) -> float:
-    """Processor time of a process: user and system (2 fields), and of its ended children (4)."""
+    """Return the processor time of a process: user and system (2 fields), or with its ended children (4)."""
     return sum(map(int, _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[11 : 11 + fields])) / _TICKS
 
 

@@ -89,12 +89,12 @@ class Crew:
         self.log = folder / "log"
 
     def teach(self, tasks: str) -> None:
-        """Add to the application; workers that are started from now on know it."""
+        """Add tasks to the application. Workers started from now on know them."""
         with (self.folder / "shop.py").open("a") as shop:
             shop.write(f"\n\n{tasks}")
 
     def shorten_leases(self, seconds: int) -> None:
-        """From now on an orchestrator's lease lasts that long, not 15 seconds, and what hangs on it as much less."""
+        """Shorten an orchestrator's lease from 15 seconds, and everything derived from it in proportion."""
         self.env |= {"PYTHONPATH": str(POINTS), "ROTA_TEST_LEASE": str(seconds)}
 
     def start(self, pools: str = "tag=2", *options: str, under: tuple[str, ...] = (), http: bool = False) -> None:
@@ -114,11 +114,11 @@ class Crew:
         self._process = self._open(words)
 
     def begin(self, *words: str) -> None:
-        """Start an orchestrator in another of its ways."""
+        """Start an orchestrator with another command."""
         self._process = self._open([ROTA, *words])
 
     def start_beside(self, workers: int = 1, queue: str = "tag", **env: str) -> subprocess.Popen[bytes]:
-        """Start another orchestrator beside, with workers of its own; `env` is what it is told otherwise."""
+        """Start another orchestrator with workers of its own. `env` adds to its environment."""
         words = [ROTA, "worker", "start", "--app", "shop:app", "--queue", queue, "--workers", str(workers)]
         self._beside.append(self._open(words, **env))
         return self._beside[-1]
@@ -134,19 +134,19 @@ class Crew:
         return self._process.pid
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to stop, and wait; its exit code."""
+        """Ask the orchestrator to stop, and return its exit code."""
         os.kill(self.pid, number)
         return self.wait()
 
     def wait(self) -> int:
-        """Wait until it has stopped; its exit code."""
+        """Wait until the orchestrator has stopped, and return its exit code."""
         assert self._process is not None
         code = self._process.wait(60)
         self._process = None
         return code
 
     def end(self) -> None:
-        """Leave nothing behind, whatever the test did."""
+        """End every process, whatever the test did."""
         for process in (*self._beside, *([self._process] if self._process else [])):
             process.kill()
             process.wait()
@@ -156,7 +156,7 @@ class Crew:
         self.app.close()
 
     def processes(self) -> list[int]:
-        """All that its workers are or have started, wherever it is now: their environment names this database."""
+        """Return the processes of the workers and all that they started. Their environment names this database."""
         mark, own = f"ROTA_DB={self.app.store.database.url}".encode(), self._process.pid if self._process else 0
         pids = {int(name) for name in os.listdir("/proc") if name.isdigit()} - {own}
         return [pid for pid in pids if mark in told(pid) and is_alive(pid)]
@@ -167,7 +167,7 @@ class Crew:
         return answer.stdout + answer.stderr
 
     def api(self) -> httpx.Client:
-        """A client of its API with the admin's token, once it answers."""
+        """Return a client of the API with the admin's token, once it answers."""
         beside = self.app.store.database.beside
         eventually(Path(f"{beside}.http").exists)
         address, secret = (Path(f"{beside}.{name}").read_text().strip() for name in ("http", "token"))
@@ -185,7 +185,7 @@ class Crew:
         return path.read_text().splitlines() if path.exists() else []
 
     def held_by(self, name: str) -> int:
-        """The process that runs the latest `hold` of this name."""
+        """Return the process that runs the latest `hold` of this name; 0 if there is none."""
         lines = [line for line in self.ledger() if line.startswith(f"hold {name} ")]
         return int(lines[-1].split()[2]) if lines else 0
 
@@ -193,20 +193,20 @@ class Crew:
         (self.folder / f"go-{name}").touch()
 
     def said(self, text: str) -> list[str]:
-        """The lines of the log that say this."""
+        """Return the lines of the log that contain a text."""
         return [line for line in self.log.read_text().splitlines() if text in line]
 
     def facts(self, noun: str, verb: str) -> list[dict[str, Any]]:
-        """The details of all events of this kind."""
+        """Return the details of all facts of this kind."""
         facts = (fact for event in self.app.store.events.after("0", 1_000_000) for fact in event.of(Changed, verb))
         return [dict(fact.details) for fact in facts if fact.noun == noun]
 
     def done(self, *ids: int) -> list[Job]:
-        """Wait until these are done."""
+        """Wait until these jobs are done, and return them."""
         return self.app.jobs.wait(ids, "done", 60_000_000)
 
     def deaths(self) -> list[Certificate]:
-        """The certificates of all workers that are gone, oldest first."""
+        """Return the certificates of all workers that are gone, oldest first."""
         certificates = [self.app.workers.certificate(worker.id) for worker in self.app.workers.list(gone_too=True)]
         return sorted((each for each in certificates if each is not None), key=lambda each: each.died_at)
 
@@ -219,7 +219,7 @@ class Crew:
 
 
 def children(pid: int) -> list[int]:
-    """The living children of a process."""
+    """Return the living children of a process."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as file:
             return [int(child) for child in file.read().split() if is_alive(int(child))]
@@ -228,7 +228,7 @@ def children(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process, and not only what is left of one."""
+    """Return whether a process exists and is no zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
@@ -237,7 +237,7 @@ def is_alive(pid: int) -> bool:
 
 
 def kill(pid: int, number: signal.Signals) -> None:
-    """Signal a process that may be gone."""
+    """Send a signal to a process that may be gone."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -245,7 +245,7 @@ def kill(pid: int, number: signal.Signals) -> None:
 
 
 def told(pid: int) -> bytes:
-    """The environment with which a process began; nothing when it is gone."""
+    """Return the environment with which a process was started; empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -253,7 +253,7 @@ def told(pid: int) -> bytes:
 
 
 def states(pid: int) -> list[str]:
-    """How the threads of a process stand: S is asleep, T is stopped. One that ends just now is not among them."""
+    """Return the states of a process's threads: S is asleep, T is stopped. Threads that are ending are left out."""
     found = []
     for thread in os.listdir(f"/proc/{pid}/task"):
         with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/task/{thread}/stat") as file:

@@ -13,7 +13,7 @@ Fact = TypeVar("Fact")
 
 
 def eventually(fact: Callable[[], Fact], within: float = 30, every: float = 0.01) -> Fact:
-    """The first true answer of `fact`; fails when there was none within that many seconds."""
+    """Return the first true answer of `fact`. Fails if there was none within that many seconds."""
     deadline = time.monotonic() + within
     while True:
         answer = fact()
@@ -25,7 +25,7 @@ def eventually(fact: Callable[[], Fact], within: float = 30, every: float = 0.01
 
 
 async def in_time(fact: Callable[[], Fact], within: float = 30, every: float = 0.02) -> Fact:
-    """The same among coroutines."""
+    """Return the first true answer of `fact` without blocking the event loop."""
     deadline = time.monotonic() + within
     while True:
         answer = fact()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Host:
-    """One of them; `process` is what its orchestrator runs under."""
+    """One host. `process` is the process that its orchestrator runs under."""
 
     def __init__(self, name: str, folder: Path, env: dict[str, str]) -> None:
         self.name = name
@@ -30,7 +30,7 @@ class Host:
         self.process: subprocess.Popen[bytes] | None = None
 
     def said(self, text: str) -> list[str]:
-        """The lines of its log that say this."""
+        """Return the lines of its log that contain a text."""
         return [line for line in (self.folder / "log").read_text().splitlines() if text in line]
 
     def ledger(self) -> list[str]:
@@ -38,13 +38,13 @@ class Host:
         return path.read_text().splitlines() if path.exists() else []
 
     def held_by(self, name: str) -> int:
-        """The process, by the host's own count, that runs the latest `hold` of this name."""
+        """Return the process, by its number on the host, that runs the latest `hold` of this name."""
         lines = [line for line in self.ledger() if line.startswith(f"hold {name} ")]
         return int(lines[-1].split()[2]) if lines else 0
 
 
 class Far:
-    """A server with the database, and hosts elsewhere."""
+    """A server with the database, and hosts that reach only its API."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -55,7 +55,7 @@ class Far:
         self.hosts: dict[str, Host] = {}
 
     def host(self, name: str, tasks: str = "", **env: str) -> Host:
-        """A host with a token to work, and the application."""
+        """Add a host with a token to work, and the application."""
         folder = self._folder / name
         folder.mkdir()
         (folder / "shop.py").write_text(SHOP + tasks)
@@ -68,7 +68,7 @@ class Far:
         return self.hosts[name]
 
     def start(self, name: str, *words: str, **env: str) -> Host:
-        """Start an orchestrator there, with two workers unless it says otherwise."""
+        """Start an orchestrator on a host, with two workers by default."""
         host = self.hosts.get(name) or self.host(name, **env)
         words = words or ("orchestrator", "start", "--app", "shop:app", "--pool", "tag=2")
         start = f"hostname {name} && exec '{ROTA}' {' '.join(words)}"
@@ -85,14 +85,14 @@ class Far:
         return host
 
     def orchestrator(self, host: Host) -> int:
-        """The process of a host's orchestrator, as it is seen here."""
+        """Return the process of a host's orchestrator, by its number here."""
         return self._inside(host, "orchestrator start", "worker start", "worker exec")[0]
 
     def workers(self, host: Host) -> list[int]:
         return self._inside(host, "-m rota.worker")
 
     def _inside(self, host: Host, *told: str) -> list[int]:
-        """The processes of a host whose command says this; those it had before and that are gone are not among them."""
+        """Return the living processes of a host whose command contains a text."""
         assert host.process is not None
         found, left = [], [host.process.pid]
         while left:
@@ -108,14 +108,14 @@ class Far:
         return found
 
     def vanish(self, host: Host) -> None:
-        """Every process of the host is gone at once."""
+        """Kill every process of a host at once."""
         assert host.process is not None
         host.process.send_signal(signal.SIGKILL)
         host.process.wait(30)
         host.process = None
 
     def stop(self, host: Host) -> int:
-        """Ask its orchestrator to stop, and wait; its exit code."""
+        """Ask its orchestrator to stop, and return the exit code."""
         os.kill(self.orchestrator(host), signal.SIGTERM)
         return self.wait(host)
 
@@ -140,7 +140,7 @@ class Far:
         return sum(slot.status == "up" for slot in self.app.store.slots.all()) == count
 
     def end(self) -> None:
-        """Leave nothing behind, whatever the test did."""
+        """End every process, whatever the test did."""
         for host in self.hosts.values():
             if host.process is not None:
                 self.vanish(host)

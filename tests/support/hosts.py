@@ -1,4 +1,4 @@
-"""Hosts for tests: each a process namespace with a name of its own, so that one can vanish whole."""
+"""Hosts for tests: each is a process namespace with a name of its own, so that all of it can vanish at once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ UNSHARE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--uts"
 
 
 class Hosts:
-    """A crew's folder, and orchestrators over it, each on a host of its own."""
+    """Orchestrators over one crew's folder, each on a host of its own."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.crew = Crew(folder, ROTA_DB=url, ROTA_RESTART_BACKOFF="50ms")
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *pools: str, **env: str) -> None:
-        """Where nobody may make namespaces, this fails: it must not pass unseen."""
+        """Start an orchestrator on a host. Fails where namespaces are not allowed: a skip would go unnoticed."""
         folder = self.crew.folder / name
         folder.mkdir()
         wanted = " ".join(f"--pool {pool}" for pool in pools or ("tag=1",))
@@ -38,7 +38,7 @@ class Hosts:
             )
 
     def vanish(self, name: str) -> None:
-        """Every process of the host is gone at once, and nobody could say a word."""
+        """Kill every process of a host at once, so that none can report anything."""
         process = self._running.pop(name)
         process.send_signal(signal.SIGKILL)
         process.wait(30)
@@ -49,12 +49,12 @@ class Hosts:
         self.crew.end()
 
     def up(self) -> list[str]:
-        """The hosts of the slots that are up, as people see them."""
+        """Return the hosts of the slots that are up, as a person sees them."""
         document = json.loads(self.status("--json"))
         return sorted(slot["host"] for slot in document["slots"] if slot["status"] == "up" and slot["wanted"])
 
     def status(self, *words: str) -> str:
-        """As from a host that has no orchestrator."""
+        """Return the status as a host without an orchestrator shows it."""
         return self.crew.call("orchestrator", "status", *words, code=6)
 
     def host_of(self, worker: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Changes in flight: made up to the commit, which waits until a test lets it go on. Each on a connection of its own."""
+"""Changes that wait before their commit until a test lets them go on, each on a connection of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WAITING = "SELECT 1 FROM pg_locks WHERE pid = :pid AND NOT granted"
 
 
 class Running:
-    """A change in a thread of its own: what it answered, or the error that it ended with."""
+    """A change in a thread of its own, with its answer or the error that it ended with."""
 
     def __init__(self, store: Store, change: Change, held: bool = False) -> None:
         self._store = store
@@ -41,14 +41,14 @@ class Running:
         return self._at_commit.is_set()
 
     def waits(self) -> bool:
-        """Whether it stands before a lock of another."""
+        """Return whether it waits for a lock of another change."""
         return bool(rows(self._store, _WAITING, pid=self._pid))
 
     def is_over(self) -> bool:
         return not self._thread.is_alive()
 
     def go_on(self) -> Any:
-        """Let it commit, and hear what came of it."""
+        """Let it commit, and return its answer."""
         self._go_on.set()
         return self.answer()
 
@@ -85,7 +85,7 @@ class Running:
 
 @contextmanager
 def in_flight(store: Store, change: Change) -> Iterator[Running]:
-    """A change that has done everything but commit."""
+    """Start a change and stop it before its commit."""
     running = Running(_own(store), change, held=True)
     try:
         eventually(lambda: running.is_at_commit() or running.is_over())
@@ -97,7 +97,7 @@ def in_flight(store: Store, change: Change) -> Iterator[Running]:
 
 @contextmanager
 def beside(store: Store, change: Change) -> Iterator[Running]:
-    """Another change at the same time, which is over or waits for the one in flight when the block begins."""
+    """Start a second change. When the block begins, it has ended or waits for the first one."""
     running = Running(_own(store), change)
     try:
         eventually(lambda: running.is_over() or running.waits())

@@ -1,4 +1,4 @@
-"""What a failed test leaves to look at: where its folder is, and how its logs end."""
+"""What a failed test leaves for a look: the path of its folder, and the ends of its logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINES = 40  # of each log
 
 
 def sections(item: pytest.Item) -> Iterator[tuple[str, str]]:
-    """Sections of the failure's report. pytest keeps the folder of a test that failed."""
+    """Return sections for the report of a failure. pytest keeps the folder of a failed test."""
     folder = getattr(item, "funcargs", {}).get("tmp_path")
     if not isinstance(folder, Path) or not folder.exists():
         return

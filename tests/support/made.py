@@ -25,7 +25,7 @@ NEVER: Instant = 0
 
 
 def make(url: str) -> None:
-    """An empty database of rota there, a file in its folder or a schema; one that is there stays as it is."""
+    """Make an empty database of rota, a file or a schema, unless there is one."""
     if url.startswith(POSTGRES):
         _make_schema(url)
     elif not (path := Path(path_of(url))).exists():
@@ -50,7 +50,7 @@ def _make_schema(url: str) -> None:
 
 @cache
 def _filling() -> str:
-    """All that migrations do in a schema, as one text."""
+    """Return all migrations of a schema as one text."""
     texts = Texts({})
     steps = []
     for number, (name, oldest, text) in migrations().items():

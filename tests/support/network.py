@@ -1,4 +1,4 @@
-"""Networks for tests: namespaces of the kernel, joined by links that can be cut. Where there are none, this fails."""
+"""Networks for tests: kernel namespaces, joined by links that can be cut. Fails where namespaces are not allowed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _CLONE_NEWNET = 0x40000000
 
 
 class Network:
-    """A network that the calling thread is in, with hosts around it. `server` is what a host calls this end."""
+    """A network around the calling thread, with hosts that are linked to it."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
         self._hosts: dict[str, int] = {}
 
     def add(self, name: str) -> str:
-        """A host with a link of its own to here; the address at which it finds this end."""
+        """Add a host with a link of its own. Returns the address at which it finds this end."""
         namespace = _new_namespace()
         self._stack.callback(os.close, namespace)
         number = len(self._hosts) + 1
@@ -48,7 +48,7 @@ class Network:
         return f"10.77.{number}.1"
 
     def cut(self, name: str) -> None:
-        """From now on nothing passes, and neither side is told."""
+        """Drop everything from now on, without telling either side."""
         _ip("link", "set", name, "down")
 
     def heal(self, name: str) -> None:
@@ -56,14 +56,14 @@ class Network:
 
     @contextmanager
     def on(self, name: str) -> Iterator[None]:
-        """What is started in this block runs on that host."""
+        """Start everything in this block on that host."""
         with _inside(self._hosts[name]):
             yield
 
 
 @contextmanager
 def network() -> Iterator[Network]:
-    """A new network, empty but for this thread, which is in it for the length of the block."""
+    """Move this thread into a new, empty network for the length of the block."""
     with ExitStack() as stack:
         here = _new_namespace()
         stack.callback(os.close, here)
@@ -73,7 +73,7 @@ def network() -> Iterator[Network]:
 
 
 def _new_namespace() -> int:
-    """A descriptor of it: it lasts as long as that, or a process in it."""
+    """Return a descriptor of a new namespace, which lasts as long as the descriptor or a process in it."""
     with _back_afterwards():
         _call("unshare", _CLONE_NEWNET)
         return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)

@@ -34,7 +34,7 @@ server_round_robin = 1
 
 @contextmanager
 def pooled(url: str, pools: str = POOLS) -> Iterator[str]:
-    """The same database through a pooler that remembers nothing from one transaction to the next.
+    """Yield the URL of the same database behind a pooler that keeps no session between transactions.
 
     `pools` ends with what its section `pgbouncer` says of pools; where it listens is added there.
     """

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: the one that `ROTA_TEST_PG` names, else one of our own.
+"""A real PostgreSQL for tests: the one that `ROTA_TEST_PG` names, or one of our own.
 
 Ours is the distribution's server with its default settings, except that it need not survive a power cut;
 `./dev test --deep` runs the wheel's. It has a port and a folder of its own, runs as an unprivileged user, and dies with
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def for_this_process(context: AbstractContextManager[T]) -> T:
-    """Enter a context that is left when the process ends, before what it has made by then."""
+    """Enter a context that is left when this process ends, before those that were entered earlier."""
     until_the_end = ExitStack()
     entered = until_the_end.enter_context(context)
     atexit.register(until_the_end.close)
@@ -41,12 +41,12 @@ def for_this_process(context: AbstractContextManager[T]) -> T:
 
 @cache
 def shared() -> Server:
-    """One server for all tests of this process."""
+    """Return the one server for all tests of this process."""
     return for_this_process(server())
 
 
 class Server:
-    """Where databases for tests can be made."""
+    """A server on which tests make databases."""
 
     def __init__(self, url: str, psql: str) -> None:
         self.url = url
@@ -54,7 +54,7 @@ class Server:
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """The URL of a fresh, empty database, which is gone afterwards."""
+        """Make an empty database, and yield its URL. Dropped afterwards."""
         name = f"rota_test_{uuid4().hex}"
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
@@ -66,7 +66,7 @@ class Server:
 
 
 def with_parts(url: str, **parts: str) -> str:
-    """The same URL with another database, user, host or port."""
+    """Return a URL with another database, user, host or port."""
     known = {**psycopg.conninfo.conninfo_to_dict(url), **parts}
     place = f"{known.get('host', '127.0.0.1')}:{known.get('port', 5432)}"
     secret = f":{quote(str(known['password']), safe='')}" if known.get("password") else ""
@@ -75,7 +75,7 @@ def with_parts(url: str, **parts: str) -> str:
 
 @contextmanager
 def login_role(url: str) -> Iterator[str]:
-    """A role that may log in, with the password in `url` if there is one, and do nothing; gone afterwards."""
+    """Make a role that may only log in, with the password in `url` if there is one. Dropped afterwards."""
     text = f"Worker {uuid4().hex}"
     name = psycopg.sql.Identifier(text)
     password = psycopg.sql.Literal(psycopg.conninfo.conninfo_to_dict(url).get("password"))
@@ -90,7 +90,7 @@ def login_role(url: str) -> Iterator[str]:
 
 @contextmanager
 def server(durable: bool = False) -> Iterator[Server]:
-    """The server that was given, or one of our own for the length of the block."""
+    """Yield the server that was given, or start one for the length of the block."""
     if given := os.environ.get(GIVEN):
         yield Server(given, str(programs() / "psql"))
         return
@@ -100,21 +100,21 @@ def server(durable: bool = False) -> Iterator[Server]:
 
 @contextmanager
 def own(durable: bool = False, **settings: str) -> Iterator[OwnServer]:
-    """A server of our own, even where one was given: it may be crashed. It has no settings but these and ours."""
+    """Start a server of our own, even if one was given: a test may crash it. It has only these settings and ours."""
     refuse_in_fast("a PostgreSQL server")
     with own_server({**({} if durable else CARELESS), **settings}, programs()) as ours:
         yield ours
 
 
 def programs() -> Path:
-    """The folder of the server's programs."""
+    """Return the folder of the server's programs."""
     folder = wheel_binaries() if is_deep() else binaries()
     assert folder is not None, "no PostgreSQL here: `./dev setup` installs the distribution's"
     return folder
 
 
 def psql(server: Server, url: str, script: str) -> str:
-    """What psql prints for a script, rows only, columns apart by `|`; any error fails."""
+    """Return what psql prints for a script: rows only, columns separated by `|`. Any error fails."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     ran = subprocess.run(
         [shutil.which(server.psql) or server.psql, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", url],

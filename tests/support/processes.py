@@ -1,4 +1,4 @@
-"""Other Python processes, started fresh, that run a few lines and talk over their pipes."""
+"""Fresh Python processes that run a few lines and communicate over their pipes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ input()
 
 @contextmanager
 def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """A fresh interpreter that runs `code`; it is gone when the block ends."""
+    """Start an interpreter that runs `code`. It is ended with the block."""
     command = [sys.executable, "-c", OPEN + code, *map(str, arguments)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
@@ -50,27 +50,27 @@ def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def output(process: subprocess.Popen[str], timeout: float = 60) -> str:
-    """What the process printed, once it ended well."""
+    """Return what the process printed, once it ended with exit code 0."""
     out, err = process.communicate(timeout=timeout)
     assert process.returncode == 0, err
     return out.strip()
 
 
 def line(process: subprocess.Popen[str]) -> str:
-    """Its next line."""
+    """Return the next line that it prints."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
 def say(process: subprocess.Popen[str], text: str = "go") -> None:
-    """Give it a line to read."""
+    """Write a line to its stdin."""
     assert process.stdin is not None
     process.stdin.write(f"{text}\n")
     process.stdin.flush()
 
 
 def processes_in(folder: Path, words: str = "") -> list[int]:
-    """The processes whose current folder is in there, and whose command line has these words."""
+    """Return the processes whose working folder is inside this one and whose command line has these words."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -84,13 +84,13 @@ def processes_in(folder: Path, words: str = "") -> list[int]:
 
 
 def resident(pid: int) -> int:
-    """How many bytes of memory a process has."""
+    """Return the resident memory of a process in bytes."""
     with open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
 def spent(pid: int) -> float:
-    """How many seconds of processor time a process has used so far."""
+    """Return the processor time of a process so far, in seconds."""
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""How hard Hypothesis tries: the same examples every time; with `./dev test --deep` fresh ones, and more."""
+"""The effort of Hypothesis: the same examples every time; fresh ones and more of them with `./dev test --deep`."""
 
 from __future__ import annotations
 

@@ -35,12 +35,12 @@ INSERT INTO next (job, n) SELECT id, next_n FROM job;
 
 
 def next_migration(oldest: int = LATEST) -> tuple[str, int, str]:
-    """That migration, as `migrations` has it by its number. `oldest`: the schema whose code may finish beside it."""
+    """Return that migration by number, as `migrations` does. `oldest` is the oldest schema whose code may finish."""
     return "next", oldest, "".join(_EACH.format(table=table) for table in (*TABLES, "slot")) + _MORE
 
 
 def upgrade(database: Database) -> list[int]:
-    """Bring a database to the schema of that release; the numbers of the migrations that were applied."""
+    """Bring a database to the schema of that release. Returns the numbers of the applied migrations."""
     following = {**migrate.migrations(), LATEST + 1: next_migration()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrate, "migrations", lambda: following)
@@ -48,7 +48,7 @@ def upgrade(database: Database) -> list[int]:
 
 
 def next_release(folder: Path, oldest: int = LATEST) -> str:
-    """The `PYTHONPATH` of a process that is of that release. `oldest`: the schema whose code may finish beside it."""
+    """Return the `PYTHONPATH` of that release. `oldest` is the oldest schema whose code may finish."""
     shutil.copytree(Path(rota.__file__).parent, folder / "rota", copy_function=os.symlink)
     _write(folder / "rota/core/version.py", f'__version__ = "{NEXT}"\n')
     known = folder / "rota/store/migrate.py"
@@ -59,6 +59,6 @@ def next_release(folder: Path, oldest: int = LATEST) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """In place of the link, not through it."""
+    """Replace the link by a file, instead of writing through it."""
     path.unlink(missing_ok=True)
     path.write_text(text)

@@ -1,4 +1,4 @@
-"""A database with rows in every table and a value in every column, and what a database truly holds."""
+"""A database with rows in every table and a value in every column, and the contents of a database."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ ROWS: dict[str, list[Values]] = {
 
 
 def filled(url: str) -> Store:
-    """The store there, made, with these rows and its counters beyond their ids and tokens."""
+    """Make a store with these rows, and set its counters beyond their ids and tokens."""
     store = store_at(url, FakeClock())
     rows(store, ";".join(_insert(table, values) for table in ROWS for values in ROWS[table]))
     for name in ("job", "token"):
@@ -299,7 +299,7 @@ def filled(url: str) -> Store:
 
 
 def _insert(table: str, values: Values) -> str:
-    """The row, in place of the one that the schema comes with."""
+    """Insert a row, in place of the one that the schema begins with."""
     first = f"DELETE FROM {table};" if table in ("pulse", "metric_mark") else ""
     return f"{first}INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join(map(_literal, values.values()))})"
 
@@ -309,7 +309,7 @@ def _literal(value: int | str | None) -> str:
 
 
 class Inside:
-    """What a database truly holds, through a connection that stays open."""
+    """The contents of a database, over a connection that stays open."""
 
     def __init__(self, store: Store) -> None:
         self._link = reader(store)
@@ -323,7 +323,7 @@ class Inside:
         self._link.close()
 
     def columns(self) -> dict[str, list[str]]:
-        """The tables with what each has; but the schema's own number, the clock's own, and the gate, which is empty."""
+        """Return the columns of each table, except the schema's number, the clock's row and the empty gate."""
         found: dict[str, list[str]] = {}
         for table, column in sorted(self.rows(_SQLITE_COLUMNS if self._schema is None else _POSTGRES_COLUMNS)):
             if table not in ("migration", "boot", "gate", "sqlite_sequence"):
@@ -331,13 +331,13 @@ class Inside:
         return found
 
     def indexes(self) -> list[str]:
-        """How each index is made."""
+        """Return the definition of each index."""
         if self._schema is None:
             return sorted(text for (text,) in self.rows("SELECT sql FROM sqlite_schema WHERE type = 'index'") if text)
         found = self.rows("SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()")
         return sorted(text.replace(f"{self._schema}.", "") for (text,) in found)
 
     def contents(self, known: dict[str, list[str]]) -> dict[str, list[tuple[Any, ...]]]:
-        """All rows of these tables, as far as these columns go."""
+        """Return all rows of these tables, with these columns only."""
         texts = {table: f"SELECT {', '.join(names)} FROM {table}" for table, names in known.items()}
         return {table: sorted(self.rows(text), key=repr) for table, text in texts.items()}

@@ -31,7 +31,7 @@ _UNWANTED = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED", "NO_CO
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a fresh shell: nothing of rota in it but what is given."""
+    """Return the environment of a fresh shell, without any setting of rota except those given."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_") and name not in _UNWANTED}
     return {**kept, **more}
 
@@ -42,7 +42,7 @@ _OWN_PROCESS |= {"orchestrator start", "source check", "worker exec", "worker st
 
 
 def call(words: list[str], folder: Path, env: Mapping[str, str], stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """One call of `rota`, in this process if the verb allows it and no other thread could notice."""
+    """Call `rota`, in this process if the verb allows it and no other thread could notice."""
     environ = environment(**env)
     has_other_code = "PYTHONPATH" in env
     if has_other_code or _needs_a_process(words) or threading.current_thread() is not threading.main_thread():
@@ -57,7 +57,7 @@ def call(words: list[str], folder: Path, env: Mapping[str, str], stdin: str = ""
 def call_process(
     words: list[str], folder: Path, env: Mapping[str, str], stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """One call of the installed command."""
+    """Call the installed command."""
     return subprocess.run(
         [ROTA, *words],
         check=False,
@@ -94,7 +94,7 @@ def _replace_environ(environ: dict[str, str]) -> None:
 
 @contextmanager
 def _streams(stdin: str) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
-    """Byte streams for stdout and stderr, in the encoding that a process would have."""
+    """Replace stdout and stderr by byte streams with the encoding that a process would have."""
     before = sys.stdin, sys.stdout, sys.stderr
     out, err = io.BytesIO(), io.BytesIO()
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
@@ -123,34 +123,34 @@ class Shell:
         return self.folder / ".rota" / "rota.db"
 
     def exporting(self, **env: str) -> Shell:
-        """The same folder in a shell that exports these too."""
+        """Return the same folder in a shell that also exports these variables."""
         return Shell(self.folder, **self.env, **env)
 
     def make(self) -> None:
-        """The empty database that `rota init` makes, without the files to begin with."""
+        """Make the empty database that `rota init` makes, without its example files."""
         made.make(self.env.get("ROTA_DB", str(self.path)))
 
     def call(self, *words: str | int, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """One call, whatever becomes of it, except a traceback: nobody ever sees one."""
+        """Call `rota`, whatever its exit code. Fails on a traceback, which nobody may ever see."""
         answer = call(list(map(str, words)), self.folder, self.env, stdin)
         assert "Traceback" not in answer.stderr, answer.stderr
         assert "a bug in rota" not in answer.stderr, answer.stderr
         return answer
 
     def say(self, *words: str | int, code: int = 0, stdin: str = "") -> str:
-        """What a call prints for people, without the last line end."""
+        """Return what a call prints for people, without the last line end."""
         answer = self.call(*words, stdin=stdin)
         assert answer.returncode == code, (words, answer)
         return answer.stdout.removesuffix("\n")
 
     def ask(self, *words: str | int, code: int = 0, stdin: str = "") -> Any:
-        """The one JSON document that a call with `--json` prints."""
+        """Return the one JSON document that a call with `--json` prints."""
         answer = self.call(*words, "--json", stdin=stdin)
         assert answer.returncode == code, (words, answer)
         return json.loads(answer.stdout)
 
     def refuse(self, *words: str | int, code: int, stdin: str = "") -> str:
-        """The one line with which a call is refused, on stderr alone."""
+        """Return the one line on stderr with which a call is refused."""
         answer = self.call(*words, stdin=stdin)
         assert answer.returncode == code, (words, answer)
         assert answer.stdout == ""
@@ -158,7 +158,7 @@ class Shell:
         return answer.stderr.removeprefix("rota: ").rstrip("\n")
 
     def start(self, *words: str | int) -> subprocess.Popen[str]:
-        """A call that goes on beside the test."""
+        """Start a call that runs beside the test."""
         process = subprocess.Popen(
             [ROTA, *map(str, words)],
             cwd=self.folder,
@@ -187,7 +187,7 @@ class Shell:
         return id
 
     def contents(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Every row of every table: what must be the same where nothing may change. Refusals may be counted."""
+        """Return every row of every table, to check that nothing changed. The count of refusals is left out."""
         kept = {"metric": f"WHERE name <> '{STALE}'"}
         connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_busy_timeout(10_000)

@@ -21,7 +21,7 @@ PATIENCE = 60
 
 @contextmanager
 def standby(primary: str) -> Iterator[str]:
-    """The URL of a standby of the server with this URL, for the length of the block."""
+    """Start a standby of the server with this URL, and yield the standby's URL."""
     port = str(free_port())
     with own_folder("rota-standby-") as (home, who):
         data, folder = str(home / "data"), reachable(programs(), home, who)

@@ -1,4 +1,4 @@
-"""Statements with a mistake in them, for bugs that are planted."""
+"""Statements with a mistake, for planted bugs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def with_mistake(name: str, old: str, new: str) -> Callable[[Statements, str], str]:
-    """`Statements.text` as it is now, but for one statement."""
+    """Return `Statements.text` with a mistake in one statement."""
     right = Statements.text
 
     def text(self: Statements, asked: str) -> str:

@@ -37,7 +37,7 @@ class Steps:
 
 
 def steps(call: Callable[[], object], most: int = 1_000_000) -> int:
-    """How many lines a call runs, at most so many."""
+    """Return how many lines a call runs. Raises `TooManySteps` beyond `most`."""
     with Steps(most) as counted:
         call()
     return counted.count

@@ -53,12 +53,12 @@ TABLES = [
 
 
 def make_store(kind: str, folder: Path, clock: Clock | None = None, seed: int = 1) -> Store:
-    """A store of this kind for `folder`, made where there is none; without a clock it runs on the real one."""
+    """Open a store of this kind for `folder`, made if there is none. Without a clock it uses the real one."""
     return store_at(url_of(kind, folder), clock, seed)
 
 
 def store_at(url: str, clock: Clock | None = None, seed: int = 1) -> Store:
-    """The store there, made where there is none."""
+    """Open the store at a URL, made if there is none."""
     make(url)
     database = open_database(url, Settings(), clock=clock)
     migrate(database)
@@ -66,7 +66,7 @@ def store_at(url: str, clock: Clock | None = None, seed: int = 1) -> Store:
 
 
 def url_of(kind: str, folder: Path) -> str:
-    """Where the store of this kind for `folder` is."""
+    """Return the URL of the store of this kind for `folder`."""
     if kind == "sqlite":
         return str(folder / "rota.db")
     assert kind == "postgres", f"no store of kind {kind}"
@@ -74,24 +74,24 @@ def url_of(kind: str, folder: Path) -> str:
 
 
 def exports(kind: str, folder: Path) -> dict[str, str]:
-    """What a shell in `folder` exports so that rota finds the store of this kind; the file there it finds by itself."""
+    """Return what a shell in `folder` exports so that rota finds this store. It finds a file there without."""
     return {} if kind == "sqlite" else {"ROTA_DB": url_of(kind, folder)}
 
 
 @cache
 def database_for_tests() -> str:
-    """The database on which tests of this process have their schemas; it is gone when the process is."""
+    """Return the database with the schemas of this process's tests. It is dropped when the process ends."""
     return for_this_process(shared().database())
 
 
 def do_not_wait_for_the_disk(store: Store) -> None:
-    """For tests of what the store decides, not of what survives a power cut."""
+    """Turn off waiting for the disk, for tests that do not depend on what survives a power cut."""
     if isinstance(store.database, SqliteDatabase):
         store.database.script("PRAGMA synchronous=OFF")
 
 
 def again(store: Store) -> Store:
-    """The same database through a connection of its own, on the same clock."""
+    """Open the same database over a connection of its own, on the same clock."""
     on_its_servers_clock = isinstance(store.database, PostgresDatabase) and store.database._clock is None
     clock = None if on_its_servers_clock else _Shared(store)
     database = open_database(store.database.url, store.settings, clock=clock)
@@ -104,7 +104,7 @@ def path_of(store: Store) -> str:
 
 
 def rows(store: Store, text: str, **params: object) -> list[tuple[Any, ...]]:
-    """What the tables truly hold, or a change behind the store's back: plain SQL on a connection of its own."""
+    """Run plain SQL on a connection of its own: what the tables hold, or a change behind the store's back."""
     if isinstance(store.database, PostgresDatabase):
         return _postgres_rows(store.database, text, params)
     connection = apsw.Connection(path_of(store))
@@ -124,7 +124,7 @@ class Reader:
 
 
 def reader(store: Store) -> Reader:
-    """For who reads what the tables truly hold again and again."""
+    """Return a `Reader`, for tests that read the tables again and again."""
     if isinstance(store.database, PostgresDatabase):
         connection = psycopg.connect(address(store.database.url).conninfo, autocommit=True)
         connection.execute(f"SET search_path TO {store.database.schema}".encode())
@@ -149,13 +149,13 @@ def _postgres_rows(database: PostgresDatabase, text: str, params: dict[str, obje
 
 
 def everything(store: Store) -> list[list[tuple[Any, ...]]]:
-    """All that the store holds, to be compared with what it held before; that something was refused may be counted."""
+    """Return all that the store holds, for comparison. The count of refusals is left out."""
     kept = {"metric": f"WHERE name <> '{STALE}'"}
     return [rows(store, f"SELECT * FROM {table} {kept.get(table, '')}") for table in TABLES]
 
 
 def watch_writes(store: Store) -> Callable[[], bool]:
-    """Whether any row was written since this was called, even with what it held before."""
+    """Return a function that says whether any row was written since, even with equal values."""
     if isinstance(store.database, SqliteDatabase):
         watcher = apsw.Connection(store.database.path)
         watcher.set_busy_timeout(10_000)

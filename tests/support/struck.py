@@ -1,4 +1,4 @@
-"""A process of a crew that is killed or stopped where it comes to a named point."""
+"""A process of a crew that is killed or stopped when it reaches a named point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def strike(crew: Crew, point: str, number: signal.Signals, nth: int, word: str) -> Path:
-    """From now on the processes of this crew look out for the point; the file that tells that one was there."""
+    """Let processes of this crew watch for the point. Returns the file that appears when one has reached it."""
     file = crew.folder / "struck"
     crew.env["PYTHONPATH"] = str(POINTS)
     crew.env["ROTA_TEST_POINT"] = f"{point} {number.name} {nth} {word} {file}"
@@ -23,5 +23,5 @@ def strike(crew: Crew, point: str, number: signal.Signals, nth: int, word: str) 
 
 
 def struck_by(file: Path) -> int:
-    """The process that came to the point."""
+    """Return the process that reached the point."""
     return int(eventually(lambda: file.exists() and file.read_text()))

@@ -51,17 +51,17 @@ def is_fast() -> bool:
 
 
 def times(usual: int, deep: int) -> int:
-    """How often a test repeats what chance decides: the second in the deep tier."""
+    """Return how often a test repeats what depends on chance: `deep` times in the deep tier."""
     return deep if is_deep() else usual
 
 
 def refuse_in_fast(what: str) -> None:
-    """Fail a test that needs more than the fast tier has, and is not marked so."""
+    """Fail a test that needs more than the fast tier has and lacks the mark for it."""
     assert not is_fast(), f"{what} in the fast tier: mark the test or its module as one of {', '.join(NOT_FAST)}"
 
 
 def select(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """The tests of the tier that runs, long ones first, and the others."""
+    """Return the tests of the current tier, long ones first, and the others."""
     ids = {item.nodeid for item in items}
     wanted: list[pytest.Item] = []
     left: list[pytest.Item] = []
@@ -78,13 +78,13 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _folders(item: pytest.Item) -> set[str]:
-    """The folders of `tests` that a test is in: for `tests/store/jobs/test_x.py` both `store` and `store/jobs`."""
+    """Return the folders of a test: for `tests/store/jobs/test_x.py` both `store` and `store/jobs`."""
     parts = item.path.relative_to(item.config.rootpath / "tests").parent.parts
     return {"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
 
 
 def _marks(item: pytest.Item, ids: set[str]) -> set[str]:
-    """What a test is marked with, by itself or by where it is and which store it runs on."""
+    """Return the marks of a test: its own, those of its folder and that of its store."""
     marks = {mark.name for mark in item.iter_markers()}
     folders = _folders(item)
     marks |= {FOLDERS[folder] for folder in folders & FOLDERS.keys()}

@@ -1,4 +1,4 @@
-"""Short sentences for what most tests begin with."""
+"""Shortcuts for what most tests begin with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add(store: Store, title: str = "a job", **fields: Any) -> int:
-    """Add one job; its id."""
+    """Add one job, and return its id."""
     return store.jobs.add(NewJob(title, **fields)).id
 
 
@@ -47,17 +47,17 @@ def status(store: Store, job: int) -> str:
 
 
 def last_event(store: Store) -> str:
-    """A cursor to read on from."""
+    """Return the cursor of the last event."""
     return store.events.last()
 
 
 def told(store: Store) -> int:
-    """The number of the newest event: the same as before where nothing was told since."""
+    """Return the number of the newest event; unchanged if no event was added since."""
     return int(rows(store, "SELECT coalesce(max(id), 0) FROM event")[0][0])
 
 
 class Crew:
-    """An orchestrator with watched workers, which keeps its own running number."""
+    """An orchestrator with supervised workers, which keeps its own running number."""
 
     def __init__(self, store: Store, workers: int = 1, queue: str = "default") -> None:
         self.store = store
@@ -71,7 +71,7 @@ class Crew:
     def exchange(
         self, outcomes: list[Any] | None = None, room: int = 1, holdings: list[int] | None = None, late: int = 0
     ) -> Exchange:
-        """Settle these and claim for every worker with that much room; `late` repeats an older running number."""
+        """Settle outcomes, and claim for every worker with that much room. `late` repeats an older running number."""
         idle = [Idle(worker, self.queue, room) for worker in self.workers if room]
         answer = self.store.orchestrators.exchange(
             self.id, self.number - late, Report(outcomes or [], idle, holdings=holdings)

@@ -32,7 +32,7 @@ def strike(point: str, name: str, nth: str, word: str, file: str) -> None:
 
 
 def shorten(lease: int) -> None:
-    """The one module that has these times is loaded while a second is shorter, before whoever takes them from it."""
+    """Load the module that defines these times while a second is shorter, before anything imports them from it."""
     import rota.core.record
     from rota.core import times
 
