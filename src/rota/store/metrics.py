@@ -1,4 +1,4 @@
-"""What the metrics have counted, kept in the store so that every process tells the same and pruning takes nothing away.
+"""The counts of the metrics, kept in the store so that all processes agree and pruning takes nothing away.
 
 Each change that ends claims counts them with its other counters (`Transaction.ran`): so a source's job counts as well,
 whose row is gone when it is done, and a look costs a few hundred rows, however many jobs there were. Only deaths, which
@@ -54,16 +54,16 @@ class Metrics:
         self._store = store
 
     def counted(self) -> list[MetricCount]:
-        """All counts, brought up to now."""
+        """Return all counts, brought up to date."""
         self._count_deaths()
         return [MetricCount(*row) for row in self._store.database.execute("metric.all", {})]
 
     def claims(self) -> int:
-        """How many claims were ever made: each drew a token."""
+        """Return how many claims were ever made: each drew a token."""
         return int(scalar(self._store.database.execute("number.last", {"name": "token"})))
 
     def took(self) -> dict[str, tuple[int, Duration]]:
-        """By queue, how many of the last runs that ended well there were, and how long they took together."""
+        """Return by queue how many of the last runs succeeded, and how long they took together."""
         params = {"window": _WINDOW, "most": _LAST_RUNS}
         return {queue: (n, total) for queue, n, total in self._store.database.execute("metric.took", params)}
 
@@ -79,7 +79,7 @@ class Metrics:
 
     @retry_conflicts
     def _write(self, old: Instant, new: Instant, counts: list[Row]) -> None:
-        """Keep what was counted, unless somebody else has counted it meanwhile."""
+        """Keep counts, unless another transaction has counted the same meanwhile."""
         with self._store.write() as tx:
             if tx.execute("metric.advance", died_until=new, old_died=old):
                 tx.many("metric.add", counts)
@@ -109,5 +109,6 @@ def count_refusals(store: Store, times: int = 1) -> None:
     try:
         with store.write() as tx:
             tx.many("metric.add", [(STALE, "", "", 0, times, 0)])
-    except RotaError:  # the caller gets the refusal, not this error
+    except RotaError:
+        # The caller gets the refusal, not the error of counting it.
         pass

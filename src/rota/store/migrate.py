@@ -18,7 +18,7 @@ _MIGRATIONS = os.path.join(FOLDER, "migrations")
 
 
 def migrations() -> dict[int, tuple[str, int, str]]:
-    """Every migration by number: its name, the oldest code that may still work beside it, and its text."""
+    """Return every migration by number: its name, the oldest code that may still work beside it, and its text."""
     found = {}
     for file in sorted(os.listdir(_MIGRATIONS)):
         number, _, name = file.removesuffix(".sql").partition("_")
@@ -29,7 +29,7 @@ def migrations() -> dict[int, tuple[str, int, str]]:
 
 
 def tables() -> set[str]:
-    """The tables that all migrations together make."""
+    """Return the tables that all migrations together make."""
     import re
 
     return {
@@ -38,7 +38,7 @@ def tables() -> set[str]:
 
 
 def missing(there: set[str]) -> str | None:
-    """The tables that another program has removed, as people read it."""
+    """Say which tables another program has removed; None if all are there."""
     gone = sorted(tables() - there)
     return f"without the table{'s' * (len(gone) > 1)} {', '.join(gone)}" if gone else None
 
@@ -57,7 +57,7 @@ def refuse_development(version: int, path: str) -> None:
 
 
 def migrate(database: Database) -> list[int]:
-    """Bring the database to this code's schema; the numbers of the migrations that were applied here."""
+    """Bring the database to this code's schema; return the numbers of the migrations that were applied."""
     applied = []
     for number, (name, oldest, text) in migrations().items():
         if number <= database.version:
@@ -75,7 +75,7 @@ def migrate(database: Database) -> list[int]:
 
 
 def is_outdated(database: Database) -> bool:
-    """Whether this code is older than the schema but may still finish beside it; older still is refused."""
+    """Return whether this code is older than the schema but may still finish what it holds; refuse older code."""
     if database.version <= LATEST:
         return False
     ((oldest,),) = database.execute("migration.oldest", {})

@@ -27,7 +27,7 @@ REMOTE = ("http://", "https://")
 
 
 def find(start: str) -> str | None:
-    """The database of the nearest folder, from `start` upwards, that has a `.rota`; None where none has."""
+    """Return the database of the nearest folder, from `start` upwards, that has a `.rota`; None if none has."""
     here = os.path.abspath(start)
     while True:
         folder = os.path.join(here, FOLDER)
@@ -46,7 +46,7 @@ def find(start: str) -> str | None:
 
 
 def _below(start: str) -> str:
-    """Where there is one, for somebody who is a folder too high; nothing when there is none just below."""
+    """Return a hint at databases one folder below, for somebody who is a folder too high."""
     try:
         with os.scandir(start) as entries:
             found = [each.name for each in entries if os.path.exists(os.path.join(each.path, FOLDER, FILE))]
@@ -56,12 +56,13 @@ def _below(start: str) -> str:
 
 
 def path_of(url: str) -> str:
-    """The file that a URL or a plain path names."""
+    """Return the file that a URL or a plain path names."""
     if url.startswith(_SCHEME):
         path = url.removeprefix(_SCHEME)
         return os.path.abspath(path if not url.startswith(_SCHEME + "/") else "/" + path.lstrip("/"))
     scheme, colon, _ = url.partition(":")
-    if "://" in url or (colon and scheme.lower() in _SCHEMES):  # what follows is not repeated: it may hold a password
+    if "://" in url or (colon and scheme.lower() in _SCHEMES):
+        # The rest of the URL is not repeated: it may hold a password.
         raise BadInput(
             f"{scheme}:… is not a database that this rota can open:"
             " write sqlite:///path/to/rota.db, postgresql://user@host/database or http://host:8356"
@@ -79,7 +80,7 @@ def open_database(
     clock: Clock | None = None,
     told: Callable[[str], None] | None = None,
 ) -> Database:
-    """The connection alone, whatever schema it finds."""
+    """Open the database alone, whatever schema it has."""
     if url and url.startswith(REMOTE):
         raise BadInput("this works on the database itself, and an HTTP API was named: do it where the database is")
     if url and url.startswith(POSTGRES):
@@ -103,7 +104,7 @@ def open_database(
 
 
 def within_schema(url: str, schema: str) -> str:
-    """The same PostgreSQL database, with rota's tables in this schema."""
+    """Return the URL of a PostgreSQL database with rota's tables in this schema."""
     from rota.store.postgres.connection import with_schema
 
     return with_schema(url, schema)
@@ -118,7 +119,7 @@ def within(
     begins: bool,
     clock: Clock | None = None,
 ) -> T | Awaitable[T]:
-    """What `work` answers, done in the transaction of a caller's psycopg connection to the database `url` names.
+    """Do `work` in the transaction of a caller's psycopg connection to the database `url`; return its result.
 
     `begins`: something new, which outdated code may not. `clock`: in place of the server's.
     """
@@ -146,7 +147,8 @@ def open_store(
 
     `told` hears what a person should know: that one was made, or that someone keeps the write lock.
     """
-    if url and url.startswith(REMOTE):  # first, because a loop waits for every import
+    if url and url.startswith(REMOTE):
+        # First, because a shell loop waits for every import (decisions 5 and 20).
         from rota.store.remote.store import RemoteStore
 
         return RemoteStore(url, settings)

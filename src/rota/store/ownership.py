@@ -1,4 +1,4 @@
-"""What a caller over HTTP may touch, decided within the transaction that touches it.
+"""What a caller over HTTP may touch, decided within the transaction that touches it (decision 21).
 
 `Store.access` is the caller's access token; it is None for a program beside the database, which may touch everything,
 and an admin's may too. Any other may touch what it began: its workers and their claims, its orchestrators, its hosts
@@ -92,7 +92,7 @@ def reported(
 
 
 def slots(store: Store, names: Iterable[str]) -> None:
-    """Refuse to say anything of a slot that is on no host of the caller's."""
+    """Refuse slots that are on no host of the caller's."""
     caller = restricted(store)
     for name in set(names) if caller is not None else ():
         for (own_host,) in store.database.execute("slot.host", {"name": name}):
@@ -126,7 +126,8 @@ def queues(store: Store, names: Collection[str]) -> None:
     caller = restricted(store)
     new = [name for name in names if not store.database.execute("queue.get", {"queue": name})] if caller else []
     if caller is not None and new:
-        have = len(store.database.execute("queue.all", {})) - 1  # without the row that stands for all of them
+        # Without the row * that stands for all of them.
+        have = len(store.database.execute("queue.all", {})) - 1
         if have + len(new) > MOST_QUEUES:
             raise Refused(
                 f"token {caller.name!r} may not begin queue {min(new)}: there are {have:,} already, and a token adds"
@@ -144,5 +145,5 @@ def refuse_more(store: Store, statement: str, more: int, most: int, what: str) -
 
 
 def sees(store: Store, job: Job, token: int) -> bool:
-    """Whether the caller may read a job as it is now: it may read all, or nobody has claimed it since its own claim."""
+    """Return whether the caller may read a job: it may read all, or nobody has claimed the job since its own claim."""
     return store.access is None or store.access.allows(READ) or job.token == token

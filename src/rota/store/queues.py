@@ -1,4 +1,4 @@
-"""Queues: their limits, their counts, and whether they are open."""
+"""The port for queues: their limits, their counts, and whether they are open."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Queues:
         self._store = store
 
     def open_ones(self, name: str | None = None, rows: list[Row] | None = None) -> list[Queue]:
-        """The queues that jobs may be claimed from: all that are not paused, or this one if it is not.
+        """Return the queues that jobs may be claimed from: all that are not paused, or this one if it is not.
 
         `rows` are all queues, where the caller has just read them.
         """
@@ -53,7 +53,7 @@ class Queues:
         return [queue for queue in by_name.values() if queue.paused_at is None]
 
     def is_open(self, name: str | None = None) -> bool:
-        """Whether a worker of this queue, or of any, may claim; a store without queues is open, it only has no work."""
+        """Return whether a worker of this queue, or of any, may claim. A store without queues counts as open."""
         all_queues = [to_queue(row) for row in self._store.database.execute("queue.all", {})]
         return bool(self.open_ones(name)) or [queue.paused_at for queue in all_queues] == [None]
 
@@ -65,7 +65,11 @@ class Queues:
 
     @retry_conflicts
     def set(self, name: str, **limits: object) -> Queue:
-        """Set limits of a queue; None removes one. Jobs are held back or let in as a changed `per_key` says."""
+        """Set limits of a queue; None removes one. A changed `per_key` holds jobs back or lets them in.
+
+        Raises:
+            BadInput: There is no such limit, or its value is wrong.
+        """
         for limit, value in limits.items():
             _check(limit, value)
         with self._store.write(exclusive=True) as tx:
@@ -82,7 +86,11 @@ class Queues:
 
     @retry_conflicts
     def pause(self, name: str | None = None, reason: str | None = None) -> list[str]:
-        """Let nothing new be claimed, of one queue or of all; who holds a job finishes it. It persists."""
+        """Pause one queue or all, until they are resumed: no job is claimed, and running jobs go on.
+
+        Returns:
+            The queues that were not paused before.
+        """
         with self._store.write(exclusive=True) as tx:
             target = self._known(tx, name)
             paused = tx.execute("queue.pause", queue=target, now=tx.now, by=tx.actor, reason=reason)
@@ -91,7 +99,7 @@ class Queues:
 
     @retry_conflicts
     def resume(self, name: str | None = None) -> list[str]:
-        """The opposite of pause; what was resumed. Resuming all resumes each queue too."""
+        """Resume one queue, or all queues and each of them; return what was resumed."""
         with self._store.write(exclusive=True) as tx:
             target = self._known(tx, name)
             targets = [target] if name is not None else list(queues_by_name(tx.execute("queue.all")))
@@ -112,7 +120,7 @@ class Queues:
             tx.something_to_claim = True
 
     def _apply_per_key(self, name: str) -> None:
-        """Let in or hold back what a changed limit says, a batch at a time."""
+        """Let jobs in or hold them back as a changed limit requires, a batch at a time."""
         while self._hold_back(name):
             pass
         after: str | None = ""
@@ -121,7 +129,7 @@ class Queues:
 
     @retry_conflicts
     def _hold_back(self, name: str) -> bool:
-        """Ready jobs beyond their key's limit wait again; whether there may be more."""
+        """Block a batch of ready jobs beyond their key's limit; return whether there may be more."""
         with self._store.write(exclusive=True) as tx:
             per_key = dependencies.queue_of(tx, name).per_key
             keys = [] if per_key is None else tx.execute("job.admitted_keys", queue=name, per_key=per_key, most=_BATCH)
@@ -132,7 +140,7 @@ class Queues:
 
     @retry_conflicts
     def _let_in(self, name: str, after: str) -> str | None:
-        """Waiting jobs that their key's limit has room for; the last key looked at, None at the end."""
+        """Make waiting jobs ready that their key's limit has room for; return the last key, None at the end."""
         with self._store.write(exclusive=True) as tx:
             keys = [key for (key,) in tx.execute("job.crowded_keys", queue=name, after=after, most=_BATCH)]
             for key in keys:
@@ -140,7 +148,7 @@ class Queues:
         return keys[-1] if len(keys) == _BATCH else None
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """How many jobs of each queue are in each state; a queue that never had one is left out."""
+        """Return how many jobs of each queue are in each state, without queues that never had a job."""
         counts: dict[str, dict[str, int]] = {}
         for name, status, n in self._store.database.execute("tally.all", {}):
             counts.setdefault(name, dict.fromkeys(jobs.STATES, 0))[status] = n

@@ -1,4 +1,4 @@
-"""What the end of a claim means for the source that a job came from; ordinary jobs never come here."""
+"""The end of a claim on a source's job: what it means for the source (decision 16). Ordinary jobs never come here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def finish(tx: Transaction, finished: Sequence[HeldJob]) -> None:
-    """Jobs of sources succeeded: they are gone with their runs, and only the counters and an event remain."""
+    """Delete jobs of sources that succeeded, with their runs: only the counters and an event remain."""
     ids: list[Row] = [(job.id,) for job in finished]
     tx.many("job.forget_runs", ids)
     tx.many("job.forget", ids)
@@ -34,7 +34,7 @@ def finish(tx: Transaction, finished: Sequence[HeldJob]) -> None:
 
 
 def keep(tx: Transaction, finished: Sequence[HeldJob]) -> None:
-    """Jobs of sources succeeded for which others wait: each is kept as an ordinary one, and its key may come again."""
+    """Keep succeeded jobs of sources that others wait for as ordinary ones, so that their keys may come again."""
     tx.many("source.let_go", [(job.id,) for job in finished])
     count(tx, finished)
 
@@ -45,12 +45,13 @@ def count(tx: Transaction, finished: Sequence[Any]) -> None:
     workers: dict[str, list[str]] = {}
     for job in finished:
         workers.setdefault(job.source, []).append(job.worker_id)
-    for source, succeeded in sorted(workers.items()):  # in one order, so that two who count do not wait in a circle
+    for source, succeeded in sorted(workers.items()):
+        # In one order, so that concurrent transactions do not wait for each other in a circle.
         tx.execute("source.succeeded", name=source, count=len(succeeded), now=tx.now, worker=succeeded[-1])
 
 
 def ended(tx: Transaction, job: Job, decided: End, status: str, failed: bool, error: str | None) -> None:
-    """A claim on a source's job, or on its filler, ended in a way of its own."""
+    """Note how a claim on a source's job, or on its filler, ended."""
     assert job.source is not None
     if sources.is_internal(job.queue):
         if decided.verb == jobs.SNOOZE:
@@ -66,13 +67,13 @@ def ended(tx: Transaction, job: Job, decided: End, status: str, failed: bool, er
 
 
 def forced(tx: Transaction, job: Job) -> None:
-    """A person settled as done what nobody held; a key without a token is not remembered."""
+    """Remove a source's job that a person settled as done while nobody held it; its key is not remembered."""
     if job.source is not None and not sources.is_internal(job.queue):
         _remove(tx, job)
 
 
 def _remove(tx: Transaction, job: Job) -> None:
-    """A done job goes, unless others wait for it."""
+    """Delete a done job, unless others wait for it."""
     if job.dependents:
         tx.many("source.let_go", [(job.id,)])
         return
@@ -82,17 +83,18 @@ def _remove(tx: Transaction, job: Job) -> None:
 
 
 def as_pass(tx: Transaction, job: Job, ending: Ending) -> Ending:
-    """How the claim of a filler ends: it is never done and never gives up, it comes again."""
+    """Decide how the claim of a filler ends: it is never done and never gives up, it comes again."""
     if isinstance(ending, Done):
         row = tx.one("source.get", name=job.source)
         return Snoozed(to_source(row).every if row else sources.LONGEST_EVERY)
-    if isinstance(ending, Released) and ending.reason == jobs.UNKNOWN_KIND:  # a worker of an app without this source
+    if isinstance(ending, Released) and ending.reason == jobs.UNKNOWN_KIND:
+        # The worker's app does not have this source.
         return Failed(ending.note or "no worker that had it knows this source")
     return Failed(ending.error, reason=ending.reason) if isinstance(ending, Failed) else ending
 
 
 def top_up(tx: Transaction, names: Iterable[str]) -> None:
-    """Let the fillers of sources run now whose ready jobs are below the low-water mark, if there is more to find."""
+    """Wake the fillers of sources whose ready jobs are below `low`, if their last pass left something."""
     for name in names:
         row = tx.one("source.get", name=name)
         if row is None:
@@ -106,10 +108,10 @@ def top_up(tx: Transaction, names: Iterable[str]) -> None:
 
 
 def is_settled(tx: Transaction, token: int) -> bool:
-    """Whether a source's job, gone by now, was finished with this token."""
+    """Return whether a source's job that is gone by now was finished with this token."""
     return bool(tx.execute("source.settled_by", token=token))
 
 
 def is_gone(tx: Transaction, job: int, token: int) -> bool:
-    """Whether this job is gone because this token finished it."""
+    """Return whether this job is gone because this token finished it."""
     return tx.one("job.get", id=job) is None and is_settled(tx, token)

@@ -1,4 +1,4 @@
-"""Sources: declared by workers, filled by one of them at a time, listed with their progress."""
+"""The port for sources: declared by workers, filled by one of them at a time, listed with their progress."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORGOTTEN_AT_ONCE = 1000
 
 
 class SourceStatus(Record):
-    """A source with its jobs by state, and how its filler stands."""
+    """A source with its jobs by state, and the state of its filler."""
 
     source: Source
     counts: dict[str, int]
@@ -45,14 +45,14 @@ class Found(Record):
 
 
 class Sifted(Record):
-    """What would become jobs now, and what is held back because it comes again and again and nobody was told yet."""
+    """The keys that would become jobs now, and repeated ones that are held back and not reported yet."""
 
     fresh: list[Found]
     repeated: list[Found]
 
 
 class Filled(Record):
-    """What a pass did: how many jobs it added, and the keys that it was the first to hold back."""
+    """The result of a pass: how many jobs it added, and the keys that it was the first to hold back."""
 
     added: int
     repeated: list[str]
@@ -66,7 +66,7 @@ class Sources:
 
     @retry_conflicts
     def declare(self, declared: Sequence[Declared]) -> None:
-        """Let these be known, each with the internal job that fills its queue; nothing new writes nothing."""
+        """Write declared sources, each with the internal job that fills its queue, if anything changed."""
         known = {source.name: source for source in self.all()}
         if all(self._is_known(known.get(each.name), each) for each in declared):
             return
@@ -75,7 +75,7 @@ class Sources:
                 self._declare(tx, core.checked(each))
 
     def declare_missing(self, declared: Sequence[Declared]) -> None:
-        """Declare those of these that somebody has forgotten meanwhile; what is known stays as it is."""
+        """Declare those of these sources that somebody has forgotten meanwhile; the others stay as they are."""
         known = {source.name for source in self.all()}
         missing = [each for each in declared if each.name not in known]
         if missing:
@@ -88,7 +88,7 @@ class Sources:
         return to_source(rows[0])
 
     def forget(self, name: str) -> int:
-        """Remove a source with its counters, its filler and what waits; how many jobs were called off."""
+        """Remove a source with its counters, its filler and its waiting jobs; return how many jobs that were."""
         self.get(name)
         self._forget(name)
         count = 0
@@ -97,7 +97,7 @@ class Sources:
         return count
 
     def held(self, name: str) -> set[str]:
-        """The keys whose jobs are in hand; a pass asks before it reads, and leaves them out.
+        """Return the keys whose jobs are running. A pass asks before it reads, and leaves them out.
 
         A handler may settle in a transaction of its own: its mark and its success are seen when that commits, but the
         success bears the time at which it was said. If a pass is claimed in between, only this tells that its data is
@@ -106,24 +106,25 @@ class Sources:
         return {key for (key,) in self._store.database.execute("source.held", {"source": name})}
 
     def has_enough(self, name: str) -> bool:
-        """Whether `low` or more of its jobs are ready, so that a pass would add nothing and need not read."""
+        """Return whether `low` or more of its jobs are ready, so that a pass would add nothing."""
         low = self.get(name).low
         return bool(scalar(self._store.database.execute("source.count_ready", {"source": name, "most": low})) >= low)
 
     def sift(self, name: str, found: Sequence[Found], began: Instant) -> Sifted:
-        """Which of these would become jobs if they were added now, by a pass that began then; writes nothing."""
+        """Return which keys would become jobs if a pass that began then added them now; writes nothing."""
         return _sift(self._store.database.many, self.get(name), found, began, self._store.now())
 
     @retry_conflicts
     def fill(self, name: str, filler: tuple[int, int], found: Sequence[Found], like: NewJob, exhausted: bool) -> Filled:
-        """Add what is new of a pass, all in one transaction; `filler` is the job and token that it is fenced by.
+        """Add what is new of a pass, in one transaction that the filler's job and token fence.
 
         `like` says what jobs of the source's task have; `exhausted`, that it came to its end. While `low` of its
         jobs are ready, nothing is added: a claim that leaves fewer lets the filler come again.
         """
         queue = self.get(name).queue
         with self._store.begin() as tx:
-            room = self._room(tx, queue)  # queue, source, filler: everyone locks them in this order
+            # Queue, source, filler: every transaction locks them in this order (decision 14).
+            room = self._room(tx, queue)
             row = tx.one("source.lock", name=name)
             pass_job = _in_hand(tx, filler)
             if row is None or pass_job.claimed_at is None:
@@ -163,7 +164,7 @@ class Sources:
         tx.moved(jobs.ADD, source.queue, None, jobs.READY, ids, source=source.name)
 
     def _room(self, tx: Transaction, queue: str) -> int:
-        """How many more jobs the queue's depth lets wait."""
+        """Return how many more jobs the queue's depth lets wait."""
         known = locks.queue(tx, queue)
         if known is None:
             _make_queue(tx, queue)
@@ -236,7 +237,7 @@ class Sources:
 
 
 def _make_filler(tx: Transaction, declared: Declared) -> int:
-    """The job that fills the queue: it is ready at once, and from then on whenever its time has come."""
+    """Insert the job that fills the queue. It is ready at once, and again whenever its time has come."""
     (id,), queue = tx.draw_many("job", 1), core.internal_queue(declared.queue)
     if tx.one("queue.get", queue=declared.queue) is None:
         _make_queue(tx, declared.queue)
@@ -260,14 +261,14 @@ def _make_queue(tx: Transaction, name: str) -> None:
 
 
 def _end_filler(tx: Transaction, filler: Job) -> None:
-    """A filler is no longer wanted; one that runs is fenced off."""
+    """Delete a filler; one that is running is fenced off."""
     tx.many("job.forget_runs", [(filler.id,)])
     tx.many("job.forget", [(filler.id,)])
     tx.pruned(filler.queue, filler.status, [filler.id])
 
 
 def _in_hand(tx: Transaction, filler: tuple[int, int]) -> Job:
-    """The filler's job, if its claim still holds."""
+    """Return the filler's job if its claim is still current."""
     id, token = filler
     row = tx.one("job.lock", id=id)
     job = to_job(row) if row is not None else None
@@ -298,13 +299,13 @@ def _sift(many: Many, source: Source, found: Sequence[Found], began: Instant, no
 
 
 def _report_repeated(tx: Transaction, name: str, repeated: Sequence[Found]) -> list[str]:
-    """Mark these as told, so that each is told of once."""
+    """Mark repeated keys as reported, so that each is reported once."""
     tx.many("source.told", [(name, core.key_hash(each.key)) for each in repeated])
     return [each.key for each in repeated]
 
 
 def _forget_keys(tx: Transaction, name: str, began: Instant) -> None:
-    """Keep the memory within its bounds, without forgetting what this pass was measured against."""
+    """Bound the memory of keys, without deleting those that this pass was compared with."""
     tx.execute("source.forget_keys", source=name, before=min(began, tx.now - core.MEMORY_TIME), most=core.MEMORY)
     surplus = scalar(tx.execute("source.count_memory", source=name)) - core.MEMORY
     if surplus > 0:

@@ -1,4 +1,4 @@
-"""The store: what is durable, in the words of the domain. Each noun is a small port of its own."""
+"""The store: everything durable, in the words of the domain. Each noun is a small port of its own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """One database opened by one program; `actor` is who its changes are told as.
+    """One database opened by one program; `actor` is the name that its events have.
 
     `access`: the access token of the HTTP caller that the next call is made for; None: the opener of the database.
     `outdated`: the schema is newer than this code, which may renew, settle and release what it holds and begin nothing.
@@ -59,9 +59,12 @@ class Store:
         self.access: AccessToken | None = None
         self._outdated = outdated
         self.entropy = entropy
-        self.plain_queues: frozenset[str] = frozenset()  # open and without limits, when last looked at; a hint
-        self.unknown_from = ("", "")  # the queue and kind behind which the next look for unknown kinds begins
-        self.spare_queue = ""  # the only one without a pool, if there was only one; likewise
+        # A hint: the queues that were open and without limits when last read (decision 25).
+        self.plain_queues: frozenset[str] = frozenset()
+        # The queue and kind behind which the next scan for unknown kinds begins.
+        self.unknown_from = ("", "")
+        # A hint: the queue without a pool, if there was only one (decision 25).
+        self.spare_queue = ""
         self.ready_scans = ReadyScans()
 
     @property
@@ -143,20 +146,20 @@ class Store:
         return History(self)
 
     def reconcile(self, plan: bool = False) -> Reconciled:
-        """Make the store true: see `rota.store.maintenance.reconcile`."""
+        """Repair the store: see `rota.store.maintenance.reconcile`."""
         from rota.store.maintenance.reconcile import reconcile
 
         return reconcile(self, plan)
 
     def write(self, actor: str | None = None, exclusive: bool = False) -> Transaction:
-        """A change: its facts become one event in the same transaction, and others are woken once it is whole.
+        """Begin a change: its facts become one event in the same transaction, and others are woken after the commit.
 
         `exclusive`: while no one else writes, for what is rare and touches much.
         """
         return Transaction(self.database, actor or self.actor, exclusive, self.access)
 
     def begin(self, exclusive: bool = False) -> Transaction:
-        """A change that begins something new, which outdated code may not."""
+        """Begin a change that starts something new, which outdated code may not."""
         self.check_not_outdated()
         return self.write(exclusive=exclusive)
 
@@ -173,11 +176,12 @@ class Store:
             if tick.anything_due(self):
                 with self.write() as tx:
                     tick.run(self, tx)
-        except NotAllowed:  # who may only look leaves it to those who may do more
+        except NotAllowed:
+            # A role that may only read leaves the tick to others.
             pass
 
     def next_due(self, queue: str | None = None) -> Duration | None:
-        """After how long something is due, or a rate allows a claim from `queue` (None: any); None: nothing in sight.
+        """Return after how long something is due or a rate allows a claim from `queue` (None: any); None for never.
 
         A moment of a rate that has passed since the caller tried counts as now, if there is a job to claim.
         """
@@ -193,7 +197,7 @@ class Store:
         return self.database.now()
 
     def chance(self) -> float:
-        """A number from 0 up to 1, for jitter."""
+        """Return a random number from 0 up to 1, for jitter."""
         return int.from_bytes(self.entropy(6), "big") / (1 << 48)
 
     def new_worker_id(self) -> str:

@@ -1,4 +1,4 @@
-"""Access tokens: made, proved, revoked. The secret is told once and only its hash is kept."""
+"""The port for access tokens. A secret is shown once, when it is made, and only its hash is kept."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ class Tokens:
 
     @retry_conflicts
     def create(self, name: str, scopes: Iterable[str]) -> tuple[AccessToken, str]:
-        """A new token and its secret, which nobody can read again."""
+        """Make a token; return it with its secret, which nobody can read again.
+
+        Raises:
+            Conflict: A token that was not revoked has this name.
+        """
         checked_name(name)
         wanted = checked_scopes(scopes)
         id = token_id(self._store.entropy(8))
@@ -64,7 +68,7 @@ class Tokens:
         return self.get(id), secret
 
     def prove(self, secret: str) -> AccessToken | None:
-        """The living token that this secret belongs to; compared in constant time."""
+        """Return the token that a secret belongs to, unless it was revoked; compare in constant time."""
         id = id_of(secret)
         stored = self._stored(id) if id else None
         # The hash is compared even for an unknown id, so that the time taken does not tell which ids exist.
@@ -73,7 +77,7 @@ class Tokens:
 
     @retry_conflicts
     def used(self, token: AccessToken) -> None:
-        """Remember that it was used, at most once a minute."""
+        """Note that a token was used, at most once a minute."""
         now = self._store.now()
         if token.last_used_at is None or now - token.last_used_at >= _USE_SHOWN_EVERY:
             with self._store.write() as tx:
@@ -93,7 +97,7 @@ class Tokens:
 
     @retry_conflicts
     def revoke(self, id: str) -> AccessToken:
-        """It opens nothing from now on; streams that it opened end."""
+        """Revoke a token: it opens nothing from now on, and streams that it opened end."""
         with self._store.write() as tx:
             if tx.execute("token.revoke", id=id, now=tx.now):
                 tx.changed("token", "revoke", id, by=tx.actor)
@@ -101,5 +105,5 @@ class Tokens:
 
 
 def _hash(secret: str) -> str:
-    """The secret has 32 random bytes, so a plain hash cannot be searched."""
+    """Hash a secret. It has 32 random bytes, so a plain hash cannot be searched."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

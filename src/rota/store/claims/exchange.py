@@ -114,7 +114,8 @@ def exchange(store: Store, id: int, number: int, report: Report) -> Exchange:
     Raises:
         Stale: The exchange came late, or the orchestrator was given up.
     """
-    if store.access is not None:  # over HTTP: its workers reach no database, so they cannot read a source either
+    if store.access is not None:
+        # Over HTTP its workers reach no database, so they cannot read a source (decision 21).
         report = report.replace(fills=False, idle=_share_out(report.idle, MOST_OVER_HTTP))
     try:
         try:
@@ -212,7 +213,9 @@ def _refused(tx: Transaction, outcomes: Sequence[Settled], settled: set[int]) ->
                 continue
             if ended is None or ended.job_id != job_id or ended.verb != verb_of(outcome):
                 refused.append(token)
-            else:  # the handler may have settled it in its own transaction, which leaves the worker's row to us
+            else:
+                # The handler may have settled it in its own transaction, which leaves the worker's row to us (decision
+                # 18).
                 tx.execute("worker.settled", id=ended.worker_id, succeeded=0, failed=0, error=None, now=tx.now)
     return refused
 
@@ -325,7 +328,8 @@ def _serve_all(
                 return claims
             if len(claimed) >= room:
                 with_more.append(queue)
-        turn = with_more  # the others had no further ready jobs
+        # The other queues had no further ready jobs.
+        turn = with_more
     return claims
 
 
@@ -411,7 +415,8 @@ def _deal_out(
 ) -> list[Assignment]:
     """Claim each of these jobs for its worker, in token order."""
     picked = [job for _, job in dealt]
-    if picked[0].drawn_token:  # PostgreSQL drew them with the pick, which saves a message (decision 25)
+    if picked[0].drawn_token:
+        # PostgreSQL drew them with the pick, which saves a message (decision 25).
         drawn = [job.drawn_token for job in picked]
     else:
         drawn = tx.draw_many("token", len(picked))

@@ -81,7 +81,8 @@ class Listening(Generic[L]):
                 return
             if line is None:
                 self._line = self.open_line()
-                if self._line is not None:  # notifications sent meanwhile were missed
+                if self._line is not None:
+                    # Notifications sent while there was no connection were missed.
                     self._notify()
                 continue
             rang = self.rang(line) if readable else None
@@ -94,5 +95,6 @@ class Listening(Generic[L]):
     def _notify(self) -> None:
         try:
             os.write(self._writable, b"!")
-        except BlockingIOError:  # enough notifications are waiting in it already
+        except BlockingIOError:
+            # The pipe is full of notifications that nobody has read yet.
             pass

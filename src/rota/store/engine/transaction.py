@@ -225,9 +225,11 @@ class Transaction:
         if old is not None:
             self._tally[queue, old] = self._tally.get((queue, old), 0) - len(ids)
         self._tally[queue, new] = self._tally.get((queue, new), 0) + len(ids)
-        if new in (job.READY, job.SCHEDULED):  # one that is scheduled may be due before anyone would look again
+        if new in (job.READY, job.SCHEDULED):
+            # A scheduled job may be due before any orchestrator would poll again.
             self._brings_jobs = True
-        if is_internal(queue):  # a filler that comes and goes is no news
+        if is_internal(queue):
+            # The event log does not tell of fillers, only of what they add (decision 16).
             return
         self._facts.append(JobMoved(verb, queue, old, new, ids, details))
 
@@ -281,7 +283,8 @@ class Transaction:
         counts = [(queue, status, change) for (queue, status), change in sorted(self._tally.items()) if change]
         if counts:
             self.many("tally.add", counts)
-        if self._metrics:  # in one order, as above, so that two who count do not wait in a circle
+        if self._metrics:
+            # In one order, as above, so that concurrent transactions do not wait for each other in a circle.
             self.many("metric.add", [(*key, *count) for key, count in sorted(self._metrics.items())])
         if self._facts:
             self.execute("event.append", at=self.now, actor=self.actor, facts=encode(self._facts))

@@ -169,7 +169,8 @@ def around(store: Store, id: int) -> Document:
                         beyond.append(neighbour)
                     edges.add((node, neighbour) if upwards else (neighbour, node))
             layer = beyond
-    for node in reached:  # two jobs reached on different paths may need each other
+    for node in reached:
+        # Two jobs that were reached on different paths may depend on each other.
         edges |= {(node, needs) for needs, _ in execute("dependency.of_job", {"job": node}) if needs in reached}
     nodes = []
     for node in sorted(reached):

@@ -168,7 +168,8 @@ class Addition:
 
     def _stands_for(self, known: Job, new: NewJob, payload: str | None) -> bool:
         """Return whether the job that has a key stands for a new one; otherwise take the key from it."""
-        if new.debounce is None and new.meets(known.status):  # the usual case, which locks nothing
+        if new.debounce is None and new.meets(known.status):
+            # The usual case needs no lock.
             return True
         row = self._tx.one("job.lock", id=known.id)
         job = to_job(row) if row is not None else None

@@ -143,7 +143,8 @@ def _fire(store: Store, tx: Transaction, schedule: Schedule, was: Instant) -> No
     name = schedule.name
     try:
         firing = core.fire(schedule, was, tx.wall)
-    except BadInput as problem:  # it was right where it was made: this machine does not know its time zone
+    except BadInput as problem:
+        # It was valid where it was declared, so this host does not know its time zone.
         _pause(tx, name, str(problem))
         return
     if not tx.execute("schedule.advance", name=name, was=was, next_at=firing.next_at):
@@ -203,7 +204,8 @@ def _put(tx: Transaction, new: NewSchedule, declared: bool) -> None:
     else:
         tx.execute("schedule.set", declared=int(declared), next_at=next_at, **values)
         tx.changed("schedule", "set", new.name, cron=new.cron)
-    tx.something_to_claim = True  # whoever fires schedules looks when the next is due
+    # Wake orchestrators, so that they ask again when the next schedule is due (decision 24).
+    tx.something_to_claim = True
 
 
 def _pause(tx: Transaction, name: str, reason: str | None) -> None:

@@ -132,7 +132,8 @@ def _give_up_unknown(store: Store, tx: Transaction, most: int) -> int:
 def _expire(store: Store, tx: Transaction, most: int) -> int:
     rows = tx.execute("claim.lapsed", now=tx.now, most=most)
     lapsed = [job for job in locks.free_claims(tx, [to_job(row) for row in rows]) if job.is_lapsed(tx.now)]
-    for job in sorted(lapsed, key=lambda job: job.token or 0, reverse=True):  # what waits before what it waits for
+    for job in sorted(lapsed, key=lambda job: job.token or 0, reverse=True):
+        # The latest claims first: their jobs may wait for those of earlier ones.
         settle.end_claim(tx, job, _lapse(tx, job), store.settings.backoff, store.chance())
     return len(rows)
 
@@ -236,7 +237,8 @@ def mark_dead(store: Store, tx: Transaction, worker: str, verdict: Dead, death: 
     crowded = known is not None and known.concurrency > 1 and len(held) > 1
     for job in held:
         started = crowded or not one_by_one or job.id == in_hand
-        if verdict.reason in (DEADLINE, OPERATOR):  # the one it was ended for is no longer among them
+        if verdict.reason in (DEADLINE, OPERATOR):
+            # The job that it was ended for has been settled already; the others are not to blame (decision 13).
             started = False
         died = Died(f"{worker}: {verdict.text}", started, crowded)
         settle.end_claim(tx, job, died, store.settings.backoff, store.chance())

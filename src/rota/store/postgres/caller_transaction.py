@@ -71,7 +71,8 @@ async def _within_async(connection: psycopg.AsyncConnection[Any], do: Callable[[
         doing = asyncio.ensure_future(asyncio.to_thread(do))
         try:
             return await asyncio.shield(doing)
-        finally:  # who is cancelled waits, so that nobody else uses the connection meanwhile
+        finally:
+            # A cancelled caller waits for the thread, so that nobody else uses the connection meanwhile.
             await asyncio.wait([doing])
 
 
@@ -99,7 +100,8 @@ def _same_link(given: Given) -> Iterator[connections.Connection]:
         yield same
     finally:
         wire.notice_handler, wire.notify_handler = handlers
-        del same.pgconn  # it is the caller's to close
+        # Only the caller may close the link.
+        del same.pgconn
 
 
 class BorrowedSession(Session):
@@ -148,7 +150,8 @@ class BorrowedSession(Session):
         try:
             self._end_pipeline()
             self.connection.execute(b"ROLLBACK TO SAVEPOINT rota; RELEASE SAVEPOINT rota")
-        except (psycopg.Error, StoreAway):  # then the server undoes the whole transaction
+        except (psycopg.Error, StoreAway):
+            # Then the server undoes the caller's whole transaction.
             pass
 
     def say(self, text: str) -> None:

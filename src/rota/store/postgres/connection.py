@@ -187,7 +187,8 @@ def _option(url: str) -> str | None:
 def without_schema(url: str) -> str:
     if "schema=" not in url:
         return url
-    place, _, query = url.partition("?")  # and not by `urlunsplit`, to which postgresql:///jobs is postgresql:/jobs
+    # Not `urlunsplit`, which makes postgresql:/jobs of postgresql:///jobs.
+    place, _, query = url.partition("?")
     kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "schema"]
     return f"{place}?{urlencode(kept, quote_via=quote)}" if kept else place
 

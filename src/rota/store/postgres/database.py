@@ -1,4 +1,4 @@
-"""PostgreSQL through psycopg: named statements, transactions, the server's clock, the log and the bells."""
+"""PostgreSQL through psycopg: named statements, transactions, the server's clock, the event log and listeners."""
 
 from __future__ import annotations
 
@@ -122,14 +122,14 @@ class PostgresDatabase:
         return {"now": now, "wall": wall}
 
     def hurry(self, seconds: float) -> None:
-        """A server is waited for."""
+        """Do nothing: a server is always waited for."""
 
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
-        """The rows of one statement; parameters by name."""
+        """Run one statement, with parameters by name, and return its rows."""
         return self.session.run(self.texts.statement(name), params)
 
     def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
-        """A change that is one statement, and told by it; no rows where it has to be made in steps."""
+        """Make a change that is one statement, its event included; return no rows if it must be made in steps."""
         return self.session.run_whole(self.texts.statement(name), params) if self.is_networked else []
 
     def prefetch(self, name: str, params: Mapping[str, Any]) -> None:
@@ -155,17 +155,17 @@ class PostgresDatabase:
         return GAPS
 
     def write(self, exclusive: bool = False) -> _Transaction:
-        """A transaction that changes things: whole when the block ends, undone when it raises."""
+        """Begin a transaction that writes: committed when the block ends, undone when it raises."""
         if self.version == 0:  # no gate yet
             return _Transaction(self.session, self.session.making)
         return _Transaction(self.session, self.session.exclusive if exclusive else self.session.shared)
 
     def read(self) -> _Transaction:
-        """A transaction that sees one moment."""
+        """Begin a transaction that reads one moment."""
         return _Transaction(self.session, self.session.reading)
 
     def notify_early(self) -> None:
-        """A message takes longer than what it would save."""
+        """Do nothing: a message takes longer than what it would save (decision 31)."""
 
     def notify(self, events_only: bool = False, notified_early: bool = False) -> None:
         """One message after the commit: inside the transaction its lock would make writers wait for each other."""
@@ -201,15 +201,15 @@ class PostgresDatabase:
         return f"{invalid} indexes are not whole: REINDEX SCHEMA {self.schema}" if invalid else "ok"
 
     def give_back(self, most: int) -> int:
-        """Autovacuum does that."""
+        """Do nothing: autovacuum does that."""
         return 0
 
     def last_room(self) -> AbstractContextManager[None]:
-        """A server keeps nothing free that we could use."""
+        """Do nothing: a server keeps no space free that rota could use."""
         return nullcontext()
 
     def is_foreign(self) -> bool:
-        """Whether tables stand in the schema that are not ours."""
+        """Return whether the schema has tables that are not rota's."""
         ((there, tables),) = self.execute("schema.version", {"schema": self.schema})
         return bool(tables) and not there
 

@@ -81,7 +81,8 @@ class Pipeline:
         sent = self._send()
         try:
             self._connection.wait(self._listen(sent))
-        except psycopg.OperationalError:  # the server may have said why it goes
+        except psycopg.OperationalError:
+            # Prefer the server's own reason for closing the connection, if it sent one.
             self._check(sent)
             raise
         self._check(sent)
@@ -123,7 +124,8 @@ class Pipeline:
     def _prepare(self, statement: Statement, types: tuple[int, ...], sent: list[Asked | None]) -> bytes:
         if len(self._names) == _STATEMENTS:
             oldest = self._names.pop(next(iter(self._names)))
-            self._wire.send_query_params(b"DEALLOCATE " + oldest, [])  # libpq has a call for it only from 17 on
+            # libpq has a call for this only from version 17 on.
+            self._wire.send_query_params(b"DEALLOCATE " + oldest, [])
             sent.append(Asked(statement, [], ()))
         name = self._names[statement.text, types] = b"rota_%d" % next(self._numbers)
         self._wire.send_prepare(name, statement.text, types)
@@ -138,7 +140,8 @@ class Pipeline:
         for asked in sent:
             yield from self._until_read()
             result = wire.get_result()
-            if asked is not None:  # only a sync has nothing behind it
+            if asked is not None:
+                # Every answer but that to a sync is followed by an empty result.
                 asked.result = result
                 yield from self._until_read()
                 wire.get_result()
@@ -172,7 +175,8 @@ def _written(values: list[Any]) -> tuple[list[bytes | None], tuple[int, ...]]:
         if value is None:
             written.append(None)
             types.append(_ANY)
-        elif isinstance(value, str):  # PostgreSQL's text has no NUL; what a handler reports may, and must be settled
+        elif isinstance(value, str):
+            # PostgreSQL's text cannot hold NUL, but what a handler reports may, and must still be settled.
             written.append(value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode())
             types.append(_ANY)
         elif isinstance(value, bool):

@@ -50,7 +50,7 @@ PLANS = {"jit": "off", "seq_page_cost": "10", "random_page_cost": "1"}
 
 
 def settings_for(schema: str) -> dict[str, str]:
-    """What every transaction of ours sets for itself."""
+    """Return the settings that every transaction of rota's makes for itself."""
     return {
         "search_path": f"{schema}, pg_temp",
         "plan_cache_mode": "force_custom_plan",
@@ -66,7 +66,7 @@ def set_all(settings: Mapping[str, str], local: bool = True) -> str:
 
 
 def notify_statement(channels: Iterable[str]) -> str:
-    """What wakes those who listen, as a transaction of its own that no disk is waited for."""
+    """Return the statement that notifies listeners, as a transaction of its own that waits for no disk."""
     notifications = ", ".join(f"pg_notify('{channel}', '')" for channel in channels)
     return f"SELECT set_config('synchronous_commit', 'off', true), {notifications}"
 
@@ -140,7 +140,8 @@ class Session:
             self._end_pipeline()
             if self._handle is not None and self._handle.pgconn.transaction_status != _IDLE:
                 self.say("ROLLBACK")
-        except psycopg.Error:  # what failed is known already
+        except psycopg.Error:
+            # The caller already knows what failed.
             self._give_up_link()
         if self._is_spent:
             self._give_up_link()
@@ -169,7 +170,7 @@ class Session:
             raise
 
     def prefetch(self, statement: Statement, params: Mapping[str, Any]) -> None:
-        """Have a statement of a transaction sent along, unless it is; running the same takes its answer."""
+        """Send a statement of a transaction ahead, unless it was sent; running the same one takes its answer."""
         asked = (statement.text, *params.items())
         if asked not in self._prefetched:
             with self._explained():
@@ -292,7 +293,7 @@ class Session:
         )
 
     def _begin_pipeline(self) -> None:
-        """A link that was lost while nobody used it is opened again before anything is said over it."""
+        """Begin a pipeline; open the connection again first if it was lost while nobody used it."""
         if connection.is_lost(self.connection):
             self._give_up_link()
         if not self.connection.closed:
@@ -304,7 +305,8 @@ class Session:
         if self._was_slow and self.is_direct and time.monotonic() >= self._replan_from:
             self._was_slow, self._replan_from = False, time.monotonic() + _REPLAN_EVERY
             self._pipeline.ask(_DISCARD_PLANS, {})
-            self._pipeline.receive()  # by itself: a transaction behind it could not choose its isolation level
+            # In a message of its own: a transaction behind it could not choose its isolation level.
+            self._pipeline.receive()
 
     def _end_pipeline(self) -> None:
         self._prefetched.clear()
@@ -324,7 +326,7 @@ class Session:
         return _Explained(self)
 
     def explain(self, problem: BaseException | None) -> None:
-        """Raise an error of psycopg as ours; what any error left of a statement or of the link is cleared away."""
+        """Raise an error of psycopg as one of rota's; clear away what an error left of a statement or connection."""
         if problem is not None and not self.in_transaction:
             self.roll_back()
         if isinstance(problem, psycopg.Error):

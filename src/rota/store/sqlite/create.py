@@ -1,4 +1,4 @@
-"""Making a database: built aside and put in place in one step, so that there never is half of one."""
+"""Make a database: build it aside and put it in place in one step, so that there never is half of one (decision 8)."""
 
 from __future__ import annotations
 
@@ -82,13 +82,15 @@ def _create_file(path: str) -> bool:
 def _build(path: str) -> None:
     """A whole database in one file, nothing left in a log."""
     with closing(apsw.Connection(path)) as connection:
-        connection.pragma("auto_vacuum", INCREMENTAL)  # first: it holds for a file without content only
+        # First of all: SQLite takes this setting only for an empty file.
+        connection.pragma("auto_vacuum", INCREMENTAL)
         connection.pragma("application_id", APPLICATION_ID)
         connection.pragma("journal_mode", "wal")
     with closing(SqliteDatabase(path, clock=_NoClock())) as database:
         migrate(database)
     with closing(apsw.Connection(path)) as connection:
-        connection.pragma("user_version")  # the last connection to close moves the log into the file
+        # Any read will do: the last connection to close moves the log into the file.
+        connection.pragma("user_version")
     os.unlink(f"{path}.lock")
 
 

@@ -60,7 +60,8 @@ class _Forks:
 
     def __init__(self) -> None:
         self.was_in_use = False  # a connection, when this process was forked
-        self.gate = RLock()  # taken to begin a transaction, so that none begins while a fork waits for the others
+        # Taken to begin a transaction, so that none begins while a fork waits for the others.
+        self.gate = RLock()
         self._taken: list[RLock] = []
 
     def before(self) -> None:
@@ -118,14 +119,16 @@ class SqliteDatabase:
     is_networked = False
 
     def __init__(self, path: str, clock: Clock | None = None, on_wait: Callable[[str], None] | None = None) -> None:
-        path = os.path.realpath(path)  # as SQLite has it: every name leads to the same log, lock and notification files
+        # As SQLite resolves it, so that every name leads to the same log, lock and notification files.
+        path = os.path.realpath(path)
         self.path = self.url = self.beside = path
         self.runs = os.path.join(os.path.dirname(path), "runs")
         self.log = SqliteLog(self)
         self._given_clock = clock
         self._statements = Statements(GAPS)
         self._handle: apsw.Connection | None = None
-        self._in_use = RLock()  # held while a transaction or a statement runs, so that no fork happens meanwhile
+        # Held while a transaction or a statement runs, so that no fork happens meanwhile.
+        self._in_use = RLock()
         self._is_hurried, self._until = False, math.inf
         self._reserve = Reserve(f"{path}.reserve")
         self._uses_reserve = False
@@ -177,18 +180,21 @@ class SqliteDatabase:
         self._may_write = _may_write(os.path.dirname(self.path), os.X_OK) and _may_write(self.path)
         refuse_planted(self.path)
         place, flags = self.path, apsw.SQLITE_OPEN_READWRITE
-        if self._may_write:  # what is only looked at needs no locks
+        if self._may_write:
+            # A database that is only read needs no locks, so it may be on a network (decision 8).
             refuse_network(os.path.dirname(self.path))
         if not self._may_write:
             place, flags = _unchanging(self.path), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         self._handle = apsw.Connection(place, flags=flags, statementcachesize=STATEMENTS)
         self._handle.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._handle.set_busy_timeout(BUSY_MS)
-        hold(self.path, BUSY_MS / 1000)  # before the first read opens the log, so that nobody removes it in between
+        # Before the first read opens the log, so that nobody removes it in between (decision 34).
+        hold(self.path, BUSY_MS / 1000)
         refuse_second_name(self.path)
         self._refuse_foreign()
         refuse_development(self._handle.pragma("user_version"), self.path)  # before anything is written
-        refuse_planted(self.path)  # again: what was put there meanwhile has been read, but nothing was made of it
+        # Again, before anything is written: a file may have been put there since the first look.
+        refuse_planted(self.path)
         self._keep_log()
         self._handle.execute(
             f"PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={JOURNAL_LIMIT}"
@@ -198,7 +204,8 @@ class SqliteDatabase:
         self._checkpoint_at = CHECKPOINT_PAGES
         if self._may_write:
             self._lock.open()
-        self.version: int = self._handle.pragma("user_version")  # this read opens the log, whose identity is kept next
+        # This read opens the log, whose identity is kept next (decision 34).
+        self.version: int = self._handle.pragma("user_version")
         if self._may_write:
             self._files = OpenFiles(self.path)
 
@@ -269,13 +276,14 @@ class SqliteDatabase:
         return {"now": now, "wall": wall}
 
     def execute(self, name: str, params: Mapping[str, Any]) -> list[Row]:
-        """The rows of one statement; parameters by name."""
+        """Run one statement, with parameters by name, and return its rows."""
         try:
             with self._in_use:
                 return self._connection.execute(self._statements.text(name), params).fetchall()
         except apsw.Error as problem:
             raise self._explained(problem) from problem
-        except UnicodeDecodeError as problem:  # SQLite keeps any bytes as text
+        except UnicodeDecodeError as problem:
+            # SQLite accepts any bytes as text.
             raise StoreError(
                 f"{self.path} holds text that is not UTF-8: {problem.object!r:.80}; another program wrote it, which"
                 " must write it anew"
@@ -286,14 +294,14 @@ class SqliteDatabase:
             raise BadInput("a number is too large: the database keeps whole numbers of 64 bits") from None
 
     def change(self, name: str, params: Mapping[str, Any]) -> list[Row]:
-        """Nothing is far away here, so every change is made in steps."""
+        """Return no rows: in a file, every change is made in steps."""
         return []
 
     def prefetch(self, name: str, params: Mapping[str, Any]) -> None:
-        """Nothing is far away here."""
+        """Do nothing: no message to a file takes time."""
 
     def many(self, name: str, rows: Iterable[Row]) -> list[Row]:
-        """One statement for many rows; parameters in the order in which the text first names them."""
+        """Run one statement for many rows, with parameters in the order in which its text first names them."""
         try:
             with self._in_use:
                 return self._connection.executemany(self._statements.text(name), rows).fetchall()
@@ -312,11 +320,11 @@ class SqliteDatabase:
         return GAPS
 
     def write(self, exclusive: bool = False) -> _Transaction:
-        """A transaction that changes things: whole when the block ends, undone when it raises. It is always alone."""
+        """Begin a transaction that writes: committed when the block ends, undone when it raises. Always exclusive."""
         return _Transaction(self._begin_write, self._commit, self._undo)
 
     def read(self) -> _Transaction:
-        """A transaction that sees one moment."""
+        """Begin a transaction that reads one moment."""
         return _Transaction(self._begin_read, self._end_read, self._end_read)
 
     def notify_early(self) -> None:
@@ -348,7 +356,7 @@ class SqliteDatabase:
             self._handle = None
 
     def hurry(self, seconds: float) -> None:
-        """For looks in a hurry: from now on one that would take longer, or would have to wait, is given up."""
+        """From now on, give up reads that take longer or would have to wait (decision 26)."""
         if not self._is_hurried:
             self._is_hurried = True
             self._connection.set_busy_timeout(0)
@@ -356,7 +364,7 @@ class SqliteDatabase:
         self._until = time.monotonic() + seconds
 
     def refresh_version(self) -> int:
-        """The schema's number as it is now, which another program may have raised."""
+        """Read the schema's number again, which another program may have raised."""
         with self._in_use:
             self.version = self._connection.pragma("user_version")
         return self.version
@@ -387,7 +395,8 @@ class SqliteDatabase:
         with self.write():
             self._shrink(min(most, spare))
             if most >= spare:
-                self._checkpoint_at = 0  # at the commit: the file loses its end in a checkpoint
+                # Checkpoint at the commit: only then does the file shrink.
+                self._checkpoint_at = 0
         return min(most, spare)
 
     def last_room(self) -> _Transaction:
@@ -407,10 +416,11 @@ class SqliteDatabase:
             raise self._explained(problem) from problem
 
     def _make_room(self) -> None:
-        """What a change has freed goes to the disk before anyone else may write, and the reserve is kept again."""
+        """Give what a change has freed to the disk before anyone else may write, and make the reserve again."""
         try:
             self._shrink(ROOM_PAGES)
-        except StoreFull:  # the change stands, and what it freed is used again
+        except StoreFull:
+            # The change is committed, and the pages that it freed will be reused.
             pass
         self._checkpoint()
         self._reserve.keep()
@@ -450,7 +460,8 @@ class SqliteDatabase:
     def _commit(self) -> None:
         try:
             self._say("COMMIT")
-            self._doubt_replaced()  # before the checkpoint, which would write stale pages over new ones
+            # Before the checkpoint, which would write stale pages over new ones (decision 34).
+            self._doubt_replaced()
             if self._uses_reserve:
                 self._make_room()
             elif self._pages >= self._checkpoint_at:
@@ -475,7 +486,7 @@ class SqliteDatabase:
             self._in_use.release()
 
     def _say(self, text: str) -> None:
-        """Where a transaction begins and ends nothing is given up: it might have, all the same."""
+        """Begin or end a transaction, which is never given up: it might have happened all the same (decision 26)."""
         until, self._until = self._until, math.inf
         try:
             self._connection.execute(text)
@@ -493,7 +504,8 @@ class SqliteDatabase:
         if self._handle is not None and self._handle.in_transaction:
             try:
                 self._say("ROLLBACK")
-            except StoreError:  # SQLite has rolled back by itself already
+            except StoreError:
+                # SQLite has already rolled back by itself.
                 pass
 
     def _count_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
@@ -505,7 +517,8 @@ class SqliteDatabase:
         try:
             in_log, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             self._checkpoint_at = CHECKPOINT_PAGES if in_log == moved else in_log + CHECKPOINT_PAGES
-        except apsw.Error:  # the commit stands; the next one tries again
+        except apsw.Error:
+            # The change is committed; the next commit tries the checkpoint again.
             self._checkpoint_at = self._pages + CHECKPOINT_PAGES
 
     def _is_idle(self) -> bool:
@@ -521,14 +534,16 @@ class SqliteDatabase:
         if self._in_use.acquire(blocking=False):
             self._in_use.release()
         else:
-            self._in_use = RLock()  # the thread that held it is not in this process
+            # The thread that held it does not exist in this process.
+            self._in_use = RLock()
         handle, self._handle = self._handle, None
         if is_clean and handle is not None:
             handle.close()
         elif handle is not None:
             from ctypes import py_object, pythonapi
 
-            pythonapi.Py_IncRef(py_object(handle))  # never closed, which would undo the parent's transaction
+            # Leak it: closing it would undo the parent's transaction.
+            pythonapi.Py_IncRef(py_object(handle))
 
 
 def _may_write(path: str, more: int = 0) -> bool:

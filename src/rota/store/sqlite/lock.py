@@ -93,7 +93,8 @@ class WriteLock:
         os.pwrite(self._descriptor, self._mark, 0)
 
     def release(self) -> None:
-        if self._descriptor >= 0:  # closed in a child that was forked under the lock
+        if self._descriptor >= 0:
+            # It is closed in a child that was forked while the lock was held.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def holder(self) -> str:
@@ -121,7 +122,8 @@ class WriteLock:
         timer.daemon = True
         try:
             timer.start()
-        except RuntimeError:  # no thread may be started here: we wait all the same
+        except RuntimeError:
+            # No thread can be started here. Wait without the message.
             pass
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)

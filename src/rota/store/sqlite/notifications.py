@@ -1,6 +1,6 @@
-"""The bell: a file beside the database, written after a commit that gives others something to do.
+"""Notifications: a file beside the database, written after a commit that gives others something to do.
 
-Anyone may listen, nobody binds, nothing goes stale; a lost ring costs the poll interval behind it, never work.
+Anyone may listen, nobody binds, nothing goes stale; a lost notification costs a poll interval, never work.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from rota.store.own_files import open_own
 
 
 class NotificationFile:
-    """Rings for all who listen to one file."""
+    """Wakes all who listen to one file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor = -1
 
     def notify(self) -> None:
-        """Wake them; a bell that cannot be rung is no error, since all of them poll too."""
+        """Wake all listeners. Failing to is no error, since all of them poll too."""
         try:
             if self._descriptor < 0:
                 self._descriptor = open_own(self._path, os.O_WRONLY | os.O_CREAT)
@@ -36,7 +36,7 @@ class NotificationFile:
 
 
 class Listener:
-    """Hears a bell from the moment it was made."""
+    """Listens to one file from the moment it is made."""
 
     def __init__(self, path: str) -> None:
         os.close(open_own(path, os.O_WRONLY | os.O_CREAT))
@@ -48,11 +48,11 @@ class Listener:
             self._descriptor = _watch_kqueue(self._watched)
 
     def fileno(self) -> int:
-        """A descriptor that becomes readable when the bell rings; below 0 where the system has none."""
+        """Return a descriptor that becomes readable on a notification; below 0 where the system has none."""
         return self._descriptor
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a ring; true when there was one. Where the system cannot tell, return after a short while."""
+        """Wait for a notification; return whether one came. Return true after a moment where the system cannot tell."""
         if self._descriptor < 0:
             select.select([], [], [], min(seconds, 0.05))
             return True
@@ -62,7 +62,7 @@ class Listener:
         return bool(readable)
 
     def clear(self) -> None:
-        """Forget the rings heard so far."""
+        """Forget the notifications so far."""
         try:
             os.read(self._descriptor, 65536)
         except BlockingIOError:

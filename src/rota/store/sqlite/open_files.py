@@ -53,7 +53,8 @@ class OpenFiles:
         for path, opened in self._identities.items():
             if identity(path) != opened:
                 return path
-        if folder.st_ctime_ns + _TICK < now:  # a change any sooner might get the same time
+        if folder.st_ctime_ns + _TICK < now:
+            # A change made any sooner might get the same change time.
             self._unchanged = state
         return None
 
@@ -115,7 +116,8 @@ def _mount(path: str) -> bytes | None:
     """The mount that a path is on; None where the system does not say."""
     if not hasattr(os, "O_PATH"):
         return None
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)  # closing this kind ends no POSIX lock
+    # Closing an O_PATH descriptor ends no POSIX lock (decision 34).
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         with open(f"/proc/self/fdinfo/{descriptor}", "rb") as file:
             return next((line for line in file if line.startswith(b"mnt_id:")), None)
@@ -160,6 +162,7 @@ def _lock(descriptors: dict[tuple[int, int] | None, list[int]], path: str, where
             fcntl.fcntl(descriptor, _SET_LOCK, wanted)
         except BlockingIOError:
             return False
-        except OSError:  # closed meanwhile, or on a file system without such locks
+        except OSError:
+            # The descriptor was closed meanwhile, or the file system has no such locks.
             pass
     return True
