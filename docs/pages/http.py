@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, get_args, get_origin
 
 import msgspec
 
 from docs.pages.markdown import code, first_paragraph, join, sentence, table
 from rota.api import metrics
-from rota.api.app import NOUNS
+from rota.api.app import ROUTES
 from rota.api.errors import STATUSES
 from rota.api.schemas.derive import Answer
 from rota.core.access import SCOPES
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from collections.abc import Iterable
 
     from rota.api.route import Route
 
@@ -56,8 +57,8 @@ serves equal values, and neither a restart nor `rota prune` resets them. Those n
 
 def page() -> str:
     parts = [INTRODUCTION, "## Scopes", table(("scope", "lets a token"), [(code(s), OF_SCOPES[s]) for s in SCOPES])]
-    for noun in NOUNS:
-        parts += _noun(noun)
+    for noun, routes in groupby(ROUTES, lambda route: route.name.partition(".")[0]):
+        parts += _noun(noun, routes)
     statuses = [(code(str(status)), code(kind.__name__), first_paragraph(kind.__doc__)) for kind, status in STATUSES]
     parts += [PROBLEMS, table(("status", "kind", "when"), statuses)]
     rows = [
@@ -67,8 +68,7 @@ def page() -> str:
     return join(*parts, METRICS, table(("metric", "type", "labels", "meaning"), rows))
 
 
-def _noun(noun: ModuleType) -> list[str]:
-    name = noun.__name__.rpartition(".")[2]
+def _noun(noun: str, routes: Iterable[Route]) -> list[str]:
     rows = [
         (
             code(f"{route.method} {route.path}"),
@@ -77,9 +77,9 @@ def _noun(noun: ModuleType) -> list[str]:
             _answer(route),
             sentence(route.about),
         )
-        for route in noun.ROUTES
+        for route in routes
     ]
-    return [f"## {name.capitalize()}", table(("request", "scope", "takes", "answers", "what it does"), rows)]
+    return [f"## {noun.capitalize()}", table(("request", "scope", "takes", "answers", "what it does"), rows)]
 
 
 def _parameters(route: Route) -> str:

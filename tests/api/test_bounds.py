@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from httpx import Response
 
 SMALL = """
-from rota.api import app_state
+from rota.api import app
 from rota.api.routes import events
 from rota.api.stream import hub, readers
 readers.MOST_PATTERNS, readers.MOST_OF_TOKEN, hub.MOST_READ_BACK = 5, 4, 1000
-app_state.MOST_OPEN = 2
+app.MOST_OPEN = 2
 events.MOST_SEARCHED = 500
 """
 COUNTED = """

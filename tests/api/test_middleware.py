@@ -262,7 +262,7 @@ def test_what_a_job_can_set_comes_back_as_json_and_never_as_a_page(shared: Serve
 
 
 def test_a_sender_that_takes_its_time_is_cut_off(tmp_path: Path) -> None:
-    change = "from rota.api import middleware, protocol, server; protocol.HEADERS_WITHIN = middleware.BODY_WITHIN = 0.5"
+    change = "from rota.api import middleware, server; server.HEADERS_WITHIN = middleware.BODY_WITHIN = 0.5"
     change += "; server.KEEP_ALIVE = 1"
     server = Server(tmp_path, change=change)
     try:

@@ -94,4 +94,4 @@ def _read(name: str) -> bytes:
 ROUTES = (
     Route("GET", "/", home, READ, "the dashboard", str, media=HTML, is_async=True),
     Route("GET", "/assets/{file}", asset, OPEN, "a file of the dashboard", str, media=HTML, is_async=True, public=True),
-)
+)  # fmt: skip

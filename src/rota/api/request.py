@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from rota.api.app_state import AppState
+    from rota.api.app import AppState
     from rota.api.route import Route
     from rota.api.store_pool import StorePool
     from rota.core.access import AccessToken

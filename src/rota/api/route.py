@@ -25,6 +25,7 @@ class Route(Record):
     `inline`: usually takes microseconds; on SQLite it runs in the event loop, and moves to a thread if it takes long.
     `single_use`: its GET consumes something, so HEAD is refused. Streams refuse HEAD as well.
     `on_sqlite`: a coroutine function of the request that replaces `run` on SQLite.
+    `operation`: the operation id, where it is not the module and the function of `run`.
     """
 
     method: str
@@ -42,9 +43,9 @@ class Route(Record):
     inline: bool = False
     single_use: bool = False
     on_sqlite: Callable[..., Any] | None = None
+    operation: str | None = None
 
     @property
     def name(self) -> str:
-        """The operation id: the noun and the verb."""
-        module = self.run.__module__.rpartition(".")[2]
-        return f"{module}.{self.run.__name__}"
+        """The operation id: the noun and the verb. Clients are generated from it, so it outlives moves of the code."""
+        return self.operation or f"{self.run.__module__.rpartition('.')[2]}.{self.run.__name__}"

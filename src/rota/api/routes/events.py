@@ -82,32 +82,16 @@ def _refuse_both(after: str | None, before: str | None) -> None:
 
 ROUTES = (
     Route(
-        "GET",
-        "/api/v1/events",
-        follow,
-        READ,
-        "the live feed: a snapshot, then changes; Last-Event-ID replays what was missed",
-        str,
-        query=requests.Topics,
-        media=SSE,
-        is_async=True,
+        "GET", "/api/v1/events", follow, READ,
+        "the live feed: a snapshot, then changes; Last-Event-ID replays what was missed", str, query=requests.Topics,
+        media=SSE, is_async=True,
     ),
     Route(
-        "GET",
-        "/api/v1/events/log",
-        log,
-        READ,
-        "the log of facts, oldest first",
-        list[nouns.Fact],
+        "GET", "/api/v1/events/log", log, READ, "the log of facts, oldest first", list[nouns.Fact],
         query=requests.LogFilter,
     ),
     Route(
-        "GET",
-        "/api/v1/events/raw",
-        raw,
-        READ,
-        "the raw log, an event per transaction, oldest first",
-        list[nouns.Event],
-        query=requests.EventFilter,
+        "GET", "/api/v1/events/raw", raw, READ, "the raw log, an event per transaction, oldest first",
+        list[nouns.Event], query=requests.EventFilter,
     ),
-)
+)  # fmt: skip

@@ -12,7 +12,7 @@ from rota.api import metrics as meters
 from rota.api.auth import CODE_LASTS, COOKIE, SESSION_LASTS
 from rota.api.errors import Unauthenticated
 from rota.api.route import HTML, OPEN, TEXT, Route
-from rota.api.schemas import requests, responses, views
+from rota.api.schemas import requests, responses
 from rota.core.access import READ
 from rota.core.times import format_instant
 from rota.core.version import __version__
@@ -90,7 +90,7 @@ ROUTES = (
     Route("GET", "/api/v1/info", info, OPEN, "what runs here", responses.Info),
     Route("GET", "/api/v1/clock", clock, OPEN, "the clocks of the store", responses.Clock),
     Route("GET", "/api/v1/openapi.json", openapi, READ, "this API, described", dict),
-    Route("GET", "/api/v1/me", me, READ, "the caller's token and its scopes", views.Me),
+    Route("GET", "/api/v1/me", me, READ, "the caller's token and its scopes", responses.Me),
     Route("POST", "/api/v1/codes", code, READ, "a one-time code for a browser", responses.Code, requests.Empty),
     Route("GET", "/healthz", healthz, OPEN, "whether the process answers", responses.Alive, is_async=True),
     Route("GET", "/readyz", readyz, OPEN, "whether the store answers too", responses.Alive),

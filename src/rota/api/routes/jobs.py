@@ -11,7 +11,7 @@ from starlette.responses import Response
 from rota import documents
 from rota.api.json_body import encode_document
 from rota.api.route import JSON, Route
-from rota.api.schemas import nouns, requests, responses, views
+from rota.api.schemas import nouns, requests, responses
 from rota.core.access import ADMIN, ENQUEUE, READ
 from rota.core.errors import TooLarge
 from rota.core.ids import job_id
@@ -170,113 +170,54 @@ def _new(store: Store, body: requests.NewJob) -> NewJob:
 
 ROUTES = (
     Route(
-        "GET",
-        "/api/v1/jobs",
-        list_jobs,
-        READ,
-        "jobs, newest first",
-        list[nouns.Job],
-        query=requests.JobFilter,
+        "GET", "/api/v1/jobs", list_jobs, READ, "jobs, newest first", list[nouns.Job], query=requests.JobFilter,
         inline=True,
     ),
     Route(
-        "POST",
-        "/api/v1/jobs",
-        add,
-        ENQUEUE,
-        "add a job",
-        nouns.Job,
-        requests.NewJob,
-        requests.Details,
+        "POST", "/api/v1/jobs", add, ENQUEUE, "add a job", nouns.Job, requests.NewJob, requests.Details,
         on_sqlite=add_batched,
     ),
     Route(
-        "POST", "/api/v1/jobs/bulk", add_many, ENQUEUE, "add many jobs, all or none", responses.Ids, requests.NewJobs
+        "POST", "/api/v1/jobs/bulk", add_many, ENQUEUE, "add many jobs, all or none", responses.Ids, requests.NewJobs,
     ),
     Route(
-        "GET",
-        "/api/v1/jobs/ready",
-        ready,
-        READ,
-        "jobs that can be claimed now, best first",
-        list[nouns.Job],
-        query=requests.ReadyFilter,
-        may_write=True,
+        "GET", "/api/v1/jobs/ready", ready, READ, "jobs that can be claimed now, best first", list[nouns.Job],
+        query=requests.ReadyFilter, may_write=True,
     ),
     Route("GET", "/api/v1/jobs/{id}", show, READ, "one job", nouns.Job, query=requests.Details, inline=True),
     Route("GET", "/api/v1/jobs/{id}/why", why, READ, "why it is not running, in one sentence", responses.Why),
-    Route("GET", "/api/v1/jobs/{id}/graph", graph, READ, "what it waits for and what waits for it", views.Graph),
+    Route("GET", "/api/v1/jobs/{id}/graph", graph, READ, "what it waits for and what waits for it", responses.Graph),
     Route("GET", "/api/v1/jobs/{id}/runs", runs, READ, "what the last claims on it did, oldest first", list[nouns.Run]),
     Route(
-        "GET",
-        "/api/v1/jobs/{id}/results",
-        results,
-        READ,
-        "the results of the jobs that it waited for",
+        "GET", "/api/v1/jobs/{id}/results", results, READ, "the results of the jobs that it waited for",
         list[nouns.Needed],
     ),
     Route(
-        "POST",
-        "/api/v1/jobs/{id}/snooze",
-        snooze,
-        ADMIN,
-        "postpone it though it is claimed, without a token",
-        nouns.Job,
-        requests.Snooze,
+        "POST", "/api/v1/jobs/{id}/snooze", snooze, ADMIN, "postpone it though it is claimed, without a token",
+        nouns.Job, requests.Snooze, requests.Details,
+    ),
+    Route(
+        "POST", "/api/v1/jobs/{id}/cancel", cancel, ADMIN, "cancel it, whatever its state", nouns.Job, requests.Empty,
+        requests.Details, is_async=True,
+    ),
+    Route(
+        "POST", "/api/v1/jobs/{id}/retry", retry, ADMIN, "run it once more", nouns.Job, requests.Empty,
         requests.Details,
     ),
     Route(
-        "POST",
-        "/api/v1/jobs/{id}/cancel",
-        cancel,
-        ADMIN,
-        "cancel it, whatever its state",
-        nouns.Job,
-        requests.Empty,
-        requests.Details,
-        is_async=True,
-    ),
-    Route(
-        "POST", "/api/v1/jobs/{id}/retry", retry, ADMIN, "run it once more", nouns.Job, requests.Empty, requests.Details
-    ),
-    Route(
-        "POST",
-        "/api/v1/jobs/{id}/done",
-        done,
-        ADMIN,
-        "settle it as done, without a token",
-        nouns.Job,
-        requests.Done,
+        "POST", "/api/v1/jobs/{id}/done", done, ADMIN, "settle it as done, without a token", nouns.Job, requests.Done,
         requests.Details,
     ),
     Route(
-        "POST",
-        "/api/v1/jobs/{id}/fail",
-        fail,
-        ADMIN,
-        "settle it as failed, without a token",
-        nouns.Job,
-        requests.Fail,
+        "POST", "/api/v1/jobs/{id}/fail", fail, ADMIN, "settle it as failed, without a token", nouns.Job,
+        requests.Fail, requests.Details,
+    ),
+    Route(
+        "POST", "/api/v1/jobs/{id}/block", block, ADMIN, "let it wait for another", nouns.Job, requests.On,
         requests.Details,
     ),
     Route(
-        "POST",
-        "/api/v1/jobs/{id}/block",
-        block,
-        ADMIN,
-        "let it wait for another",
-        nouns.Job,
-        requests.On,
+        "POST", "/api/v1/jobs/{id}/unblock", unblock, ADMIN, "let it wait no longer", nouns.Job, requests.On,
         requests.Details,
     ),
-    Route(
-        "POST",
-        "/api/v1/jobs/{id}/unblock",
-        unblock,
-        ADMIN,
-        "let it wait no longer",
-        nouns.Job,
-        requests.On,
-        requests.Details,
-    ),
-)
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Orchestrators that reach only the API: start, take-over, slots, deaths of workers, and leaving."""
+"""Orchestrators on hosts that reach only the API, from start to leave, and their orphans."""
 
 from __future__ import annotations
 
@@ -6,24 +6,32 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from rota.api.route import Route
-from rota.api.schemas import machine, responses
+from rota import documents
+from rota.api.route import SSE, Route
+from rota.api.schemas import machine, requests, responses
 from rota.api.schemas.machine import report_of
+from rota.api.stream.notifications import NotificationStream
 from rota.core.access import WORK
-from rota.core.errors import Conflict
+from rota.core.errors import BadInput, Conflict
+from rota.core.frames.codec import LARGEST_REPORT
+from rota.core.frames.messages import Kinds
 from rota.core.ids import job_id
+from rota.core.jsontext import encode
 from rota.core.slot import GiveUp, Restart, RestartPolicy
-from rota.core.times import SECOND
+from rota.core.times import SECOND, format_instant
 from rota.core.worker import Dead
 from rota.store import ownership
+from rota.store.claims.exchange import Idle
 from rota.store.remote.records import from_document, to_document
 from rota.store.workers.crews import Home, Process
 from rota.store.workers.death import Death
 
 if TYPE_CHECKING:
     from rota.api.request import ApiRequest
+    from rota.core.job import Job
     from rota.documents import Document
     from rota.store.store import Store
+    from rota.store.workers.orphans import Kept
 
 
 def join(store: Store, request: ApiRequest) -> Document:
@@ -111,45 +119,163 @@ def _refuse_supervised_elsewhere(store: Store, id: int, worker: str) -> None:
         raise Conflict(f"worker {worker} is watched by another orchestrator than {id}, which writes down its end")
 
 
+def renew_lease(store: Store, request: ApiRequest) -> Document:
+    body = request.body
+    last_seen = sorted((each.worker_id, round(each.ago * SECOND)) for each in body.heard)
+    until = store.orchestrators.renew(_id(request), body.acknowledged_directive, body.status, last_seen)
+    return {"lease_expires_at": format_instant(until), "directive": store.orchestrators.last_directive()}
+
+
+def exchange(store: Store, request: ApiRequest) -> Document:
+    body = request.body
+    idle = [from_document(Idle, msgspec.to_builtins(each)) for each in body.idle]
+    report = report_of(body).replace(idle=idle, holdings=body.holdings, served=body.served)
+    answer = store.orchestrators.exchange(_id(request), body.number, report)
+    return to_document(answer, {"Run": documents.run, "Job": _with_details})
+
+
+def poll(store: Store, request: ApiRequest) -> Document:
+    body = request.body
+    return to_document(store.orchestrators.poll(_id(request), body.known_directive, body.reconciles, body.polls))
+
+
+def show_workers(store: Store, request: ApiRequest) -> Document:
+    id, body = _id(request), request.body
+    ownership.orchestrator(store, id)
+    _refuse_large(body)
+    for each in body.up:
+        kinds = Kinds(frozenset(each.kinds), each.every)
+        store.orchestrators.came_up(each.worker_id, each.slot, each.concurrency, kinds)
+    if body.said or body.felt:
+        metadata = [(None if each.metadata is None else encode(each.metadata), each.worker_id) for each in body.said]
+        store.orchestrators.mirror(metadata, [(each.health, each.slot) for each in body.felt])
+    if body.noted:
+        store.orchestrators.note((each.noun, each.verb, each.which, each.details) for each in body.noted)
+    return {"id": id}
+
+
+def _refuse_large(body: machine.Show) -> None:
+    """Apply the limits of worker frames, so that a remote worker cannot store more than a local one."""
+    for report in body.said:
+        if report.metadata is not None and len(encode(report.metadata)) > LARGEST_REPORT:
+            raise BadInput(f"what {report.worker_id} says of itself is too large: at most {LARGEST_REPORT:,} bytes")
+    for up in body.up:
+        if sum(len(kind.encode()) for kind in up.kinds) > LARGEST_REPORT:
+            raise BadInput(f"the kinds that {up.worker_id} knows are too many: at most {LARGEST_REPORT:,} bytes")
+    for event in body.noted:
+        if len(encode(event.details)) > machine.LARGEST_FACT:
+            raise BadInput(f"the details of {event.which} are too large: at most {machine.LARGEST_FACT:,} bytes")
+
+
+async def notifications(request: ApiRequest) -> NotificationStream:
+    await request.ask(lambda store: ownership.orchestrator(store, _id(request)))
+    await request.state.job_notifications.open()
+    return NotificationStream(request)
+
+
+def _with_details(job: Job) -> Document:
+    return {**documents.job(job), "details": documents.job_details(job)}
+
+
+def begin_orphan(store: Store, request: ApiRequest) -> Document:
+    worker, report_orphan = _own_worker(store, request), report_of(request.body)
+    checkpoints: list[Kept] = [(job, token, value) for value, job, token in report_orphan.checkpoints]
+    held = store.orphans.begin(worker, frozenset(request.body.in_hand), report_orphan.outcomes, checkpoints)
+    return {"held": sorted(held)}
+
+
+def renew_orphan(store: Store, request: ApiRequest) -> Document:
+    worker = _own_worker(store, request)
+    return {"held": sorted(store.orphans.renew(worker, [(each.job_id, each.token) for each in request.body.claims]))}
+
+
+def report_orphan(store: Store, request: ApiRequest) -> Document:
+    worker, reported = _own_worker(store, request), report_of(request.body)
+    for value, job, token in reported.checkpoints:
+        store.orphans.keep_checkpoint(worker, (job, token, value))
+    for settled in reported.outcomes:
+        store.orphans.settle(worker, settled)
+    return {"held": []}
+
+
+def end_orphan(store: Store, request: ApiRequest) -> Document:
+    worker, death = _own_worker(store, request), from_document(Death, msgspec.to_builtins(request.body.death))
+    if death.worker_id != worker:
+        raise BadInput(f"this is the end_orphan of {worker}, and the certificate is of {death.worker_id}")
+    store.orphans.end(death, report_of(request.body).outcomes)
+    return {"held": []}
+
+
+def _own_worker(store: Store, request: ApiRequest) -> str:
+    return store.workers.get(request.path["id"]).id
+
+
 _ALL = "/api/v1/orchestrators"
 _OF = f"{_ALL}/{{id}}"
-ROUTES = (
+ORCHESTRATORS = (
     Route("POST", _ALL, join, WORK, "an orchestrator begins", machine.Joined, machine.Join),
     Route("GET", _OF, standing, WORK, "its last exchange, and who was left behind before it", machine.Standing),
     Route("DELETE", _OF, leave, WORK, "it ends; what it holds goes back", machine.Joined),
     Route(
-        "POST",
-        f"{_OF}/take-over",
-        take_over,
-        WORK,
-        "release what the dead before it held; the orphans that live",
-        list[machine.ProcessSchema],
-        machine.TakeOver,
+        "POST", f"{_OF}/take-over", take_over, WORK, "release what the dead before it held; the orphans that live",
+        list[machine.ProcessSchema], machine.TakeOver,
     ),
     Route("POST", f"{_OF}/slots", slots, WORK, "take its slots", list[machine.SlotSchema], machine.Pools),
     Route(
-        "POST",
-        f"{_OF}/worker-ids",
-        worker_ids,
-        WORK,
-        "ids for workers to be started",
-        machine.WorkerIds,
+        "POST", f"{_OF}/worker-ids", worker_ids, WORK, "ids for workers to be started", machine.WorkerIds,
         machine.IdsWanted,
     ),
     Route(
-        "POST",
-        f"{_OF}/workers",
-        register_worker,
-        WORK,
-        "a worker's process was started",
-        machine.Joined,
+        "POST", f"{_OF}/workers", register_worker, WORK, "a worker's process was started", machine.Joined,
         machine.RegisterWorker,
     ),
     Route(
-        "POST", f"{_OF}/certificates", certify, WORK, "record a death that it saw", responses.Certified, machine.Certify
+        "POST", f"{_OF}/certificates", certify, WORK, "record a death that it saw", responses.Certified,
+        machine.Certify,
     ),
     Route(
-        "POST", f"{_OF}/burials", mark_dead, WORK, "an unsupervised worker is dead", machine.Joined, machine.MarkDead
+        "POST", f"{_OF}/burials", mark_dead, WORK, "an unsupervised worker is dead", machine.Joined, machine.MarkDead,
     ),
     Route("POST", f"{_OF}/ends", ends, WORK, "how claims ended", list[machine.ClaimEnd], machine.Tokens),
-)
+)  # fmt: skip
+EXCHANGE = (
+    Route(
+        "POST", f"{_OF}/lease", renew_lease, WORK, "renew its lease", responses.Lease, requests.RenewLease,
+        operation="exchange.renew",
+    ),
+    Route(
+        "POST", f"{_OF}/exchange", exchange, WORK, "settle and claim in one step", machine.Exchanged, machine.Exchange,
+        operation="exchange.exchange",
+    ),
+    Route(
+        "POST", f"{_OF}/look", poll, WORK, "run due maintenance; what there is to do", machine.PollResultSchema,
+        machine.Poll, operation="exchange.poll",
+    ),
+    Route(
+        "POST", f"{_OF}/show", show_workers, WORK, "report the state of its workers", machine.Joined, machine.Show,
+        operation="exchange.show",
+    ),
+    Route(
+        "GET", f"{_OF}/bell", notifications, WORK, "a line whenever there may be something to do, without end", str,
+        media=SSE, is_async=True, operation="exchange.notifications",
+    ),
+)  # fmt: skip
+_ORPHAN = "/api/v1/workers/{id}/orphan"
+ORPHANS = (
+    Route(
+        "POST", f"{_ORPHAN}/begin", begin_orphan, WORK, "it goes on alone with these", machine.Held,
+        machine.OrphanBegins, operation="orphans.begin",
+    ),
+    Route(
+        "POST", f"{_ORPHAN}/renew", renew_orphan, WORK, "a heartbeat and a renewal in one", machine.Held,
+        machine.OrphanRenews, operation="orphans.renew",
+    ),
+    Route(
+        "POST", f"{_ORPHAN}/report", report_orphan, WORK, "outcomes and checkpoints of its jobs", machine.Held,
+        machine.Reported, operation="orphans.report",
+    ),
+    Route(
+        "POST", f"{_ORPHAN}/end", end_orphan, WORK, "it is gone", machine.Held, machine.OrphanEnds,
+        operation="orphans.end",
+    ),
+)  # fmt: skip

@@ -65,34 +65,18 @@ def _find(store: Store, name: str) -> Document:
 
 ROUTES = (
     Route(
-        "GET",
-        "/api/v1/queues",
-        list_queues,
-        READ,
-        "queues with their counts and limits",
-        list[nouns.Queue],
+        "GET", "/api/v1/queues", list_queues, READ, "queues with their counts and limits", list[nouns.Queue],
         inline=True,
     ),
     Route(
-        "POST",
-        "/api/v1/queues/pause",
-        pause,
-        ADMIN,
-        "let nothing new be claimed, from one queue or from all",
-        responses.Paused,
-        requests.Pause,
-        is_async=True,
+        "POST", "/api/v1/queues/pause", pause, ADMIN, "let nothing new be claimed, from one queue or from all",
+        responses.Paused, requests.Pause, is_async=True,
     ),
     Route("POST", "/api/v1/queues/resume", resume, ADMIN, "the opposite of pause", responses.Resumed, requests.Resume),
     Route("GET", "/api/v1/queues/{name}", show, READ, "one queue", nouns.Queue, inline=True),
     Route("PATCH", "/api/v1/queues/{name}", set_limits, ADMIN, "set limits of a queue", nouns.Queue, requests.Limits),
     Route(
-        "POST",
-        "/api/v1/queues/{name}/scale",
-        scale,
-        ADMIN,
-        "how many workers of it the crew on this host should have",
-        responses.Scaled,
-        requests.Scale,
+        "POST", "/api/v1/queues/{name}/scale", scale, ADMIN,
+        "how many workers of it the crew on this host should have", responses.Scaled, requests.Scale,
     ),
-)
+)  # fmt: skip

@@ -32,4 +32,4 @@ ROUTES = (
     Route("GET", "/api/v1/tokens", list_tokens, ADMIN, "access tokens, oldest first", list[nouns.Token]),
     Route("POST", "/api/v1/tokens", create, ADMIN, "make an access token", nouns.MadeToken, requests.NewToken),
     Route("DELETE", "/api/v1/tokens/{id}", revoke, ADMIN, "revoke an access token", nouns.Token),
-)
+)  # fmt: skip

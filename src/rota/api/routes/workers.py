@@ -81,22 +81,11 @@ def _document(request: ApiRequest, worker: Worker, shown: str) -> Document:
 
 ROUTES = (
     Route(
-        "GET",
-        "/api/v1/workers",
-        list_workers,
-        READ,
-        "the living workers",
-        list[nouns.Worker],
+        "GET", "/api/v1/workers", list_workers, READ, "the living workers", list[nouns.Worker],
         query=requests.WorkerFilter,
     ),
     Route(
-        "POST",
-        "/api/v1/workers",
-        register,
-        WORK,
-        "register a worker",
-        nouns.Worker,
-        requests.NewWorker,
+        "POST", "/api/v1/workers", register, WORK, "register a worker", nouns.Worker, requests.NewWorker,
         requests.Details,
     ),
     Route("GET", "/api/v1/workers/{id}", show, READ, "one worker", nouns.Worker, query=requests.Details, inline=True),
@@ -104,22 +93,11 @@ ROUTES = (
     Route("DELETE", "/api/v1/workers/{id}", deregister, WORK, "deregister it; what it holds goes back", responses.Left),
     Route("GET", "/api/v1/workers/{id}/certificate", certificate, READ, "how it died", nouns.Certificate),
     Route(
-        "POST",
-        "/api/v1/workers/{id}/heartbeat",
-        heartbeat,
-        WORK,
-        "send a heartbeat",
-        responses.Advice,
+        "POST", "/api/v1/workers/{id}/heartbeat", heartbeat, WORK, "send a heartbeat", responses.Advice,
         requests.Heartbeat,
     ),
     Route(
-        "POST",
-        "/api/v1/workers/{id}/stop",
-        stop,
-        ADMIN,
-        "ask it to finish and leave",
-        nouns.Worker,
-        requests.Empty,
+        "POST", "/api/v1/workers/{id}/stop", stop, ADMIN, "ask it to finish and leave", nouns.Worker, requests.Empty,
         requests.Details,
     ),
-)
+)  # fmt: skip

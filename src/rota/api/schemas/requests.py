@@ -352,3 +352,24 @@ class Link(Request):
     """The one-time code of a link."""
 
     code: Annotated[str, Meta(max_length=200)] = ""
+
+
+class DeathFilter(Request):
+    """Which deaths to list: the newest, of one slot or worker or of any."""
+
+    slot: ShortText | None = None
+    worker: ShortText | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 20
+
+
+class OutputFilter(Request):
+    """Which part of a run's output: at most `limit` bytes from `offset`, or the end of it.
+
+    `run` selects another run than the newest. `wait`: how many seconds to wait for more while the run is live.
+    """
+
+    run: ShortText | None = None
+    stream: Literal["transcript", "stderr"] = "transcript"
+    offset: Annotated[int, Meta(ge=0, le=1 << 50)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=262_144)] = 65_536
+    wait: Annotated[int, Meta(ge=0, le=25)] = 0
