@@ -258,26 +258,26 @@ def slot(slot: Slot, now: Instant, hosts: Mapping[str, str], policy: RestartPoli
 
 
 def crew(store: Store, pid: int | None) -> Document:
-    """The orchestrator here, if process `pid` is one, with all that live, all slots and the settings in force."""
+    """The orchestrator here, if process `pid` is one, with all live ones, all slots and the settings in force."""
     from rota.core.slot import HTTP
     from rota.process.host import host_id
 
     live, slots, now = store.orchestrators.live(), store.slots.all(), store.now()
     hosts = store.orchestrators.hosts()
-    here = next((each for each in live if (each.pid, each.host) == (pid, host_id())), None)
+    own = next((one for one in live if (one.pid, one.host) == (pid, host_id())), None)
     pools: dict[str, int] = {}
-    for each in slots:
-        if each.wanted and each.queue != HTTP:
-            pools[each.queue] = pools.get(each.queue, 0) + 1
+    for one in slots:
+        if one.wanted and one.queue != HTTP:
+            pools[one.queue] = pools.get(one.queue, 0) + 1
     return {
-        "status": here.status if here else "stopped",
+        "status": own.status if own else "stopped",
         "pid": pid,
-        "host": here.hostname if here else None,
-        "started_at": _at(here.started_at) if here else None,
-        "last_reconcile_at": _at(here.last_reconcile_at) if here else None,
+        "host": own.hostname if own else None,
+        "started_at": _at(own.started_at) if own else None,
+        "last_reconcile_at": _at(own.last_reconcile_at) if own else None,
         "pools": pools,
-        "slots": [slot(each, now, hosts, store.settings.restarts) for each in slots],
-        "orchestrators": [orchestrator(each, now) for each in live],
+        "slots": [slot(one, now, hosts, store.settings.restarts) for one in slots],
+        "orchestrators": [orchestrator(one, now) for one in live],
         "settings": settings(store.settings),
     }
 
@@ -311,15 +311,16 @@ def token(token: AccessToken) -> Document:
 
 def _without_password(url: str | None) -> str | None:
     """The URL of a database as it may be shown."""
-    scheme, found, rest = (url or "").partition("://")
-    if not found:
+    scheme, separator, rest = (url or "").partition("://")
+    if not separator:
         return url
-    place, asked, query = rest.partition("?")
+    place, mark, query = rest.partition("?")
     user, at, host = place.rpartition("@")
-    if scheme in ("http", "https"):  # there the user's part is an access token
+    # The user part of an API's address is an access token.
+    if scheme in ("http", "https"):
         user = at = ""
     kept = "&".join(part for part in query.split("&") if not part.startswith("password="))
-    return f"{scheme}://{user.partition(':')[0]}{at}{host}{asked if kept else ''}{kept}"
+    return f"{scheme}://{user.partition(':')[0]}{at}{host}{mark if kept else ''}{kept}"
 
 
 def _at(instant: Instant | None) -> str | None:

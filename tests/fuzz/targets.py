@@ -85,7 +85,7 @@ def problem_document(text: str) -> None:
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = {"type": text, "status": 400, "code": "x", "detail": text}
-    assert isinstance(client.told_error(document), RotaError)
+    assert isinstance(client.error_of(document), RotaError)
 
 
 def frame_bytes(data: bytes) -> None:

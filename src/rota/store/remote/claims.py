@@ -25,12 +25,12 @@ else:
 
 
 class RemoteClaims(_Port):
-    """The port for claims by hand. Renewals and outcomes wait, bounded, while the API is away."""
+    """The port for claims by hand. Renewals and outcomes are repeated for a while if the API is away (decision 20)."""
 
     def claim(
         self, job_id: int, worker_id: str | None = None, lease: Duration | None = None, person: str | None = None
     ) -> Claim:
-        return records.claim(self._link.post(f"/jobs/{job_id}/claim", self._whom(worker_id, lease, person)))
+        return records.claim(self._link.post(f"/jobs/{job_id}/claim", self._holder(worker_id, lease, person)))
 
     def take(
         self,
@@ -39,28 +39,28 @@ class RemoteClaims(_Port):
         lease: Duration | None = None,
         person: str | None = None,
     ) -> Claim:
-        found = self._link.post("/claims", {**self._whom(worker_id, lease, person), "queue": queue})
-        if not found:
+        taken = self._link.post("/claims", {**self._holder(worker_id, lease, person), "queue": queue})
+        if not taken:
             raise NothingReady("nothing is ready" + (f" in queue {queue}" if queue else ""))
-        return records.claim(found[0]["claim"])
+        return records.claim(taken[0]["claim"])
 
     def renew(self, claim: Claim, lease: Duration | None = None) -> Claim:
-        return records.claim(self._tell(claim, "renew", {"lease": records.seconds(lease)}))
+        return records.claim(self._change(claim, "renew", {"lease": records.seconds(lease)}))
 
     def checkpoint(self, claim: Claim, value: Any) -> None:
         from rota.store.jobs.payload import encode
 
-        self._tell(claim, "checkpoint", {"value": Raw(encode(value, "checkpoint") or "null")})
+        self._change(claim, "checkpoint", {"value": Raw(encode(value, "checkpoint") or "null")})
 
     def capture(self, claim: Claim, transcript_path: str | None, stderr_path: str | None) -> None:
-        self._tell(claim, "capture", {"transcript_path": transcript_path, "stderr_path": stderr_path})
+        self._change(claim, "capture", {"transcript_path": transcript_path, "stderr_path": stderr_path})
 
     def release(self, claim: Claim, note: str | None = None) -> None:
-        self._tell(claim, "release", {"note": note})
+        self._change(claim, "release", {"note": note})
 
     def settle(self, claim: Claim, outcome: Outcome) -> bool:
-        """The API does not say whether it was settled before; the result of another is not this one's."""
-        job = self._tell(claim, "settle", _settle_body(outcome))
+        """Settle the claim. The API does not say whether it was settled before, but another's result differs."""
+        job = self._change(claim, "settle", _settle_body(outcome))
         return not isinstance(outcome, Done) or outcome.result is None or job.get("result") == decode(outcome.result)
 
     def held(self, job_id: int, worker_id: str | None = None, token: int | None = None) -> Claim:
@@ -77,19 +77,19 @@ class RemoteClaims(_Port):
         return bool(last) and last[0].status in own and last[0].token == job.token
 
     def runs(self, job_id: int, most: int = MOST) -> list[Run]:
-        return [records.run(each) for each in self._link.get(f"/jobs/{job_id}/runs")][-most:]
+        return [records.run(run) for run in self._link.get(f"/jobs/{job_id}/runs")][-most:]
 
     def run(self, id: str) -> Run:
         return records.run(self._link.get(f"/runs/{quoted(id)}"))
 
-    def _whom(self, worker: str | None, lease: Duration | None, person: str | None) -> dict[str, Any]:
-        """For whom a claim is made: a worker, or whoever sits here."""
+    def _holder(self, worker: str | None, lease: Duration | None, person: str | None) -> dict[str, Any]:
+        """Return the fields of a request that say for whom a claim is made: a worker, or the person here."""
         if worker is None and person is None:
             person = self._store.actor
-        wanted = self._store.settings.lease if lease is None else lease
-        return {"worker_id": worker, "person": person, "lease": records.seconds(wanted)}
+        lease = self._store.settings.lease if lease is None else lease
+        return {"worker_id": worker, "person": person, "lease": records.seconds(lease)}
 
-    def _tell(self, claim: Claim, verb: str, body: dict[str, Any]) -> Any:
+    def _change(self, claim: Claim, verb: str, body: dict[str, Any]) -> Any:
         return self._link.insist("POST", f"/jobs/{claim.job_id}/claim/{verb}", {"token": claim.token, **body})
 
 

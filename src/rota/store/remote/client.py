@@ -27,7 +27,7 @@ _GATEWAY, _TOO_SLOW = (502, 503, 504), 408
 
 
 class Link:
-    """Requests to one API, one after another; a connection that ended in between is made anew.
+    """Requests to one API, one after another. A connection that was closed in between is opened again.
 
     `within` is how many seconds an answer may take.
     """
@@ -48,7 +48,12 @@ class Link:
         return self._ask(method, path, body)
 
     def insist(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The same for what may be said twice, such as a beat or an outcome: it waits, bounded, for an API away."""
+        """Send a request that may be repeated, such as a heartbeat or an outcome, until the API answers.
+
+        Raises:
+            StoreAway: The API did not answer for `PATIENCE` seconds.
+            InDoubt: It broke off its last answer, so the request may have been carried out.
+        """
         deadline, pause = time.monotonic() + PATIENCE, FIRST_PAUSE
         while True:
             try:
@@ -60,7 +65,7 @@ class Link:
                 pause = min(LONGEST_PAUSE, 2 * pause)
 
     def stream(self, path: str, last_id: str | None = None, **query: object) -> Connection:
-        """A connection of its own whose answer has no end; `pieces` reads it."""
+        """Open a connection of its own whose answer has no end; `pieces` reads it."""
         connection = self._connect()
         try:
             connection.send("GET", with_query(path, query), None, last_id)
@@ -90,7 +95,7 @@ class Link:
             if method == "GET":
                 raise self._away(problem) from problem
             raise InDoubt(
-                f"the link to {self.address.shown} broke before its answer came ({_told(problem)}):"
+                f"the link to {self.address.shown} broke before its answer came ({_reason(problem)}):"
                 " what was asked for may have been done, or not"
             ) from problem
         except BaseException:
@@ -103,7 +108,7 @@ class Link:
         return answer
 
     def _connected(self) -> Connection:
-        """The connection, if it is this process's and the other side has not ended it."""
+        """Return the kept connection, unless another process opened it or the other side has closed it."""
         kept = self._connection
         if kept is not None and (kept.pid != os.getpid() or kept.is_over or kept.has_ended()):
             self.close()
@@ -118,7 +123,7 @@ class Link:
             raise self._away(problem) from problem
 
     def _away(self, problem: Exception) -> StoreAway:
-        return StoreAway(f"{self.address.shown} is out of reach ({_told(problem)}): nothing was changed")
+        return StoreAway(f"{self.address.shown} is out of reach ({_reason(problem)}): nothing was changed")
 
     def _answer(self, connection: Connection) -> Any:
         text = b"".join(connection.pieces()).decode("utf-8", "replace")
@@ -131,7 +136,7 @@ class Link:
             raise self._strange(connection.status) from None
         if connection.status == 200:
             return document
-        raise told_error(document)
+        raise error_of(document)
 
     def _strange(self, status: int) -> StoreError:
         if status in _GATEWAY:
@@ -164,14 +169,13 @@ def not_offered(what: str, where: str) -> Refused:
 
 
 def with_query(path: str, query: dict[str, Any]) -> str:
-    """The path with what was given of a query."""
-    told = {name: value for name, value in query.items() if value is not None and value is not False}
-    given = "&".join(f"{name}={_text(value)}" for name, value in told.items())
-    return f"{path}?{given}" if given else path
+    """Return the path with those parameters of a query that are set."""
+    parameters = [f"{name}={_text(value)}" for name, value in query.items() if value is not None and value is not False]
+    return f"{path}?{'&'.join(parameters)}" if parameters else path
 
 
 def quoted(text: str) -> str:
-    """A text as part of a path."""
+    """Quote a text for use in a path or a query."""
     plain = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
     return "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in text.encode())
 
@@ -180,8 +184,8 @@ def _text(value: object) -> str:
     return "true" if value is True else ",".join(map(quoted, value)) if isinstance(value, tuple) else quoted(str(value))
 
 
-def told_error(problem: object) -> RotaError:
-    """The error that a problem document tells of; who stands in front of rota may tell of others, in another way."""
+def error_of(problem: object) -> RotaError:
+    """Return the error that a problem document describes. A proxy in front of rota may send other documents."""
     match problem:
         case {"type": str(name), "status": int(status), "code": int(code), "detail": str(detail)} if detail.strip():
             kind = _kind(name)
@@ -189,16 +193,17 @@ def told_error(problem: object) -> RotaError:
             return StoreError(f"this is not an answer of rota's: is its address right? It says {problem!r:.200}")
     if kind is None and status == 401:
         return errors.Refused(f"{detail}; set ROTA_TOKEN to its secret")
-    if status == _TOO_SLOW:  # the link is slow; what it did not take was not done
+    if status == _TOO_SLOW:
+        # The API did not receive the whole request, so it did nothing.
         return StoreAway(detail)
     return (kind or _BY_CODE.get(code, StoreError))(detail)
 
 
 def _kind(name: str) -> type[RotaError] | None:
-    """The class that a name such as `urn:rota:not-found` means."""
-    found = getattr(errors, "".join(word.capitalize() for word in name.rpartition(":")[2].split("-")), None)
-    return found if isinstance(found, type) and issubclass(found, RotaError) else None
+    """Return the class of errors that a name such as `urn:rota:not-found` means."""
+    kind = getattr(errors, "".join(word.capitalize() for word in name.rpartition(":")[2].split("-")), None)
+    return kind if isinstance(kind, type) and issubclass(kind, RotaError) else None
 
 
-def _told(problem: Exception) -> str:
+def _reason(problem: Exception) -> str:
     return str(getattr(problem, "strerror", None) or problem)

@@ -1,7 +1,7 @@
 """One connection to an HTTP API: where it is, a request out, and the answer as it comes.
 
-`http.client` alone takes longer to import than a whole heartbeat over HTTP, so the little of HTTP/1.1 that the API and
-a proxy before it speak is here; `ssl` is loaded for https only.
+`http.client` alone takes longer to import than a whole heartbeat over HTTP, so the part of HTTP/1.1 that the API and
+a proxy before it use is written here; `ssl` is loaded for https only (decision 20).
 """
 
 from __future__ import annotations
@@ -47,7 +47,15 @@ class Address(Record):
 
 
 def address_of(url: str, token: str | None = None) -> Address:
-    """What a URL such as `http://host:8356` names; a token in its user part is stronger than the one given."""
+    """Parse a URL such as `http://host:8356`.
+
+    Args:
+        url: The URL. A token in its user part takes precedence over `token`.
+        token: The access token, if the URL has none.
+
+    Raises:
+        BadInput: The URL or the token is malformed.
+    """
     scheme, _, rest = url.partition("://")
     authority, _, path = rest.partition("/")
     user, _, place = authority.rpartition("@")
@@ -74,7 +82,7 @@ def _split(place: str) -> tuple[str, str]:
 
 
 class Connection:
-    """One connection: a request out, then its answer's `status`, `headers` and `pieces`."""
+    """One connection: `send` a request, then read the `status`, `headers` and `pieces` of its answer."""
 
     def __init__(self, address: Address, within: float = ANSWER_WITHIN) -> None:
         self._address = address
@@ -88,7 +96,7 @@ class Connection:
         self._channel.settimeout(within)
 
     def send(self, method: str, path: str, data: bytes | None, last_id: str | None = None) -> None:
-        """Ask, and read the head of the answer."""
+        """Send a request, and read the head of its answer."""
         here = self._address
         host = f"[{here.host}]" if ":" in here.host else here.host
         lines = [f"{method} {here.base}{path} HTTP/1.1", f"Host: {host}:{here.port}", "Accept: */*"]
@@ -103,7 +111,7 @@ class Connection:
         self._read_head()
 
     def pieces(self) -> Iterator[bytes]:
-        """The body of the answer, as it comes."""
+        """Yield the body of the answer as it arrives."""
         length = self.headers.get("content-length")
         if self.headers.get("transfer-encoding", "").lower() == "chunked":
             yield from self._chunks()
@@ -115,14 +123,14 @@ class Connection:
         self.is_whole = True
 
     def has_ended(self) -> bool:
-        """Whether the other side has closed it: before a request there is nothing else to be read."""
+        """Return whether the other side has closed it. Between requests, nothing else makes it readable."""
         return bool(select.select([self._channel.fileno()], [], [], 0)[0])
 
     def fileno(self) -> int:
         return self._channel.fileno()
 
     def drain(self) -> bool:
-        """Read away what has come, without waiting; false when the other side has ended."""
+        """Discard what has arrived, without waiting. False when the other side has closed it."""
         while select.select([self._channel.fileno()], [], [], 0)[0]:
             if not self._channel.recv(PIECE):
                 return False
@@ -168,17 +176,17 @@ class Connection:
         return taken
 
     def _more(self) -> bytes:
-        found, self._rest = self._rest or self._channel.recv(PIECE), b""
-        return found
+        piece, self._rest = self._rest or self._channel.recv(PIECE), b""
+        return piece
 
     def _must(self) -> bytes:
-        if found := self._channel.recv(PIECE):
-            return found
+        if piece := self._channel.recv(PIECE):
+            return piece
         raise ConnectionResetError("it was closed")
 
 
 def _size(text: str, base: int = 10) -> int:
-    """How many bytes come, as told in front of them."""
+    """Parse the number of bytes that follow."""
     size = int(text, base)
     if size < 0:
         raise ValueError(f"an answer of {size} bytes")
@@ -186,23 +194,24 @@ def _size(text: str, base: int = 10) -> int:
 
 
 def _connect(address: Address, within: float) -> Channel:
-    """A connection to the first of the host's addresses that answers."""
+    """Connect to the first of the host's addresses that answers."""
     problem: OSError = ConnectionRefusedError("the name has no address")
-    name = address.host.encode()  # a text would be looked at by the codec of international names, and load it
+    # A `str` would be encoded by the codec of international names, which takes time to import.
+    name = address.host.encode()
     for family, kind, protocol, _, place in getaddrinfo(name, address.port, 0, SOCK_STREAM):
         channel = socket(family, kind, protocol)
         try:
             channel.settimeout(within)
             channel.connect(place[:4] if family == AF_INET6 else place[:2])
             return _secured(channel, address.host) if address.secure else channel
-        except OSError as found:
+        except OSError as error:
             channel.close()
-            problem = found
+            problem = error
     raise problem
 
 
 def _secured(channel: socket, host: str) -> Channel:
-    """The same, encrypted, once the other side has proved to be this host; SSL_CERT_FILE names further authorities."""
+    """Encrypt a connection once the other side has proved to be this host. SSL_CERT_FILE names further authorities."""
     import socket as sockets
     import ssl
 

@@ -39,7 +39,7 @@ class RemoteJobs(_Port):
         return records.job(_patiently(lambda: self._link.post("/jobs", body, details=True), wait))
 
     def add_many(self, new: Iterable[NewJob], wait: Duration = 0) -> list[int]:
-        bodies = [self._new(each) for each in new]
+        bodies = [self._new(job) for job in new]
         ids: list[int] = []
         if bodies:
             ids = _patiently(lambda: self._link.post("/jobs/bulk", {"jobs": bodies}), wait)["ids"]
@@ -55,7 +55,7 @@ class RemoteJobs(_Port):
             return done
 
     def ready(self, queue: str | None = None, limit: int = 10) -> list[Job]:
-        return [records.job(each) for each in self._link.get("/jobs/ready", queue=queue, limit=limit, details=True)]
+        return [records.job(job) for job in self._link.get("/jobs/ready", queue=queue, limit=limit, details=True)]
 
     def block(self, id: int, on: int) -> Job:
         return self._change(id, "block", {"on": on})
@@ -97,8 +97,8 @@ class RemoteJobs(_Port):
         return Jobs.wait(self, ids, condition, timeout)
 
     def held(self, limit: int = 50, internal: bool = False) -> list[Job]:
-        found = self.list(ACTIVE, limit=limit, internal=internal)
-        return sorted(found, key=lambda job: (job.claimed_at or 0, job.token or 0))
+        active = self.list(ACTIVE, limit=limit, internal=internal)
+        return sorted(active, key=lambda job: (job.claimed_at or 0, job.token or 0))
 
     def list(
         self,
@@ -108,23 +108,23 @@ class RemoteJobs(_Port):
         before: int | None = None,
         internal: bool = False,
     ) -> list[Job]:
-        found: list[Job] = []
-        while len(found) < limit:
-            most = min(1000, limit - len(found))
+        jobs: list[Job] = []
+        while len(jobs) < limit:
+            most = min(1000, limit - len(jobs))
             page = self._link.get(
                 "/jobs", status=status, queue=queue, limit=most, before=before, internal=internal, details=True
             )
-            found += [records.job(each) for each in page]
-            if not page or (len(page) < most and not self._link.goes_on):  # a page of large jobs ends sooner
+            jobs += [records.job(document) for document in page]
+            # A page of large jobs is shorter than asked for, and links to the next.
+            if not page or (len(page) < most and not self._link.goes_on):
                 break
-            before = found[-1].id
-        return found
+            before = jobs[-1].id
+        return jobs
 
     def _settle(self, id: int, verb: str, body: dict[str, Any], outcome: Callable[[], Outcome]) -> Job:
-        """Settle without the claim's token. Who may only work settles what its own worker holds, by the token of that.
+        """Settle without the claim's token, or, with the scope `work` alone, by the token of the job's claim.
 
-        The API refuses that token to those who may not speak for its holder, and to all once another claim took its
-        place.
+        The API accepts that token only from the access token that owns its worker, and only while the claim is current.
         """
         try:
             return self._change(id, verb, body)
@@ -139,20 +139,20 @@ class RemoteJobs(_Port):
         return records.job(self._link.post(f"/jobs/{id}/{verb}", body, details=True))
 
     def _new(self, job: NewJob) -> dict[str, Any]:
-        """A job as it is sent: what was said of it, and the settings here."""
+        """Return the body of a new job: its fields, with the settings of this host as defaults."""
         job = _read(job)
-        told = {name: getattr(job, name) for name in job._fields}
-        told["payload"] = _checked(job.payload, "payload")
-        told["after"], told["follows"] = list(job.after), list(job.follows)
-        told["debounce"], told["at_most"] = records.seconds(told["debounce"]), records.seconds(told["at_most"])
-        told["at"] = None if job.at is None else format_instant(job.at)
-        told["timeout"] = records.seconds(job.timeout)
-        told["max_attempts"] = self._store.settings.max_attempts if job.max_attempts is None else job.max_attempts
-        return {name: value for name, value in told.items() if value not in (None, [])}
+        body = {name: getattr(job, name) for name in job._fields}
+        body["payload"] = _checked(job.payload, "payload")
+        body["after"], body["follows"] = list(job.after), list(job.follows)
+        body["debounce"], body["at_most"] = records.seconds(body["debounce"]), records.seconds(body["at_most"])
+        body["at"] = None if job.at is None else format_instant(job.at)
+        body["timeout"] = records.seconds(job.timeout)
+        body["max_attempts"] = self._store.settings.max_attempts if job.max_attempts is None else job.max_attempts
+        return {name: value for name, value in body.items() if value not in (None, [])}
 
 
 def _read(job: NewJob) -> NewJob:
-    """The same; the durations of a debounced one as numbers."""
+    """Return the job with the durations of a debounce as numbers."""
     if job.debounce is None and job.at_most is None:
         return job
     from rota.store.jobs.enqueue import checked
@@ -167,7 +167,7 @@ def _encoded(value: object, what: str) -> str | None:
 
 
 def _checked(value: object, what: str) -> Raw | None:
-    """A value of the caller's as JSON, refused here when it has no such form."""
+    """Return a value of the caller as JSON text, or refuse one that has no such form."""
     if value is None:
         return None
     from rota.store.jobs.payload import encode
@@ -177,7 +177,7 @@ def _checked(value: object, what: str) -> Raw | None:
 
 
 def _patiently(ask: Callable[[], T], wait: Duration) -> T:
-    """Ask until there is room in the queue, for so long."""
+    """Repeat a request until there is room in the queue, for at most `wait`."""
     deadline = time.monotonic() + wait / SECOND
     while True:
         try:

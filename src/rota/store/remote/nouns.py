@@ -78,7 +78,7 @@ class RemoteQueues(_Queues):
 
 
 class RemoteSlots(_Slots):
-    """The port for slots. Where no crew of this host is meant, `this host` is the API's."""
+    """The port for slots. If no crew of this host has that name, this host means the host of the API."""
 
     def take(self, crew: str, host: str, pools: Mapping[str, int]) -> list[Slot]:
         return [slot for slot in self._own(dict(pools)) if slot.wanted]
@@ -103,7 +103,7 @@ class RemoteSlots(_Slots):
         self._link.post(f"/queues/{quoted(queue)}/scale", body)
 
     def _own(self, pools: dict[str, int] | None) -> list[Slot]:
-        """The slots of the orchestrator that this program is."""
+        """Return the slots of the orchestrator that this program is."""
         documents = self._link.post(f"/orchestrators/{self._remote.orchestrator}/slots", {"pools": pools})
         return [from_document(Slot, document) for document in documents]
 
@@ -131,7 +131,7 @@ class RemoteSources(_Sources):
 
 
 class RemoteSchedules(_Schedules):
-    """The port for schedules; the API's own crew, or whoever asks for work there, fires them."""
+    """The port for schedules. They are fired by the API's own crew, or by any request for work."""
 
     def declare(self, declared: Sequence[NewSchedule]) -> None:
         body = {"schedules": [to_document(schedule) for schedule in declared]}
@@ -209,7 +209,7 @@ class RemoteHistory(_History):
         *,
         plan: bool = False,
     ) -> Iterator[Pruned]:
-        """None: the orchestrator at the database takes them."""
+        """Return no steps: the orchestrator at the database takes them."""
         return iter(())
 
 

@@ -70,10 +70,9 @@ class RemoteOrchestrators(_Orchestrators):
         status: str = "running",
         heard: Sequence[tuple[str, Duration]] = (),
     ) -> Instant:
-        spoke = [{"worker_id": worker, "ago": ago / SECOND} for worker, ago in heard]
-        answer = self._ask(
-            "lease", {"acknowledged_directive": acknowledged_directive, "status": status, "heard": spoke}
-        )
+        last_seen = [{"worker_id": worker, "ago": ago / SECOND} for worker, ago in heard]
+        body = {"acknowledged_directive": acknowledged_directive, "status": status, "heard": last_seen}
+        answer = self._ask("lease", body)
         return records.at(answer["lease_expires_at"]) or 0
 
     def worker_ids(self, id: int, count: int) -> list[str]:

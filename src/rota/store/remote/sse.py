@@ -91,7 +91,7 @@ class FeedListener:
 
 
 def follow(link: Link, patterns: Sequence[str], after: str | None) -> Iterator[dict[str, Any]]:
-    """The feed without end; a stream that breaks goes on where it was, if the API is back soon."""
+    """Yield the documents of the feed without end. A broken stream resumes where it was, if the API is back soon."""
     return _follow(link, tuple(patterns), after, _open(link, tuple(patterns), after))
 
 
@@ -103,7 +103,8 @@ def _follow(
             for document in _documents(connection):
                 last = document["id"]
                 yield document
-        except (OSError, ValueError):  # broken, or silent for longer than its keep-alives allow
+        except (OSError, ValueError):
+            # Broken, or silent for longer than its keep-alives allow.
             pass
         finally:
             connection.close()
@@ -126,7 +127,7 @@ def _open_again(link: Link, patterns: tuple[str, ...], last: str | None) -> Conn
 
 
 def _documents(connection: Connection) -> Iterator[dict[str, Any]]:
-    """What the events say that have no name; one that has, such as `alive`, is no news."""
+    """Yield the documents of events without a name. Named ones, such as `alive`, carry no facts."""
     rest, is_named = b"", False
     for piece in connection.pieces():
         *lines, rest = (rest + piece).split(b"\n")

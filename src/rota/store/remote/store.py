@@ -1,4 +1,4 @@
-"""The store over an HTTP API: the third behind the ports, for hosts that reach no database."""
+"""The store over an HTTP API, the third behind the ports, for hosts that cannot reach the database (decision 20)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ else:
 
 
 class RemoteStore(_Store):
-    """One API used by one program. Who its changes are told as, the token says; `actor` is who claims by hand here."""
+    """One API used by one program. The token names the actor of its changes; `actor` is who claims by hand here."""
 
     link: Link
 
@@ -39,7 +39,7 @@ class RemoteStore(_Store):
         self.settings = settings
         self.actor = implicit_name()
         self.shown: dict[str, str] = {}
-        self.orchestrator = 0  # the one that this program is
+        self.orchestrator = 0  # the id of the orchestrator that this program is
         self.database: Database = RemoteDatabase(url, self)
 
     @property
@@ -87,7 +87,8 @@ class RemoteStore(_Store):
         return Reconciled(**self.link.post("/orchestrator/reconcile", {"plan": plan}))
 
     def tick(self) -> None:
-        self.link.get("/jobs/ready", limit=1)  # which looks after what is due, before it answers
+        # This request runs due maintenance before it reads.
+        self.link.get("/jobs/ready", limit=1)
 
     def next_due(self, queue: str | None = None) -> None:
         return None
@@ -106,7 +107,7 @@ class RemoteStore(_Store):
 
 
 class RemoteDatabase:
-    """What stands for the database: its name, its clock and its bell."""
+    """What takes the place of the database: its name, its clock and its notifications."""
 
     def __init__(self, url: str, store: RemoteStore) -> None:
         self.url = url
@@ -130,7 +131,7 @@ class RemoteDatabase:
         return f"{self.beside}.runs"
 
     def read(self) -> AbstractContextManager[None]:
-        """Nothing: each request sees a moment of its own."""
+        """Do nothing: each request has a snapshot of its own."""
         from contextlib import nullcontext
 
         return nullcontext()

@@ -25,7 +25,7 @@ else:
 
 
 class RemoteWorkers(_Port):
-    """The port for workers. Beats wait, bounded, while the API is away."""
+    """The port for workers. Heartbeats are repeated for a while if the API is away (decision 20)."""
 
     def register(
         self,
@@ -36,9 +36,9 @@ class RemoteWorkers(_Port):
         elsewhere: str | None = None,
     ) -> Worker:
         interval = self._store.settings.heartbeat_interval if every is None else every
-        told = {"name": name, "every": records.seconds(interval), "queue": queue, "pid": pid}
-        here = elsewhere or os.uname().nodename
-        return self._worker(self._link.post("/workers", {**told, "hostname": here}, details=True))
+        hostname = elsewhere or os.uname().nodename
+        body = {"name": name, "every": records.seconds(interval), "queue": queue, "pid": pid, "hostname": hostname}
+        return self._worker(self._link.post("/workers", body, details=True))
 
     def heartbeat(self, id: str, metrics: Mapping[str, object] | None = None) -> str:
         return str(self._link.insist("POST", f"/workers/{quoted(id)}/heartbeat", dict(metrics or {}))["advice"])
@@ -53,20 +53,20 @@ class RemoteWorkers(_Port):
         return self._worker(self._link.get(f"/workers/{quoted(id)}", details=True))
 
     def held(self, id: str) -> list[Job]:
-        return [records.job(each) for each in self._link.get(f"/workers/{quoted(id)}/jobs", details=True)]
+        return [records.job(job) for job in self._link.get(f"/workers/{quoted(id)}/jobs", details=True)]
 
     def certificate(self, id: str) -> Certificate | None:
         try:
-            told = self._link.get(f"/workers/{quoted(id)}/certificate")
+            document = self._link.get(f"/workers/{quoted(id)}/certificate")
         except NotFound:
             return None
-        return _certificate(told)
+        return _certificate(document)
 
     def deaths(
         self, limit: int = 20, slot: str | None = None, worker: str | None = None
     ) -> list[tuple[str, Certificate]]:
-        found = self._link.get("/deaths", limit=limit, slot=slot, worker=worker)
-        return [(each["worker_id"], _certificate(each)) for each in found]
+        deaths = self._link.get("/deaths", limit=limit, slot=slot, worker=worker)
+        return [(death["worker_id"], _certificate(death)) for death in deaths]
 
     def shown(self, worker: Worker) -> str:
         return self._remote.shown[worker.id]
@@ -75,12 +75,12 @@ class RemoteWorkers(_Port):
         return implicit_id(self._store.actor)
 
     def list(self, gone_too: bool = False) -> list[Worker]:
-        return [self._worker(each) for each in self._link.get("/workers", all=gone_too, details=True)]
+        return [self._worker(worker) for worker in self._link.get("/workers", all=gone_too, details=True)]
 
-    def _worker(self, told: Document) -> Worker:
-        """A worker; how it is shown is the API's to say, and remembered."""
-        self._remote.shown[told["id"]] = told["status"]
-        return records.worker(told)
+    def _worker(self, document: Document) -> Worker:
+        """Return a worker, and remember the status that the API shows for it."""
+        self._remote.shown[document["id"]] = document["status"]
+        return records.worker(document)
 
 
 @records.fitting
