@@ -107,6 +107,7 @@ class AppState:
         self.routes = routes
         self.is_sqlite = url is None or not url.startswith(POSTGRES)
         self.readers = StorePool(url, settings, READERS, "read")
+        # SQLite has one writer at a time: a second thread would only wait for its lock (decision 26).
         self.writers = StorePool(url, settings, 1 if self.is_sqlite else WRITERS, "write")
         self.enqueue_batcher = EnqueueBatcher(self.writers)
         self._feed_pool = StorePool(url, settings, 1, "feed")

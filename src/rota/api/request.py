@@ -50,6 +50,7 @@ class ApiRequest:
             await self._pool.ask(self._authorise)
         if self.route.body is not None:
             self._data = await read_body(self.http)
+        # With one writer, jobs that are added one by one share its transactions (decision 26).
         run = self.route.run if self.route.is_async else self.route.on_sqlite if self.state.is_sqlite else None
         if run is not None:
             if not self._is_open:
@@ -114,7 +115,7 @@ class ApiRequest:
 
     def _prepare_and_run(self, store: Store) -> Any:
         if self.route.method == "GET" and not self.route.may_write:
-            # One snapshot for all statements; it also reads the index of the SQLite log once, not once per statement.
+            # One snapshot for all statements (decision 17), and the index of the SQLite log is read only once.
             with store.database.read():
                 return self._run(store)
         return self._run(store)

@@ -51,10 +51,9 @@ class StorePool:
             raise NoAnswer(text) from None
 
     async def ask_inline(self, function: Callable[[Store], T]) -> T:
-        """Call a function that only reads in the event loop; if it takes long, call it again in a thread.
-
-        A turn to a thread costs more than a brief read of a file.
-        """
+        """Call a function that only reads in the event loop; if it takes long, call it again in a thread."""
+        # On SQLite a turn to a thread costs more than most reads: SQLite lets go of the GIL at each statement, and the
+        # thread waits for it again (decision 26).
         try:
             store = self._store()
             store.database.hurry(INLINE_WITHIN)
@@ -75,7 +74,8 @@ class StorePool:
 
             try:
                 store = self._own.store = open_store(self._url, self._settings)
-            except NotFound as problem:  # The database itself is missing, so this must not become a 404.
+            except NotFound as problem:
+                # The database itself is missing, so this must not become a 404.
                 raise StoreError(str(problem)) from problem
             self._opened.append(store)
         store.access = None
@@ -121,6 +121,7 @@ class EnqueueBatcher:
     async def _run(self) -> None:
         while self._queue:
             batch = [self._queue.popleft()]
+            # One caller per transaction: the store records one actor and checks one token for all of it (decision 26).
             while self._queue and self._queue[0].caller == batch[0].caller and len(batch) < MOST_IN_BATCH:
                 batch.append(self._queue.popleft())
             await self._add(batch)
@@ -135,7 +136,8 @@ class EnqueueBatcher:
                     await self._add([pending])
                 return
             _fail(batch, refusal)
-        except Exception as problem:  # The transaction may have been committed, so it is not tried again.
+        except Exception as problem:
+            # The transaction may have been committed, so it is not tried again.
             _fail(batch, problem)
         else:
             for pending, id in zip(batch, ids, strict=True):

@@ -63,6 +63,7 @@ def _listed(store: Store, page: Page) -> tuple[list[Job], int | None]:
     """Return the newest jobs, and the id before which the next page begins; None at the end."""
     jobs: list[Job] = []
     size, before = 0, page.before
+    # Jobs may be large, so they are read in portions and a page ends early once it is large enough.
     while len(jobs) < page.limit and size < LARGEST_PAGE:
         most = min(READ_AT_ONCE, page.limit - len(jobs))
         portion = store.jobs.list(page.status, page.queue, most, before, page.internal)

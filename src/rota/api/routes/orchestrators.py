@@ -50,6 +50,7 @@ def standing(store: Store, request: ApiRequest) -> Document:
 def take_over(store: Store, request: ApiRequest) -> list[Document]:
     id, living = _id(request), set(request.body.living)
     _, crew = store.orchestrators.home(id)
+    # Which workers live, only their own host can tell (decision 21).
     orphans = store.orchestrators.take_over(id, crew, lambda process: process.worker_id in living)
     return [to_document(each) for each in orphans]
 
@@ -62,6 +63,7 @@ def slots(store: Store, request: ApiRequest) -> list[Document]:
 
 
 def worker_ids(store: Store, request: ApiRequest) -> Document:
+    # Ids are made in advance, so that workers can be started while the API is away (decision 21).
     return {"worker_ids": store.orchestrators.worker_ids(_id(request), request.body.count)}
 
 
@@ -168,6 +170,7 @@ def _refuse_large(body: machine.Show) -> None:
 
 
 async def notifications(request: ApiRequest) -> NotificationStream:
+    # Not the event stream: that one would wake a crew at every outcome of its own (decision 21).
     await request.ask(lambda store: ownership.orchestrator(store, _id(request)))
     await request.state.job_notifications.open()
     return NotificationStream(request)

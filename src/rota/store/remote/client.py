@@ -92,6 +92,7 @@ class Link:
             answer = self._answer(connection)
         except (OSError, ValueError) as problem:
             self.close()
+            # A read can be repeated; a change may have been made, so it is in doubt (decision 20).
             if method == "GET":
                 raise self._away(problem) from problem
             raise InDoubt(

@@ -112,6 +112,7 @@ class RemoteSources(_Sources):
     """The port for sources; they are filled by the workers of an orchestrator."""
 
     def declare(self, declared: Sequence[Declared]) -> None:
+        # To look for work, a worker needs the database (decision 21).
         names = ", ".join(sorted(source.name for source in declared))
         raise Refused(
             f"a crew over HTTP cannot look for work in sources ({names}): start one of this app where the database is"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 else:
     _Orchestrators = _Orphans = Port
 
-ANSWER_WITHIN = 5.0  # a lease lasts 15 s, and a lost answer must not cost it
+ANSWER_WITHIN = 5.0  # a lease lasts 15 s, and a lost answer must not cost it (decision 21)
 LARGEST_REPORT = 800_000  # bytes of a report in one body
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
@@ -259,7 +259,8 @@ def _checkpoint(checkpoint: Checkpoint) -> Document:
 
 
 # The API names the workers that were left behind, but never their processes: an API, or whoever speaks for it, could
-# otherwise choose a process of this host to be ended. So each host keeps a file for each process that it started.
+# otherwise choose a process of this host to be ended. So each host keeps a file for each process that it started
+# (decision 21).
 
 
 def _folder(store: Store) -> str:
