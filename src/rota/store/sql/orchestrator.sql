@@ -25,8 +25,8 @@ WHERE id = :id AND exchange = :number - 1 AND status <> 'stopped' RETURNING id
 UPDATE orchestrator SET status = 'stopped' WHERE id = :id AND status <> 'stopped' RETURNING id
 
 -- name: get
--- One orchestrator.
-SELECT id, status, lease_expires_at, exchange, acknowledged_directive, hostname, pid, desired FROM orchestrator WHERE id = :id
+-- Its state, the running number of its last exchange, and what people ask of it.
+SELECT status, exchange, desired FROM orchestrator WHERE id = :id
 
 -- name: home
 -- Where an orchestrator runs, its crew, and the access token that speaks for it.

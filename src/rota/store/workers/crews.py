@@ -55,6 +55,14 @@ class PollResult(Record):
     orphans: list[Process] | None = None
 
 
+class Progress(Record):
+    """The state of an orchestrator, the running number of its last exchange, and what people ask of it."""
+
+    status: str
+    exchange: int
+    desired: str | None
+
+
 class Live(Record):
     """An orchestrator that is not gone."""
 

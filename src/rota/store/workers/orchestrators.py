@@ -17,7 +17,7 @@ from rota.store.engine.rows import to_job, to_queue, to_run
 from rota.store.engine.transaction import retry_conflicts
 from rota.store.jobs import unknown_kinds
 from rota.store.maintenance import tick
-from rota.store.workers.crews import Directive, Home, Live, PollResult, Process, here
+from rota.store.workers.crews import Directive, Home, Live, PollResult, Process, Progress, here
 from rota.store.workers.slots import come_up, find, move, stop
 
 TYPE_CHECKING = False
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rota.core.slot import GiveUp, Restart, RestartPolicy
     from rota.core.times import Duration, Instant
     from rota.store.claims.exchange import Exchange, Report
+    from rota.store.engine.rows import Row
     from rota.store.engine.transaction import Transaction
     from rota.store.store import Store
     from rota.store.workers.death import Death
@@ -47,7 +48,7 @@ class Orchestrators:
 
     @retry_conflicts
     def join(self, crew: str = "main", home: Home | None = None) -> int:
-        """An orchestrator begins, in this process or where it says; its number.
+        """Register an orchestrator, in this process or at the home that it names; return its number.
 
         A host that is named over HTTP is the token's own: no two tokens, and none and this machine, ever share one.
         """
@@ -65,7 +66,7 @@ class Orchestrators:
         return id
 
     def home(self, id: int) -> tuple[Home, str]:
-        """Where an orchestrator runs, and its crew."""
+        """Return where an orchestrator runs, and its crew."""
         row = self._store.database.execute("orchestrator.home", {"id": id})
         if not row:
             raise Stale(f"there is no orchestrator {id} any more")
@@ -124,10 +125,10 @@ class Orchestrators:
         """Renew the lease on which all its claims hang; until when. `heard`: how long ago each worker last spoke."""
         with self._store.write() as tx:
             ownership.orchestrator(self._store, id)
-            before = tx.one("orchestrator.get", id=id)
-            if before is not None and before[1] not in (status, orchestrators.STOPPED):
+            before = _progress(tx.execute("orchestrator.get", id=id))
+            if before is not None and before.status not in (status, orchestrators.STOPPED):
                 verb = orchestrators.REPORTED.get(status, orchestrators.START)
-                tx.check_move(orchestrators.MOVES, before[1], verb, status)
+                tx.check_move(orchestrators.MOVES, before.status, verb, status)
             renewed = {
                 "lease_expires_at": tx.now + LEASE,
                 "acknowledged_directive": acknowledged_directive,
@@ -164,8 +165,8 @@ class Orchestrators:
             ownership.worker(self._store, worker)
             ownership.slots(self._store, [slot])
             locks.orchestrator(tx, id)
-            row = tx.one("orchestrator.get", id=id)
-            if row is None or row[1] == orchestrators.STOPPED:
+            progress = _progress(tx.execute("orchestrator.get", id=id))
+            if progress is None or progress.status == orchestrators.STOPPED:
                 raise NotFound(f"there is no running orchestrator {id}")
             if process and tx.one("worker.get", id=worker):  # it stands already: only the answer was lost
                 return worker
@@ -196,7 +197,7 @@ class Orchestrators:
         return worker
 
     def came_up(self, worker: str, slot: str, concurrency: int = 1, kinds: Kinds = NO_KINDS) -> None:
-        """A watched worker is ready for its first job, has so many in hand at a time, and knows jobs of these kinds."""
+        """Record that a supervised worker is ready, how many jobs it runs at a time, and which kinds it knows."""
         self._come_up(worker, slot, concurrency, kinds)
         unknown_kinds.free(self._store)
 
@@ -257,7 +258,7 @@ class Orchestrators:
 
     @retry_conflicts
     def mark_dead(self, worker: str, verdict: workers.Dead) -> None:
-        """A watched worker died: its certificate, and its claims back, in one transaction."""
+        """Mark a worker dead: write its certificate and take its claims back, in one transaction."""
         with self._store.write() as tx:
             ownership.worker(self._store, worker)
             tick.mark_dead(self._store, tx, worker, verdict)
@@ -317,10 +318,10 @@ class Orchestrators:
         return exchanges.exchange(self._store, id, number, report)
 
     def number(self, id: int) -> int:
-        """The running number of its last exchange."""
+        """Return the running number of its last exchange."""
         ownership.orchestrator(self._store, id)
-        row = self._store.database.execute("orchestrator.get", {"id": id})
-        return int(row[0][3]) if row else 0
+        progress = _progress(self._store.database.execute("orchestrator.get", {"id": id}))
+        return 0 if progress is None else progress.exchange
 
     def poll(self, id: int, known_directive: int, reconciles: bool = False, polls: bool = False) -> PollResult:
         """Look after what is due, or make the store true, and see what there is to do; nothing due writes nothing."""
@@ -368,8 +369,8 @@ class Orchestrators:
         paused = frozenset(
             queue.name for queue in map(to_queue, database.execute("queue.all", {})) if queue.paused_at is not None
         )
-        row = database.execute("orchestrator.get", {"id": id})
-        desired = row[0][7] if row else None
+        progress = _progress(database.execute("orchestrator.get", {"id": id}))
+        desired = None if progress is None else progress.desired
         return Directive(number, self._store.slots.of_crew(crew, host or host_id()), held, to_stop, paused, desired)
 
     def processes(self, host: str | None = None) -> list[Process]:
@@ -378,7 +379,7 @@ class Orchestrators:
         return [Process(worker, pid, pid_start) for worker, pid, pid_start in found]
 
     def live(self) -> list[Live]:
-        """Those that are not gone."""
+        """Return the orchestrators that are not gone."""
         return [Live(*row) for row in self._store.database.execute("orchestrator.all_live", {})]
 
     def own_host(self) -> str:
@@ -405,30 +406,30 @@ class Orchestrators:
 
     @retry_conflicts
     def drain(self, crew: str, host: str) -> list[Live]:
-        """Wish that the orchestrator of this crew and host finishes what it holds, however long, and ends."""
-        found = [each for each in self.live() if (each.crew, each.host) == (crew, host)]
+        """Ask the orchestrator of this crew and host to finish what it holds, however long it takes, and end."""
+        asked = [live for live in self.live() if (live.crew, live.host) == (crew, host)]
         with self._store.write() as tx:
-            for each in found:
-                tx.execute("orchestrator.ask", id=each.id, desired=orchestrators.DRAIN)
-                tx.changed("orchestrator", orchestrators.DRAIN, str(each.id), by=tx.actor)
+            for orchestrator in asked:
+                tx.execute("orchestrator.ask", id=orchestrator.id, desired=orchestrators.DRAIN)
+                tx.changed("orchestrator", orchestrators.DRAIN, str(orchestrator.id), by=tx.actor)
                 tx.draw("directive")
                 tx.something_to_claim = True
-        return found
+        return asked
 
     def last_directive(self) -> int:
-        """The number of the last directive."""
+        """Return the number of the last directive."""
         ((number,),) = self._store.database.execute("number.get", {"name": "directive"})
         return int(number)
 
     @retry_conflicts
     def reconciled(self, id: int) -> None:
-        """It has just made the store true."""
+        """Record that an orchestrator has just reconciled the store."""
         with self._store.write() as tx:
             tx.execute("orchestrator.reconciled", id=id, now=tx.now)
 
     @retry_conflicts
     def leave(self, id: int) -> None:
-        """An orchestrator ends: what still hangs on it goes back unspent, its workers are stopped."""
+        """End an orchestrator: claims that it still holds go back unspent, its workers are stopped."""
         with self._store.write() as tx:
             ownership.orchestrator(self._store, id)
             locks.orchestrator(tx, id)
@@ -440,13 +441,16 @@ class Orchestrators:
                 tx.changed("orchestrator", "end", str(id))
 
 
+def _progress(rows: Sequence[Row]) -> Progress | None:
+    return Progress(*rows[0]) if rows else None
+
+
 def _take_id(tx: Transaction, id: int, worker: str) -> None:
     """Use up an id that was made for this orchestrator."""
     kept = _kept_ids(tx, id)
     if worker not in kept:
         raise Denied(f"{worker} is no id that was made for orchestrator {id}: ask for one before you start a worker")
-    kept = [each for each in kept if each != worker]
-    _keep_ids(tx, id, kept)
+    _keep_ids(tx, id, [unused for unused in kept if unused != worker])
 
 
 def _kept_ids(tx: Transaction, id: int) -> list[str]:
@@ -459,6 +463,6 @@ def _keep_ids(tx: Transaction, id: int, ids: list[str]) -> None:
 
 
 def _write_pulse(tx: Transaction) -> None:
-    """Somebody reaches the store again; where nobody did for long, everyone has their grace first."""
+    """Record that an orchestrator reaches the store; after an outage everyone is given grace first."""
     tick.grace(tx, END_AFTER)  # for less, whoever was kept waiting beside a cut link has the time to renew too
     tx.execute("orchestrator.beat_pulse", now=tx.now)
