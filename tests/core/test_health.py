@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from rota.core.death import HEARTBEAT_TIMEOUT, INVALID_FRAMES, RECOVERY_TIMEOUT, STARTUP_TIMEOUT
 from rota.core.health import (
     DEAD,
     HEALTHY,
-    HEARTBEAT_TIMEOUT,
-    INVALID_FRAMES,
     LATE,
     PENDING,
     RECOVERING,
-    RECOVERY_TIMEOUT,
-    STARTUP_TIMEOUT,
     Activity,
     Health,
     HealthPolicy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rota.core.death import HEARTBEAT_TIMEOUT, INVALID_FRAMES, RECOVERY_TIMEOUT, STARTUP_TIMEOUT
 from rota.core.record import Record
 from rota.core.times import SECOND
 
@@ -21,8 +22,6 @@ MOVES: Moves = {
     **{(state, DIE): frozenset({DEAD}) for state in (PENDING, HEALTHY, LATE, RECOVERING)},
 }
 
-STARTUP_TIMEOUT, HEARTBEAT_TIMEOUT = "startup_timeout", "heartbeat_timeout"
-RECOVERY_TIMEOUT, INVALID_FRAMES = "recovery_timeout", "invalid_frames"
 SHORTEST_RECOVERY, LONGEST_RECOVERY = 5 * SECOND, 120 * SECOND
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rota.core.death import HEARTBEAT_TIMEOUT
 from rota.core.record import Record
 from rota.core.times import format_duration
 
@@ -47,7 +48,6 @@ CONTINUE, PAUSE, REGISTER_AGAIN = "continue", "pause", "register"
 ADVICE = (CONTINUE, STOP, PAUSE, REGISTER_AGAIN)
 
 MISSED_HEARTBEATS = 2
-LOST, HEARTBEAT_TIMEOUT = "lost", "heartbeat_timeout"
 
 
 class Worker(Record):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core import health, slot
-from rota.core.death import DEADLINE, OPERATOR
-from rota.core.health import INVALID_FRAMES, Activity
+from rota.core.death import DEADLINE, HEARTBEAT_TIMEOUT, INVALID_FRAMES, OPERATOR
+from rota.core.health import Activity
 from rota.core.ids import run_id
 from rota.core.times import SECOND
 from rota.orchestrator.dispatch import STUCK
@@ -133,7 +133,7 @@ class HealthChecks:
         session = self._maintenance.blocker()
         for place in self._places.values():
             if session is not None and place.child is not None and place.child.pid == session:
-                self._end(place.child, health.HEARTBEAT_TIMEOUT, "it is stopped while it keeps the store locked")
+                self._end(place.child, HEARTBEAT_TIMEOUT, "it is stopped while it keeps the store locked")
 
     def _snapshot(self) -> list[dict[str, object]]:
         """Return the state of every slot, for the history of health."""

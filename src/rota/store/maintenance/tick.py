@@ -6,7 +6,7 @@ from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
 from rota.core import worker as workers
 from rota.core.claim import Died, Lapsed, Released, Returned
-from rota.core.death import DEADLINE, OPERATOR
+from rota.core.death import DEADLINE, LOST, OPERATOR
 from rota.core.orchestrator import LEASE, Pulse
 from rota.core.record import Record
 from rota.core.worker import Dead, Holding, judge
@@ -174,9 +174,7 @@ def _lost_orchestrators(store: Store, tx: Transaction, grace_from: Instant) -> i
         tx.execute("orchestrator.end", id=id)
         tx.changed("orchestrator", "lapse", str(id), hostname=hostname, pid=pid)
         for (worker,) in sorted(tx.execute("worker.of_orchestrator", orchestrator=id)):
-            mark_dead(
-                store, tx, worker, Dead(workers.LOST, f"orchestrator {pid} on {hostname} stopped renewing its lease")
-            )
+            mark_dead(store, tx, worker, Dead(LOST, f"orchestrator {pid} on {hostname} stopped renewing its lease"))
             count += 1
     return count
 

@@ -6,6 +6,7 @@ from rota.core import job as jobs
 from rota.core import orchestrator as orchestrators
 from rota.core import slot as slots
 from rota.core import worker as workers
+from rota.core.death import LOST
 from rota.core.errors import BadInput, Conflict, Denied, NotFound, Stale
 from rota.core.frames.messages import NO_KINDS, kinds_json
 from rota.core.orchestrator import END_AFTER, LEASE
@@ -103,7 +104,7 @@ class Orchestrators:
                     if pid and is_alive(process):
                         orphans.move_to_lease(tx, worker)
                     else:
-                        verdict = workers.Dead(workers.LOST, f"orchestrator {other.pid} was gone, and so was it")
+                        verdict = workers.Dead(LOST, f"orchestrator {other.pid} was gone, and so was it")
                         tick.mark_dead(self._store, tx, worker, verdict)
                 tx.execute("orchestrator.end", id=other.id)
                 tx.changed("orchestrator", "taken over", str(other.id), by=id)
