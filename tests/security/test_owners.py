@@ -14,7 +14,7 @@ import pytest
 
 from rota.core.claim import Claim, Done
 from rota.core.errors import Denied, NotFound, RotaError, Stale
-from rota.core.event import WorkerChanged
+from rota.core.event import SlotChanged, WorkerChanged
 from rota.core.job import ACTIVE, NewJob
 from rota.core.schedule import NewSchedule
 from rota.core.slot import RestartPolicy
@@ -484,7 +484,7 @@ def test_nothing_is_told_of_a_slot_or_a_worker_that_is_not_there(server: Server)
         with pytest.raises(NotFound, match="there is no slot worker:tag:7"):
             port.register_worker(mallory.id, later, "tag", Process(free, 4, 5, later))
         port.mirror([("{}", nobody)], [("dead", later), ("stopping", later)])
-        port.note([("slot", "leak", later, {}), ("worker", "leak", nobody, {})])
+        port.note([SlotChanged("leak", later, {}), WorkerChanged("leak", nobody, {})])
         port.record_death(Death(nobody, later, "signaled", "x", asked=True, exit_code=0), Report(), RestartPolicy())
         port.record_death(Death(mallory.worker, later, "signaled", "forged"), Report(), RestartPolicy())
         (fact,) = [fact for event in here.events.after(before) for fact in event.facts]

@@ -6,9 +6,10 @@ import json
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rota.core.errors import NotAllowed, RotaError
+from rota.core.event import change
 from rota.core.times import HOUR, MILLISECOND, MINUTE, SECOND
 from rota.orchestrator import store_thread as urgency
 from rota.process import system
@@ -18,6 +19,7 @@ from rota.store.maintenance.prune import Stride
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rota.core.event import NounChanged
     from rota.core.schedule import NewSchedule
     from rota.core.source import Declared
     from rota.core.times import Duration, Instant
@@ -75,7 +77,7 @@ class Maintenance:
         self._declared_by: dict[str, list[Declared]] = {}
         self._reports: dict[str, WorkerProcess] = {}
         self._health: dict[str, str | None] = {}
-        self._facts: list[tuple[str, str, str, dict[str, object]]] = []
+        self._facts: list[NounChanged] = []
         self._blocked_by: tuple[int, bool] | None = None
         self._pruning: Iterator[Pruned] | None = None
         self._stride = Stride(FIRST)
@@ -128,7 +130,7 @@ class Maintenance:
 
     def note(self, noun: str, verb: str, which: str, **details: object) -> None:
         """Append to the event log with the next mirror."""
-        self._facts.append((noun, verb, which, details))
+        self._facts.append(change(noun, verb, which, details))
 
     def declare(self, worker: str, sources: list[Declared], schedules: list[NewSchedule]) -> None:
         """Declare the sources and schedules of a worker's application."""
@@ -244,7 +246,7 @@ class Maintenance:
             (json.dumps(child.report) if child.report else None, worker) for worker, child in self._reports.items()
         ]
         health: list[tuple[str | None, str]] = [(state, slot) for slot, state in self._health.items()]
-        facts: list[Any] = self._facts
+        facts = self._facts
         self._reports, self._health, self._facts = {}, {}, []
 
         def mirror(store: Store) -> None:

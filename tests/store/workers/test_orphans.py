@@ -11,7 +11,7 @@ from rota import documents
 from rota.core.claim import Done, Failed
 from rota.core.death import OPERATOR, STARTUP_TIMEOUT
 from rota.core.errors import Stale
-from rota.core.event import SlotChanged, to_stored
+from rota.core.event import SlotChanged, WorkerChanged, to_stored
 from rota.core.job import ACTIVE, DONE, FAILED, READY, SCHEDULED
 from rota.core.orchestrator import LEASE
 from rota.core.slot import GiveUp, Restart, RestartPolicy
@@ -187,7 +187,7 @@ def test_readers_see_what_workers_report_and_how_they_are(store: Store) -> None:
     store.orchestrators.mirror([(None, crew.worker)], [(None, crew.slot.name)])
     assert crew.stands() == ("up", crew.worker, None)
     last = store.events.last()
-    store.orchestrators.note([("worker", "leak", crew.worker, {"pid": 5})])
+    store.orchestrators.note([WorkerChanged("leak", crew.worker, {"pid": 5})])
     assert [to_stored(fact)[1] for event in store.events.after(last) for fact in event.facts] == ["leak"]
 
 

@@ -13,6 +13,7 @@ from rota.api.schemas.machine import report_of
 from rota.api.stream.notifications import NotificationStream
 from rota.core.access import WORK
 from rota.core.errors import BadInput, Conflict
+from rota.core.event import change
 from rota.core.frames.codec import LARGEST_REPORT
 from rota.core.frames.messages import Kinds
 from rota.core.ids import job_id
@@ -152,7 +153,7 @@ def show_workers(store: Store, request: ApiRequest) -> Document:
         metadata = [(None if each.metadata is None else encode(each.metadata), each.worker_id) for each in body.said]
         store.orchestrators.mirror(metadata, [(each.health, each.slot) for each in body.felt])
     if body.noted:
-        store.orchestrators.note((each.noun, each.verb, each.which, each.details) for each in body.noted)
+        store.orchestrators.note(change(each.noun, each.verb, each.which, each.details) for each in body.noted)
     return {"id": id}
 
 

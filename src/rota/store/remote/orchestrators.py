@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
 
+    from rota.core.event import NounChanged
     from rota.core.frames.messages import Kinds
     from rota.core.slot import RestartPolicy
     from rota.core.times import Duration, Instant
@@ -94,9 +95,11 @@ class RemoteOrchestrators(_Orchestrators):
         said = [{"worker_id": worker, "metadata": Raw(text) if text else None} for text, worker in told]
         self._ask("show", {"said": said, "felt": [{"slot": slot, "health": state} for state, slot in health]})
 
-    def note(self, facts: Iterable[tuple[str, str, str, dict[str, object]]]) -> None:
-        names = ("noun", "verb", "which", "details")
-        self._ask("show", {"noted": [dict(zip(names, fact, strict=True)) for fact in facts]})
+    def note(self, facts: Iterable[NounChanged]) -> None:
+        noted = [
+            {"noun": fact.noun, "verb": fact.verb, "which": fact.subject, "details": fact.details} for fact in facts
+        ]
+        self._ask("show", {"noted": noted})
 
     def mark_dead(self, worker: str, verdict: Dead) -> None:
         self._ask("burials", {"worker_id": worker, "reason": verdict.reason, "text": verdict.text})

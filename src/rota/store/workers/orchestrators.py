@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from rota.core.event import NounChanged
     from rota.core.frames.messages import Kinds
     from rota.core.slot import GiveUp, Restart, RestartPolicy
     from rota.core.times import Duration, Instant
@@ -234,18 +235,18 @@ class Orchestrators:
                     tx.changed("slot", "health", slot, health=state)
 
     @retry_conflicts
-    def note(self, facts: Iterable[tuple[str, str, str, dict[str, object]]]) -> None:
-        """Append to the event log what changes no row, each `(noun, verb, which, details)`.
+    def note(self, facts: Iterable[NounChanged]) -> None:
+        """Append to the event log what changes no row.
 
         A caller over HTTP tells of its own slots and workers, as far as they are there, and in its name.
         """
         with self._store.write() as tx:
-            for noun, verb, which, details in facts:
+            for fact in facts:
                 if self._store.access is None:
-                    tx.changed(noun, verb, which, **details)
-                elif self._may_tell_of(tx, noun, which):
-                    named = {name: value for name, value in details.items() if name not in _NOT_ITS_OWN}
-                    tx.changed(noun, verb, which, **{**named, "by": tx.actor})
+                    tx.changed(fact.noun, fact.verb, fact.subject, **fact.details)
+                elif self._may_tell_of(tx, fact.noun, fact.subject):
+                    named = {name: value for name, value in fact.details.items() if name not in _NOT_ITS_OWN}
+                    tx.changed(fact.noun, fact.verb, fact.subject, **{**named, "by": tx.actor})
 
     def _may_tell_of(self, tx: Transaction, noun: str, which: str) -> bool:
         """Whether a slot or worker is there, which only a caller over HTTP may be wrong about; refuse another's."""
