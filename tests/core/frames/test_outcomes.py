@@ -40,9 +40,9 @@ DOCUMENTS = st.fixed_dictionaries(
 @example({"outcome": "failed", "put_off": 10**400})
 @example({"outcome": "failed", "put_off": -1})
 def test_no_document_raises_and_what_it_decodes_to_survives_the_codec(document: dict[str, Any]) -> None:
-    outcome = outcomes.decode(document)
+    outcome = outcomes.decode_reported(document)
     assert isinstance(outcome, Done | Failed | Snoozed | Released | Returned)
-    assert outcomes.decode(outcomes.encode(outcome)) == outcome
+    assert outcomes.decode_reported(outcomes.encode(outcome)) == outcome
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_no_document_raises_and_what_it_decodes_to_survives_the_codec(document: 
     ids=repr,
 )
 def test_every_outcome_arrives_as_it_was_in_a_document_and_in_a_frame(outcome: Outcome) -> None:
-    assert outcomes.decode(outcomes.encode(outcome)) == outcome
+    assert outcomes.decode_reported(outcomes.encode(outcome)) == outcome
     (frame,) = Decoder().feed(outcomes.done_frame(1, 2, outcome))
     assert (frame.body["job"], frame.body["token"]) == (1, 2)
-    assert outcomes.decode(frame.body) == outcome
+    assert outcomes.decode_reported(frame.body) == outcome
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,12 @@ def test_every_outcome_arrives_as_it_was_in_a_document_and_in_a_frame(outcome: O
     ids=repr,
 )
 def test_each_document_is_taken_for_what_it_is(document: dict[str, Any], outcome: object) -> None:
-    assert outcomes.decode(document) == outcome
+    assert outcomes.decode(document) == outcomes.decode_reported(document) == outcome
+
+
+def test_a_worker_cannot_say_that_its_own_job_spends_no_attempt() -> None:
+    assert outcomes.decode({"outcome": "returned"}) == Failed("reported no outcome that rota knows: 'returned'")
+    assert outcomes.decode({"outcome": "failed", "error": "e", "put_off": 5}) == Failed("e")
 
 
 @pytest.mark.parametrize("text", ["not json", "", "Infinity", "1e400", r'"\ud800"', "[" * 61 + "]" * 61])

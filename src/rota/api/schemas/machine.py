@@ -312,7 +312,7 @@ class Held(Answer):
 
 def settled_of(outcome: Outcome) -> tuple[int, int, Any]:
     """Convert an outcome for the store. One that makes no sense becomes a failure, and the others are settled."""
-    return outcome.job_id, outcome.token, outcomes.decode(msgspec.structs.asdict(outcome))
+    return outcome.job_id, outcome.token, outcomes.decode_reported(msgspec.structs.asdict(outcome))
 
 
 def report_of(reported: Reported) -> Report:

@@ -47,7 +47,7 @@ def encode(outcome: Outcome) -> dict[str, Any]:
 
 
 def decode(document: Mapping[str, Any]) -> Outcome:
-    """Return the outcome that a document describes; one that makes no sense is a failure that says so."""
+    """Return the outcome that a worker reports; one that makes no sense is a failure that says so."""
     # Nearly every outcome is this one, and an orchestrator decodes one for each job.
     if document.get("outcome") == "done":
         return _done(document.get("result"))
@@ -59,11 +59,23 @@ def decode(document: Mapping[str, Any]) -> Outcome:
         case {"outcome": "released"}:
             return Released(note, jobs.UNKNOWN_KIND if document.get("reason") == jobs.UNKNOWN_KIND else None)
         case {"outcome": "failed"}:
-            return _failed(document)
-        case {"outcome": "returned"}:
-            return Returned()
+            error, reason = text_of(document.get("error"), LONGEST_ERROR), text_of(document.get("reason"), LONGEST_NOTE)
+            return Failed(error or "failed, and did not say why", document.get("again") is not False, reason)
         case _:
             return Failed(f"reported no outcome that rota knows: {document.get('outcome')!r:.60}")
+
+
+def decode_reported(document: Mapping[str, Any]) -> Outcome:
+    """Return the outcome that a crew reports over HTTP: that of a worker, or one which only an orchestrator decides.
+
+    A worker that could say of its own job that it spends no attempt might fail for ever.
+    """
+    if document.get("outcome") == "returned":
+        return Returned()
+    outcome, put_off = decode(document), document.get("put_off")
+    if isinstance(outcome, Failed) and isinstance(put_off, int):
+        return outcome.replace(put_off=min(max(0, put_off), LONGEST_SNOOZE))
+    return outcome
 
 
 def done_frame(job: int, token: int, outcome: Outcome) -> bytes:
@@ -91,17 +103,6 @@ def _done(result: Any) -> Outcome:
         return Done(result)
     problem = _problem(result)
     return Done(result) if problem is None else Failed(problem, again=False)
-
-
-def _failed(document: Mapping[str, Any]) -> Failed:
-    error = text_of(document.get("error"), LONGEST_ERROR) or "failed, and did not say why"
-    put_off = document.get("put_off")
-    return Failed(
-        error,
-        document.get("again") is not False,
-        text_of(document.get("reason"), LONGEST_NOTE),
-        min(max(0, put_off), LONGEST_SNOOZE) if isinstance(put_off, int) else 0,
-    )
 
 
 def _problem(result: object) -> str | None:
