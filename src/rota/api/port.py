@@ -37,16 +37,16 @@ def choose(settings: Settings, asked: int | None = None) -> tuple[int, str | Non
 
     A port that was configured is never replaced by another.
     """
-    wanted = settings.http_port if asked is None else asked
-    program = holder(settings.http_host, wanted) if wanted else None
+    port = settings.http_port if asked is None else asked
+    program = holder(settings.http_host, port) if port else None
     if program is None:
-        return wanted, None
-    if wanted == Settings.http_port and asked is None:
-        for port in range(wanted + 1, min(wanted + MOST_TRIED, 65536)):
-            if holder(settings.http_host, port) is None:
-                return port, program
+        return port, None
+    if port == Settings.http_port and asked is None:
+        for other in range(port + 1, min(port + MOST_TRIED, 65536)):
+            if holder(settings.http_host, other) is None:
+                return other, program
     raise Conflict(
-        f"port {wanted} is taken by {program}: choose another with --port, or `http_port` in rota.toml; 0 is any"
+        f"port {port} is taken by {program}: choose another with --port, or `http_port` in rota.toml; 0 is any"
     )
 
 

@@ -157,7 +157,7 @@ def read_query(route: Route, http: Request) -> Any:
         if list in kinds:
             values.setdefault(name, []).extend(text.split(","))
         elif name in values:
-            raise BadInput(f"the parameter {name!r} may stand once only")
+            raise BadInput(f"query parameter {name!r} was given more than once")
         else:
             values[name] = _value(name, text, kinds)
     if route.query is None:

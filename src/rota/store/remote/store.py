@@ -76,9 +76,9 @@ class RemoteStore(_Store):
         if name.startswith("__"):
             raise AttributeError(name)
         if name in ("queues", "slots", "sources", "schedules", "events", "history", "tokens"):
-            from rota.store.remote import nouns
+            from rota.store.remote import resources
 
-            return getattr(nouns, f"Remote{name.capitalize()}")(self)
+            return getattr(resources, f"Remote{name.capitalize()}")(self)
         raise not_offered(name, self.link.address.shown)
 
     def reconcile(self, plan: bool = False) -> Reconciled:
