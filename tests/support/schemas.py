@@ -246,7 +246,7 @@ ROWS: dict[str, list[Values]] = {
             "created_at": 1,
         }
     ],
-    "source_memory": [{"source": "files", "hash": 77, "successes": 1, "at": 1, "token": 3, "told": 1}],
+    "source_memory": [{"source": "files", "hash": 77, "successes": 1, "at": 1, "token": 3, "reported": 1}],
     "token": [
         {
             "id": "token-1",

@@ -284,23 +284,23 @@ def _sift(many: Many, source: Source, found: Sequence[Found], began: Instant, no
     known = {key for (key,) in many("source.known", [(source.name, key) for key in wanted])}
     hashes = {core.key_hash(key): key for key in wanted if key not in known}
     rows = many("source.recall", [(source.name, number) for number in hashes])
-    remembered = {number: (successes, at, told) for number, successes, at, told in rows}
+    remembered = {number: (successes, at, was_reported) for number, successes, at, was_reported in rows}
     fresh, repeated = [], []
     for number, key in hashes.items():
-        successes, at, told = remembered.get(number, (0, began - 1, 1))
+        successes, at, was_reported = remembered.get(number, (0, began - 1, 1))
         until = core.held_until(successes, at, source.repeats)
         if at >= began:
             continue
         if until is None or until <= now:
             fresh.append(wanted[key])
-        elif not told:
+        elif not was_reported:
             repeated.append(wanted[key])
     return Sifted(fresh, repeated)
 
 
 def _report_repeated(tx: Transaction, name: str, repeated: Sequence[Found]) -> list[str]:
     """Mark repeated keys as reported, so that each is reported once."""
-    tx.many("source.told", [(name, core.key_hash(each.key)) for each in repeated])
+    tx.many("source.mark_reported", [(name, core.key_hash(each.key)) for each in repeated])
     return [each.key for each in repeated]
 
 

@@ -78,7 +78,7 @@ OVERRIDES = {
     "source.known many",
     "source.recall many",
     "source.remember many",
-    "source.told many",
+    "source.mark_reported many",
     "source.let_go many",
 }
 

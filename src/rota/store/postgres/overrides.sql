@@ -234,7 +234,7 @@ SELECT found.*, 'ready' FROM unnest(:id::bigint[], :queue::text[], :kind::text[]
 SELECT key FROM job WHERE (source, key) IN (SELECT * FROM unnest(:source::text[], :key::text[]))
 
 -- name: source.recall many
-SELECT hash, successes, at, told FROM source_memory WHERE (source, hash) IN (SELECT * FROM unnest(:source::text[], :hash::bigint[]))
+SELECT hash, successes, at, reported FROM source_memory WHERE (source, hash) IN (SELECT * FROM unnest(:source::text[], :hash::bigint[]))
 
 -- name: source.remember many
 INSERT INTO source_memory (source, hash, successes, at, token)
@@ -242,8 +242,8 @@ SELECT source, hash, 1, now, token
 FROM unnest(:source::text[], :hash::bigint[], :now::bigint[], :token::bigint[]) AS done (source, hash, now, token) ORDER BY source, hash
 ON CONFLICT (source, hash) DO UPDATE SET successes = source_memory.successes + 1, at = excluded.at, token = excluded.token
 
--- name: source.told many
-UPDATE source_memory SET told = 1 WHERE (source, hash) IN (SELECT * FROM unnest(:source::text[], :hash::bigint[])) AND told = 0 RETURNING hash
+-- name: source.mark_reported many
+UPDATE source_memory SET reported = 1 WHERE (source, hash) IN (SELECT * FROM unnest(:source::text[], :hash::bigint[])) AND reported = 0 RETURNING hash
 
 -- name: source.let_go many
 UPDATE job SET source = NULL, key = NULL WHERE id = ANY (:id::bigint[])

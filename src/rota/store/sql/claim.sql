@@ -23,9 +23,9 @@ UPDATE job SET checkpoint = :checkpoint WHERE id = :id AND token = :token AND st
 
 -- name: take_all
 -- Claim many ready jobs for one supervised worker, each under its token.
-UPDATE job SET status = 'active', token = told.value, worker = :worker, orchestrator = :orchestrator, claimed_at = :now,
+UPDATE job SET status = 'active', token = drawn.value, worker = :worker, orchestrator = :orchestrator, claimed_at = :now,
     lease = NULL, lease_expires_at = NULL, renewed_count = 0
-FROM json_each(:tokens) AS told WHERE job.id = CAST(told.key AS INTEGER) AND job.status = 'ready'
+FROM json_each(:tokens) AS drawn WHERE job.id = CAST(drawn.key AS INTEGER) AND job.status = 'ready'
 
 -- name: holding
 -- Those of these jobs that are active; the caller compares their tokens.
@@ -49,9 +49,9 @@ WHERE id = :id AND token = :token AND status = 'active' RETURNING worker
 
 -- name: finish
 -- Settle claims as done, each with its result.
-UPDATE job SET status = 'done', result = told.value, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
+UPDATE job SET status = 'done', result = reported.value, error = NULL, note = NULL, finished_at = :now, attempts = attempts + 1,
     transcript_path = NULL, stderr_path = NULL, isolated = 0
-FROM json_each(:results) AS told WHERE job.id = CAST(told.key AS INTEGER) AND job.status = 'active'
+FROM json_each(:results) AS reported WHERE job.id = CAST(reported.key AS INTEGER) AND job.status = 'active'
 
 -- name: end
 -- End a claim in any other way; no row means that the claim is lost.

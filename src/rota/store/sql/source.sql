@@ -53,16 +53,16 @@ SELECT key FROM job WHERE status = 'active' AND worker IS NOT NULL AND source ||
 
 -- name: recall
 -- What is remembered of keys that succeeded.
-SELECT hash, successes, at, told FROM source_memory WHERE source = :source AND hash = :hash
+SELECT hash, successes, at, reported FROM source_memory WHERE source = :source AND hash = :hash
 
 -- name: remember
 -- Note that a key succeeded once more.
 INSERT INTO source_memory (source, hash, successes, at, token) VALUES (:source, :hash, 1, :now, :token)
 ON CONFLICT (source, hash) DO UPDATE SET successes = source_memory.successes + 1, at = excluded.at, token = excluded.token
 
--- name: told
+-- name: mark_reported
 -- Mark a repeated key as reported; no row means that it was already.
-UPDATE source_memory SET told = 1 WHERE source = :source AND hash = :hash AND told = 0 RETURNING hash
+UPDATE source_memory SET reported = 1 WHERE source = :source AND hash = :hash AND reported = 0 RETURNING hash
 
 -- name: settled_by
 -- Whether a job of a source was finished with this token.

@@ -289,7 +289,7 @@ CREATE TABLE source_memory (
     successes $int64 NOT NULL,
     at $int64 NOT NULL,
     token $int64 NOT NULL,
-    told $int64 NOT NULL DEFAULT 0,
+    reported $int64 NOT NULL DEFAULT 0,
     PRIMARY KEY (source, hash)
 );
 CREATE INDEX source_memory_token ON source_memory (token);
