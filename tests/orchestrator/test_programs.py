@@ -43,8 +43,8 @@ def begin(shell: Shell, *words: str) -> int:
 
 def test_without_an_app_a_crew_stands_ready_and_watches_workers_that_others_start(shell: Shell) -> None:
     pid = begin(shell, "--workers", "3")
-    status = shell.ask("orchestrator", "status")
-    assert status["status"] == "running" and not [slot for slot in status["slots"] if slot["wanted"]]
+    eventually(lambda: shell.ask("orchestrator", "status")["status"] == "running")
+    assert not [slot for slot in shell.ask("orchestrator", "status")["slots"] if slot["wanted"]]
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as loop:
         worker = shell.register("loop", "--every", "1h", "--pid", loop.pid)
         job = shell.add()
