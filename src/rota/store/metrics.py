@@ -2,7 +2,7 @@
 
 Each change that ends claims counts them with its other counters (`Transaction.ran`): so a source's job counts as well,
 whose row is gone when it is done, and a look costs a few hundred rows, however many jobs there were. Only deaths, which
-are few, are counted by whoever asks.
+are few, are counted when the metrics are read.
 """
 
 from __future__ import annotations

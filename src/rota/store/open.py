@@ -145,7 +145,7 @@ def open_store(
 ) -> Store:
     """Open the database that `url` names, or the nearest `.rota`; with `make` one is made where there is none.
 
-    `told` hears what a person should know: that one was made, or that someone keeps the write lock.
+    `told` is called with what a person should know: that one was made, or that the write lock is held.
     """
     if url and url.startswith(REMOTE):
         # First, because a shell loop waits for every import (decisions 5 and 20).

@@ -100,7 +100,7 @@ class Sources:
         """Return the keys whose jobs are running. A pass asks before it reads, and leaves them out.
 
         A handler may settle in a transaction of its own: its mark and its success are seen when that commits, but the
-        success bears the time at which it was said. If a pass is claimed in between, only this tells that its data is
+        success bears the time at which it was said. If a pass is claimed in between, only this shows that its data is
         older than the success.
         """
         return {key for (key,) in self._store.database.execute("source.held", {"source": name})}

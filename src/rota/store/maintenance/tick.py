@@ -204,10 +204,12 @@ def _holding(held: list[Job]) -> Holding | None:
 
 
 def mark_dead(store: Store, tx: Transaction, worker: str, verdict: Dead, death: Death | None = None) -> bool:
-    """Mark a worker dead, certify it and take its claims back: one in a slot had the oldest in hand, another them all.
+    """Mark a worker dead, write its certificate and take its claims back.
 
-    A worker that has several in hand at a time had all of them, and none is charged. One that was ended because its
-    time to finish was over is no death. False when it was gone already, and then nothing changes.
+    One in a slot was running its oldest claim, an external one all of them.
+
+    A worker that runs several jobs at a time was running all of them, and none is charged (decision 13). A worker that
+    was ended because its time to finish was over has not died. Return false, changing nothing, if it was gone already.
     """
     locks.worker(tx, worker)
     row = tx.one("worker.get", id=worker)

@@ -1,4 +1,4 @@
-"""Changes that are part of a caller's own transaction, on the caller's own psycopg connection: they stand if it does.
+"""Changes that are part of a caller's own transaction, on the caller's own psycopg connection (decision 18).
 
 Nobody knows when the caller commits, so what a crew needs is not held until then: no gate, no queue, no job that others
 may settle; counters have a shard of their own. The caller's settings, rows and adapters are as they were afterwards.
@@ -155,7 +155,7 @@ class BorrowedSession(Session):
             pass
 
     def say(self, text: str) -> None:
-        """Heard when the caller commits; a name that is said twice in one transaction is heard once."""
+        """Send a notification, which PostgreSQL delivers at the caller's commit, once for each channel."""
         with self._explained():
             self.connection.execute(text.encode())
 

@@ -51,7 +51,7 @@ _WATCH += b"; SET tcp_user_timeout = 5000"
 
 
 class Address(Record):
-    """Where a database is: what libpq is told, the schema in it, and its name for people, which holds no password."""
+    """Where a database is: the settings for libpq, the schema, and its name for people, which holds no password."""
 
     url: str
     conninfo: str

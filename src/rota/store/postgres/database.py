@@ -189,11 +189,11 @@ class PostgresDatabase:
         return self.version
 
     def set_version(self, version: int) -> None:
-        """The table of migrations tells it already."""
+        """Note the number; the table of migrations has it already."""
         self.version = version
 
     def integrity(self) -> str:
-        """`ok`, or what is wrong, as far as the server can tell by itself."""
+        """Return `ok`, or what is wrong, as far as the server knows."""
         gone = missing({name for (name,) in self.execute("schema.tables", {"schema": self.schema})})
         if gone:
             return gone
@@ -294,7 +294,7 @@ class Listener(Listening["Connection"]):
 
 
 def _forget_connections() -> None:
-    """In a forked child: each connection is opened anew when next used."""
+    """Forget the parent's connections in a forked child; the next use opens others."""
     for database in list(_open_databases):
         database.session.forsake()
 

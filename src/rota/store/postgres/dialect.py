@@ -92,7 +92,7 @@ class Texts:
         self._ready: dict[str, Statement] = {}
 
     def plain(self, name: str) -> str:
-        """A statement as it stands, for a script."""
+        """Return the text of a statement without numbered parameters, for a script."""
         return self._statements.text(name)
 
     def statement(self, name: str) -> Statement:
@@ -102,12 +102,12 @@ class Texts:
         return ready
 
     def by_name(self, name: str, rows: Iterable[Row]) -> list[dict[str, Any]]:
-        """Rows with their parameters by name, in the order in which the common text first names them."""
+        """Name the parameters of rows, in the order in which the common text first names them."""
         names = self.statement(name).names
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def as_columns(self, name: str, rows: Iterable[Row]) -> dict[str, str]:
-        """The same as one array for each parameter, for a text that takes many rows at once."""
+        """Make one array of each parameter, for a text that takes many rows at once."""
         columns = map(_array, zip(*rows, strict=True))
         return dict(zip(self.statement(name).names, columns, strict=True))
 

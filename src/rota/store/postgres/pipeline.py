@@ -1,8 +1,8 @@
-"""Statements that are sent together, with a sync behind them.
+"""Send statements together, with a sync behind them (decision 32).
 
 Only after a sync does the server count how long a transaction is left alone. So nothing is sent without one: a program
 that is stopped anywhere in a transaction keeps others waiting no longer than the server's patience. psycopg's own
-pipeline sends each statement by itself, as soon as it is written; this one stands on the same libpq.
+pipeline sends each statement by itself, as soon as it is written; this one uses the same libpq.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WAIT_R, _WAIT_RW, _READY_R = psycopg.waiting.Wait.R, psycopg.waiting.Wait.RW, p
 
 
 class Asked:
-    """A statement with its values, and what came of it once that was heard. `prepares`: it was made known, not run."""
+    """A statement with its values, and its result once that was received. `prepares`: only prepares it."""
 
     __slots__ = ("prepares", "result", "statement", "types", "values")
 
@@ -65,12 +65,12 @@ class Pipeline:
         self._wire.enter_pipeline_mode()
 
     def end(self) -> None:
-        """What was not sent never will be."""
+        """Leave the pipeline; queued statements are never sent."""
         self._unsent.clear()
         self._wire.exit_pipeline_mode()
 
     def ask(self, statement: Statement, params: Mapping[str, Any]) -> Asked:
-        """Nothing is sent until something is heard."""
+        """Queue a statement; it is sent with the next `receive`."""
         values, types = _written([params[name] for name in statement.names])
         asked = Asked(statement, values, types)
         self._unsent.append(asked)
@@ -88,7 +88,7 @@ class Pipeline:
         self._check(sent)
 
     def rows(self, asked: Asked) -> list[Row]:
-        """The rows that a statement gave, which was heard."""
+        """Return the rows of a statement whose result was received."""
         assert asked.result is not None
         self._rows.set_pgresult(asked.result)
         return self._rows.load_rows(0, asked.result.ntuples, tuple)

@@ -179,7 +179,7 @@ class Session:
     def script(self, statements: list[str]) -> None:
         """Statements without parameters, in a transaction. They may change what others mean, so its link ends with it:
 
-        what was prepared before stands no longer.
+        what was prepared before may be wrong.
         """
         self._is_spent = True
         with self._explained():

@@ -385,7 +385,7 @@ class SqliteDatabase:
             raise _explain(problem, self.path) from problem
 
     def give_back(self, most: int) -> int:
-        """Move up to so many pages out of the unused end of the file; 0 when but a tenth of the file is unused."""
+        """Move up to so many pages out of the unused end of the file; 0 when at most a tenth of the file is unused."""
         pragma = self._connection.pragma
         unused, pages = int(pragma("freelist_count")), int(pragma("page_count"))
         spare = unused - pages // 10

@@ -26,14 +26,14 @@ def blocker(path: str) -> int | None:
 
 
 def sqlite_writer(path: str) -> int | None:
-    """The process that has SQLite's own write lock on this database, as far as the system tells."""
+    """Return the process that has SQLite's own write lock on this database; None where that cannot be seen."""
     return _holder(f"{path}-shm", "POSIX", _WAL_WRITER) or _holder(path, "POSIX")
 
 
 def _holder(path: str, kind: str, byte: int | None = None) -> int | None:
     """The process with an exclusive lock on this file, or on one byte of it. Linux lists all locks; others list none.
 
-    `F_GETLK` would tell the same anywhere, but closing the descriptor that it needs drops this process's own locks.
+    `F_GETLK` would answer that anywhere, but closing the descriptor that it needs drops this process's own locks.
     """
     try:
         found = os.stat(path)
@@ -52,7 +52,7 @@ def _holder(path: str, kind: str, byte: int | None = None) -> int | None:
 
 
 def _last_holder(path: str) -> int | None:
-    """The process that took the fair lock last, as the file says."""
+    """Return the process that took the fair lock last, as the file says."""
     try:
         with open(open_own(f"{path}.lock", os.O_RDONLY), "rb") as file:
             pid = file.read(64).split()[:1]
@@ -73,7 +73,7 @@ def program(pid: int) -> str:
 class WriteLock:
     """One descriptor per connection; the file names the process that holds it.
 
-    `on_wait` hears of a holder that keeps us waiting for long, once per wait.
+    `on_wait` is called with a message when a holder keeps this process waiting for long, once per wait.
     """
 
     def __init__(self, path: str, on_wait: Callable[[str], None] | None = None) -> None:
@@ -98,7 +98,7 @@ class WriteLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def holder(self) -> str:
-        """Who keeps us waiting: its pid and program."""
+        """Return the pid and program of the process that holds the lock."""
         pid = blocker(self._path.removesuffix(".lock"))
         mark = os.pread(self._descriptor, 64, 0).decode(errors="replace").strip()
         if pid is None or mark.split()[:1] == [str(pid)]:

@@ -74,7 +74,7 @@ def let_go(path: str) -> None:
 
 
 def refuse_network(folder: str) -> None:
-    """Refuse a folder on a network file system. One `stat` tells a disk, whose device has a number of its own."""
+    """Refuse a folder on a network file system. One `stat` recognises a disk, whose device has a number of its own."""
     if os.major(os.stat(folder).st_dev):
         return
     if (kind := file_system(folder)) in NETWORK:
@@ -84,7 +84,7 @@ def refuse_network(folder: str) -> None:
 
 
 def file_system(folder: str) -> str | None:
-    """The kind of file system that a folder is on, where the system tells."""
+    """Return the kind of file system that a folder is on; None where the system does not say."""
     try:
         with open("/proc/self/mounts", encoding="utf-8") as file:
             mounts = [line.split()[1:3] for line in file]
