@@ -118,8 +118,11 @@ class HealthChecks:
                 leaked.end(known, worker)
                 continue
             name, _, in_hand = living[worker].names if worker is not None else ("-", "-", None)
-            if worker is not None and leak.run_id in {run_id(held.token) for held in living[worker].running}:
-                continue
+            if worker is not None:
+                child = living[worker]
+                # A worker that is cut short has given its job back, and takes what it started with it in a moment.
+                if child.cut or leak.run_id in {run_id(held.token) for held in child.running}:
+                    continue
             leaks.add(leak.pid)
             if leak.pid not in self._leaks:
                 run = leak.run_id or in_hand
