@@ -15,6 +15,7 @@ from rota.core.record import Record
 from rota.core.source import internal_queue
 from rota.store import metrics, ownership, source_outcomes
 from rota.store.claims import settle as settling
+from rota.store.claims.ready_scan import PickedJob
 from rota.store.engine import locks
 from rota.store.engine.rows import by_id, to_job, to_run
 from rota.store.maintenance import tick
@@ -27,14 +28,13 @@ if TYPE_CHECKING:
     from rota.core.frames.messages import Kinds
     from rota.core.queue import Queue
     from rota.core.times import Duration
-    from rota.store.claims.ready_scan import PickedJob
     from rota.store.engine.rows import Row
     from rota.store.engine.transaction import Transaction
     from rota.store.store import Store
 
     Settled = tuple[int, int, Outcome]  # a job's id, its token, and what became of it
     Checkpoint = tuple[str, int, int]  # JSON text, a job's id, its token
-    Dealt = tuple[str, PickedJob]  # a worker's id and the job that it gets
+    Dealt = tuple[str, Row]  # a worker's id and the job that it gets, as `PickedJob` names its columns
 
 PREVIOUS_RUNS = 5  # that a worker is told of, with a job that ran before
 MOST_OVER_HTTP = 256  # claims of one exchange, whose answer holds payloads and checkpoints of half a megabyte each
@@ -414,45 +414,24 @@ def _deal_out(
     internal: bool = False,
 ) -> list[Assignment]:
     """Claim each of these jobs for its worker, in token order."""
-    picked = [job for _, job in dealt]
-    if picked[0].drawn_token:
-        # PostgreSQL drew them with the pick, which saves a message (decision 25).
-        drawn = [job.drawn_token for job in picked]
-    else:
-        drawn = tx.draw_many("token", len(picked))
+    first = PickedJob(*dealt[0][1])
+    # PostgreSQL drew them with the pick, which saves a message (decision 25).
+    drawn = iter(() if first.drawn_token else tx.draw_many("token", len(dealt)))
     claims: list[Assignment] = []
     tokens: dict[str, dict[int, int]] = {}
     sources: set[str] = set()
-    fenced = queue.fence == "end"
-    for (worker, job), token in zip(dealt, drawn, strict=True):
-        tokens.setdefault(worker, {})[job.id] = token
-        claims.append(
-            # By position: this is the hottest loop of an exchange.
-            Assignment(
-                job.id,
-                token,
-                worker,
-                queue.name,
-                job.kind,
-                job.title,
-                job.payload,
-                job.priority,
-                job.attempts + 1,
-                job.max_attempts,
-                job.timeout,
-                job.checkpoint,
-                fenced,
-                job.key,
-                _previous_runs(tx, job.id) if job.last_token is not None else (),
-                job.isolated > 0,
-                None,
-                job.source,
-                job.trace,
-                job.scheduled_for,
-            )
-        )
-        if job.source is not None:
-            sources.add(job.source)
+    fenced, name = queue.fence == "end", queue.name
+    # The hottest loop of an exchange: rows are unpacked, and claims are made by position.
+    for worker, row in dealt:
+        id, kind, title, payload, priority, attempts, max_attempts, timeout, checkpoint, last_token, *rest = row
+        source, key, trace, scheduled_for, _, isolated, drawn_token = rest
+        token = drawn_token or next(drawn)
+        tokens.setdefault(worker, {})[id] = token
+        runs = _previous_runs(tx, id) if last_token is not None else ()
+        job = (id, token, worker, name, kind, title, payload, priority, attempts + 1, max_attempts, timeout, checkpoint)
+        claims.append(Assignment(*job, fenced, key, runs, isolated > 0, None, source, trace, scheduled_for))
+        if source is not None:
+            sources.add(source)
     takes = [
         {"tokens": by_id(taken), "worker": worker, "orchestrator": orchestrator, "now": tx.now}
         for worker, taken in tokens.items()
@@ -461,9 +440,9 @@ def _deal_out(
         tx.prefetch("claim.take_all", **take)
     for take in takes:
         tx.execute("claim.take_all", **take)
-    name = internal_queue(queue.name) if internal else queue.name
+    moved_in = internal_queue(name) if internal else name
     for worker, taken in tokens.items():
-        tx.moved(jobs.CLAIM, name, jobs.READY, jobs.ACTIVE, list(taken), worker=worker)
+        tx.moved(jobs.CLAIM, moved_in, jobs.READY, jobs.ACTIVE, list(taken), worker=worker)
     if sources and not internal:
         source_outcomes.top_up(tx, sources)
     whole_kinds = {worker.worker_id: worker.whole for worker in idle if worker.whole}
@@ -486,7 +465,7 @@ def _previous_runs(tx: Transaction, job: int) -> tuple[Run, ...]:
     return tuple(to_run(row) for row in reversed(tx.execute("claim.last_runs", job=job, most=PREVIOUS_RUNS)))
 
 
-def _deal(idle: Sequence[Idle], picked: Sequence[PickedJob]) -> list[Dealt]:
+def _deal(idle: Sequence[Idle], picked: Sequence[Row]) -> list[Dealt]:
     """Deal the jobs to the workers, one each, round by round, until all room is used."""
     if any(worker.crowd for worker in idle):
         return _deal_to_crowds(idle, picked)
@@ -496,7 +475,7 @@ def _deal(idle: Sequence[Idle], picked: Sequence[PickedJob]) -> list[Dealt]:
     return list(zip(turns, picked, strict=False))
 
 
-def _deal_to_crowds(idle: Sequence[Idle], picked: Sequence[PickedJob]) -> list[Dealt]:
+def _deal_to_crowds(idle: Sequence[Idle], picked: Sequence[Row]) -> list[Dealt]:
     """Deal the jobs in strict order, where some workers run several jobs at a time.
 
     An isolated job waits for a worker that runs nothing, and all jobs behind it wait too: a worker that is always given
@@ -506,13 +485,13 @@ def _deal_to_crowds(idle: Sequence[Idle], picked: Sequence[PickedJob]) -> list[D
     held = {worker.worker_id: worker.held for worker in idle}
     crowds = {worker.worker_id for worker in idle if worker.crowd}
     dealt: list[Dealt] = []
-    for job in picked:
-        is_isolated = bool(job.isolated)
+    for row in picked:
+        is_isolated = bool(PickedJob(*row).isolated)
         free = [name for name, left in room.items() if left and not (is_isolated and name in crowds and held[name])]
         if not free:
             break
         worker = max(free, key=lambda name: room[name])
-        dealt.append((worker, job))
+        dealt.append((worker, row))
         held[worker] += 1
         room[worker] = 0 if is_isolated and worker in crowds else room[worker] - 1
     return dealt

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.core.times import Duration, Instant
+    from rota.store.engine.rows import Row
     from rota.store.engine.transaction import Transaction
 
 SLOW: Duration = 20 * MILLISECOND
@@ -82,17 +83,17 @@ class ReadyScans:
         statement, params = self._statement(queue, most)
         tx.prefetch(statement, **params)
 
-    def pick(self, tx: Transaction, queue: str, most: int) -> list[PickedJob]:
-        """Return the best ready jobs of a queue, locked for the caller."""
+    def pick(self, tx: Transaction, queue: str, most: int) -> list[Row]:
+        """Return the best ready jobs of a queue, locked for the caller: rows whose columns `PickedJob` names."""
         statement, params = self._statement(queue, most)
-        return list(map(PickedJob._make, tx.execute(statement, **params)))
+        return tx.execute(statement, **params)
 
-    def took(self, queue: str, picked: Sequence[PickedJob]) -> None:
+    def took(self, queue: str, picked: Sequence[Row]) -> None:
         """Record which of the jobs just picked were taken, in order."""
-        took = picked[0].took if picked else 0
+        took = PickedJob(*picked[0]).took if picked else 0
         if took < SLOW and queue not in self._floors and queue not in self._slow:
             return
-        floor, taken = self.floor(queue), [(job.priority, job.id) for job in picked]
+        floor, taken = self.floor(queue), [(job.priority, job.id) for job in map(PickedJob._make, picked)]
         if floor is not None:
             self._floors[queue] = floor.after(taken)
         elif queue not in self._slow:

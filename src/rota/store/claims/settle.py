@@ -17,12 +17,15 @@ from rota.store.jobs import dependencies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rota.core.claim import Ending
     from rota.core.job import Job
     from rota.core.times import Duration, Instant
+    from rota.store.engine.rows import Row
     from rota.store.engine.transaction import Transaction
+
+    _RunKind = tuple[str, Instant, Duration | None]  # the queue of a run, when it was claimed, how long it had waited
 
 LONGEST_ERROR = 16_384
 # A row of `claim.holding`: a job whose claim is about to be settled as done.
@@ -30,6 +33,7 @@ HeldJob = namedtuple(
     "HeldJob",
     "id token queue worker_id dependents limit_key source key claimed_at created_at attempts generation due_at",
 )
+_TOKEN, _SOURCE = map(HeldJob._fields.index, ("token", "source"))
 
 
 def end_claim(tx: Transaction, job: Job, ending: Ending, backoff: Backoff, chance: float) -> bool:
@@ -106,27 +110,31 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
     if not done:
         return set(), {}
     results = {(id, token): result for result, id, token in done}
-    held: list[HeldJob] = []
-    tokens: set[int] = set()
-    is_sourced = False
-    for job in map(HeldJob._make, tx.execute("claim.holding", ids=compact([id for id, _ in results]))):
-        if (job.id, job.token) in results:
-            held.append(job)
-            tokens.add(job.token)
-            is_sourced = is_sourced or job.source is not None
+    active = tx.execute("claim.holding", ids=compact([id for id, _ in results]))
+    rows: Sequence[Row] = [row for row in active if row[:2] in results]
+    tokens = {row[_TOKEN] for row in rows}
     workers: dict[str, int] = {}
-    if is_sourced:
-        held = _finish_sourced(tx, held, workers)
-    _count_done(tx, held)
+    if any(row[_SOURCE] is not None for row in rows):
+        rows = _finish_sourced(tx, [HeldJob(*row) for row in rows], workers)
+    runs: dict[_RunKind, int] = {}
     ids: dict[str, list[int]] = {}
     ended: dict[int, str | None] = {}
-    awaited: list[HeldJob] = []
-    for job in held:
-        ended[job.id] = results[job.id, job.token]
-        ids.setdefault(job.queue, []).append(job.id)
-        workers[job.worker_id] = workers.get(job.worker_id, 0) + 1
-        if job.dependents or job.limit_key is not None:
-            awaited.append(job)
+    awaited: list[tuple[int, str, int, str | None]] = []
+    # With the loop of `_deal_out` the hottest of an exchange: rows are unpacked here, not made into a `HeldJob` each.
+    for row in rows:
+        id, token, queue, worker, dependents, limit_key, _, _, claimed_at, created_at, attempts, generation, due = row
+        if attempts or generation > 1 or due is not None:
+            waited = first_wait(attempts + 1, generation, created_at, due, claimed_at)
+        else:
+            waited = claimed_at - created_at
+        run = queue, claimed_at, waited
+        runs[run] = runs.get(run, 0) + 1
+        ended[id] = results[id, token]
+        ids.setdefault(queue, []).append(id)
+        workers[worker] = workers.get(worker, 0) + 1
+        if dependents or limit_key is not None:
+            awaited.append((id, queue, dependents, limit_key))
+    _count_done(tx, runs)
     if ended:
         params = {"now": tx.now, "ids": compact(list(ended))}, {"now": tx.now, "results": by_id(ended)}
         both = tuple(zip(("claim.record_done", "claim.finish"), params, strict=True))
@@ -137,10 +145,10 @@ def finish(tx: Transaction, done: Sequence[tuple[str | None, int, int]]) -> tupl
     for queue, finished in ids.items():
         tx.moved(jobs.FINISH, queue, jobs.ACTIVE, jobs.DONE, finished)
         update_breaker(tx, queue, 0, None)
-    for job in awaited:
-        dependencies.left(tx, job.queue, job.limit_key, jobs.ACTIVE, jobs.DONE)
-        if job.dependents:
-            dependencies.ripple(tx, job.id)
+    for id, queue, dependents, limit_key in awaited:
+        dependencies.left(tx, queue, limit_key, jobs.ACTIVE, jobs.DONE)
+        if dependents:
+            dependencies.ripple(tx, id)
     return tokens, workers
 
 
@@ -152,18 +160,15 @@ def first_wait(
     return claimed_at - created_at if is_first else None
 
 
-def _count_done(tx: Transaction, held: Sequence[HeldJob]) -> None:
-    """Count the runs of these claims, which end now as done. Many were made at one instant."""
-    runs = Counter(
-        (
-            job.queue,
-            job.claimed_at,
-            None if job.attempts else first_wait(1, job.generation, job.created_at, job.due_at, job.claimed_at),
-        )
-        for job in held
-    )
+def _count_done(tx: Transaction, runs: Mapping[_RunKind, int]) -> None:
+    """Count runs that end now as done. Most of an exchange were claimed, and waited, equally long."""
     for (queue, claimed_at, waited), n in runs.items():
         tx.ran(queue, jobs.FINISH, tx.now - claimed_at, waited, n)
+
+
+def _run_of(job: HeldJob) -> _RunKind:
+    waited = first_wait(job.attempts + 1, job.generation, job.created_at, job.due_at, job.claimed_at)
+    return job.queue, job.claimed_at, waited
 
 
 def put_back(tx: Transaction, held: Sequence[Job], backoff: Backoff) -> None:
@@ -226,7 +231,7 @@ def _finish_sourced(tx: Transaction, held: Sequence[HeldJob], workers: dict[str,
             workers[job.worker_id] = workers.get(job.worker_id, 0) + 1
     for queue in sorted({job.queue for job in gone}):
         update_breaker(tx, queue, 0, None)
-    _count_done(tx, gone)
+    _count_done(tx, Counter(map(_run_of, gone)))
     if gone:
         source_outcomes.finish(tx, gone)
     if kept:
