@@ -22,7 +22,7 @@ from rota.demo.run import POOLS
 from rota.orchestrator import dispatch, maintenance, shutdown
 from rota.settings import MEANINGS, Settings, _plain, load
 from rota.store.jobs import payload
-from rota.worker import context, job_state, runtime
+from rota.worker import context, runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def test_what_is_no_setting_is_as_the_design_says_too() -> None:
     assert (health.SHORTEST_RECOVERY, health.LONGEST_RECOVERY) == (5 * SECOND, 120 * SECOND)
     assert worker.MISSED_HEARTBEATS == 2
     assert (orchestrator.LEASE, orchestrator.RENEW_EVERY) == (15 * SECOND, 4 * SECOND)
-    assert (orchestrator.TELL_AFTER, orchestrator.END_AFTER, job_state.FENCE) == (10 * SECOND, 12 * SECOND, 12 * SECOND)
+    assert (orchestrator.TELL_AFTER, orchestrator.END_AFTER) == (10 * SECOND, 12 * SECOND)
     assert Queue("tag").fence != "end", "handlers are told, and go on"
     assert maintenance.RECONCILE_EVERY == 60 * SECOND
     assert (shutdown.TERM, shutdown.KILL) == (5 * SECOND, SECOND // 2)

@@ -9,8 +9,9 @@ import pytest
 
 from rota.core.claim import Done
 from rota.core.frames.assignment import RunJob
+from rota.core.orchestrator import END_AFTER
 from rota.worker.channel import Channel
-from rota.worker.job_state import FENCE, MOST_UNSETTLED, JobState
+from rota.worker.job_state import MOST_UNSETTLED, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,19 +63,19 @@ def test_an_orchestrator_that_never_tells_what_it_settled_does_not_fill_the_memo
 
 def test_a_fence_counts_from_the_last_renewal_and_only_for_a_fenced_job_in_hand(state: JobState) -> None:
     state.note_renewal(5)
-    assert not state.is_past_fence(5 + FENCE)
+    assert not state.is_past_fence(5 + END_AFTER)
     state.running = {7: JOB}
-    assert not state.is_past_fence(5 + FENCE), "its queue may overlap"
+    assert not state.is_past_fence(5 + END_AFTER), "its queue may overlap"
     fenced = RunJob(1, 7, "tag")
     fenced.is_fenced = True
     state.running = {7: fenced}
-    assert not state.is_past_fence(4 + FENCE)
-    assert state.is_past_fence(5 + FENCE)
+    assert not state.is_past_fence(4 + END_AFTER)
+    assert state.is_past_fence(5 + END_AFTER)
     state.note_renewal(3)
-    assert state.is_past_fence(5 + FENCE), "an older word changes nothing"
+    assert state.is_past_fence(5 + END_AFTER), "an older word changes nothing"
     state.note_renewal(10**18)
-    assert not state.is_past_fence(5 + FENCE)
-    assert state.is_past_fence(state.renewed_at + FENCE), "a moment that has not come counts as now"
+    assert not state.is_past_fence(5 + END_AFTER)
+    assert state.is_past_fence(state.renewed_at + END_AFTER), "a moment that has not come counts as now"
 
 
 def test_cancelling_a_job_that_is_no_longer_in_hand_does_nothing(state: JobState) -> None:

@@ -9,10 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from rota.core.frames import codec as frames
-from rota.core.orchestrator import LEASE
+from rota.core.orchestrator import END_AFTER, LEASE
 from rota.core.times import SECOND
 from rota.process.host import since_boot
-from rota.worker.job_state import FENCE
 from tests.support.crews import states
 from tests.support.eventually import eventually
 from tests.support.processes import resident
@@ -399,18 +398,18 @@ def test_while_nobody_reads_reports_are_dropped_whole_and_an_outcome_waits(start
 
 def test_a_fenced_worker_without_word_of_a_renewal_ends_its_session(start: Start) -> None:
     worker = start(ROTA_FRAME_INTERVAL="1m", ROTA_SILENT_INTERVAL="2m").is_up()
-    worker.run(worker.job("hold", '{"name":"g"}', fence="end"), renewed_at=since_boot() - FENCE + 500_000)
+    worker.run(worker.job("hold", '{"name":"g"}', fence="end"), renewed_at=since_boot() - END_AFTER + 500_000)
     assert worker.wait() == -signal.SIGKILL
 
 
 def test_a_fenced_worker_that_was_stopped_hears_what_was_said_meanwhile_before_it_ends_itself(start: Start) -> None:
     worker = start().is_up()
-    job, renewed_at = worker.job("hold", '{"name":"h"}', fence="end"), since_boot() - FENCE + 4_000_000
+    job, renewed_at = worker.job("hold", '{"name":"h"}', fence="end"), since_boot() - END_AFTER + 4_000_000
     worker.run(job, renewed_at=renewed_at)
     worker.holds("h")
     worker.signal(signal.SIGSTOP)
     worker.send(frames.RENEWED, at=since_boot())
-    eventually(lambda: since_boot() > renewed_at + FENCE)
+    eventually(lambda: since_boot() > renewed_at + END_AFTER)
     worker.signal(signal.SIGCONT)
     worker.let_go("h")
     assert worker.done(job)[0]["outcome"] == "done"

@@ -14,8 +14,7 @@ from rota.core.errors import Stale
 from rota.core.frames import codec as frames
 from rota.core.frames.outcomes import done_frame
 from rota.core.ids import run_id
-from rota.core.orchestrator import LEASE
-from rota.core.times import SECOND
+from rota.core.orchestrator import END_AFTER, LEASE
 from rota.process.host import since_boot
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from rota.core.times import Instant
     from rota.worker.channel import Channel
 
-FENCE = 12 * SECOND
 PROGRESS_EVERY = 0.1
 LONGEST_LOG, LONGEST_NOTE = 8_000, 2_000
 # An orchestrator that confirms what it has settled leaves far fewer; one that never does must not fill the memory.
@@ -165,7 +163,7 @@ class JobState:
 
     def is_past_fence(self, now: Instant) -> bool:
         """Whether a running job must not overlap with another run of it, and another may soon start."""
-        if now - self.renewed_at < FENCE:
+        if now - self.renewed_at < END_AFTER:
             return False
         return any(job.is_fenced for job in tuple(self.running.values()))
 
