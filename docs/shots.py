@@ -27,7 +27,7 @@ IMAGES = Path(__file__).resolve().parent / "images"
 ROTA = os.path.join(os.path.dirname(sys.executable), "rota")
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
-ALBUMS, ENOUGH = 120, 500
+ALBUMS, ENOUGH = 300, 500  # a smaller library is worked off before the last picture, on a quiet machine
 DEMO = f"""
 import sys
 from rota.demo import run
@@ -61,7 +61,7 @@ def main() -> int:
         _until(lambda: os.path.exists(os.path.join(place, ".rota", "rota.db.http")), server)
         browser = stack.enter_context(sync_playwright()).chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         windows = [(name, target, _window(browser, place, size, scheme)) for name, size, scheme, target in SHOTS]
-        _until(lambda: _tagged(place) >= ENOUGH, demo)
+        _until(lambda: _tagged(place) >= ENOUGH and _killed(place), demo)
         slot = _killed(place)
         for _, target, page in windows:
             page.evaluate("place => { location.hash = place }", f"#/{target.format(slot=slot.replace(':', '%3A'))}")
@@ -107,10 +107,10 @@ def _tagged(place: str) -> int:
 
 
 def _killed(place: str) -> str:
-    """The slot whose worker the demo killed."""
-    found = _ask(place, "orchestrator", "status") or {"slots": []}
-    named = [slot["name"] for slot in found["slots"] if slot["lifetime_restarts"]]
-    return str(named[0]) if named else "worker:tag:0"
+    """Return the slot whose worker the demo killed, once another one is up in it; empty until then."""
+    status = _ask(place, "orchestrator", "status") or {"slots": []}
+    slots = [slot["name"] for slot in status["slots"] if slot["lifetime_restarts"] and slot["status"] == "up"]
+    return str(slots[0]) if slots else ""
 
 
 @contextmanager
